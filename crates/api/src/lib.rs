@@ -1,0 +1,1 @@
+//! HTTP: routes, views, errors, SSE, OpenAPI; one endpoint, one file.

@@ -1,0 +1,63 @@
+//! What went wrong in a run, in a form the retry policy can decide on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The sort of failure. It decides whether trying again can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// May go away by itself: network errors, 408, 429, 5xx.
+    Transient,
+    /// Will fail again the same way: a bad request, a missing thing.
+    Permanent,
+    /// The run took longer than it may.
+    Timeout,
+    /// The handler itself broke (a panic, an unreadable task).
+    Handler,
+    /// The executor went silent.
+    Lost,
+}
+
+impl ErrorClass {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Permanent => "permanent",
+            Self::Timeout => "timeout",
+            Self::Handler => "handler",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether another attempt may be made at all. A broken handler may be retried: the next worker may be a newer one.
+    pub const fn is_retriable(self) -> bool {
+        !matches!(self, Self::Permanent)
+    }
+}
+
+/// A failure as the executor reported it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunError {
+    pub class: ErrorClass,
+    pub message: String,
+}
+
+impl RunError {
+    /// Messages come from outside and may be of any length; the ledger keeps this much.
+    pub const MESSAGE_MAX: usize = 4_096;
+
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > Self::MESSAGE_MAX {
+            let mut end = Self::MESSAGE_MAX;
+            while !message.is_char_boundary(end) {
+                end -= 1;
+            }
+            message.truncate(end);
+            message.push('…');
+        }
+        Self { class, message }
+    }
+}

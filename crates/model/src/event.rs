@@ -1,0 +1,200 @@
+//! Events: facts in the past tense, append-only.
+//!
+//! Every change of a job or run is told by exactly one event, and the state is the fold of them (see [`crate::fold`]).
+//! The names are stable: they are in ledgers, streams and other people's programs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ErrorClass;
+use crate::id::{EventId, JobId, RunId, TenantId};
+use crate::name::WorkerName;
+use crate::run::RunStatus;
+use crate::time::Timestamp;
+
+/// How loud an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Debug,
+    Info,
+    Warning,
+    Error,
+}
+
+impl FromStr for Severity {
+    type Err = NotAnEventWord;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEventWord> {
+        match text {
+            "debug" => Ok(Self::Debug),
+            "info" => Ok(Self::Info),
+            "warning" => Ok(Self::Warning),
+            "error" => Ok(Self::Error),
+            _ => Err(NotAnEventWord("severity; the severities are debug, info, warning, error")),
+        }
+    }
+}
+
+/// Why a text is not a word of this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {0}")]
+pub struct NotAnEventWord(&'static str);
+
+macro_rules! kinds {
+    ($($kind:ident $text:literal $severity:ident $message:literal,)*) => {
+        /// What sort of fact it is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum EventKind {
+            $(#[serde(rename = $text)] $kind,)*
+        }
+
+        impl EventKind {
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$kind => $text,)* }
+            }
+
+            pub const fn severity(self) -> Severity {
+                match self { $(Self::$kind => Severity::$severity,)* }
+            }
+
+            /// The fact as a short sentence for people.
+            pub const fn message(self) -> &'static str {
+                match self { $(Self::$kind => $message,)* }
+            }
+        }
+
+        impl FromStr for EventKind {
+            type Err = NotAnEventWord;
+
+            fn from_str(text: &str) -> Result<Self, NotAnEventWord> {
+                match text {
+                    $($text => Ok(Self::$kind),)*
+                    _ => Err(NotAnEventWord("event type")),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    JobEnqueued "job_enqueued" Info "Job queued",
+    JobScheduled "job_scheduled" Info "Job scheduled for later",
+    JobDue "job_due" Debug "Job is due and was queued",
+    JobStarted "job_started" Info "Job handed to a worker",
+    RunAccepted "run_accepted" Debug "Worker confirmed the run",
+    RunProgressed "run_progressed" Debug "Worker reported progress",
+    RunFailed "run_failed" Warning "Attempt failed, another one follows",
+    RunLost "run_lost" Warning "Worker went silent, another attempt follows",
+    RunReturned "run_returned" Warning "Worker never confirmed the run, it went back to the queue",
+    RunCorrected "run_corrected" Warning "A worker we had given up reported how its attempt ended",
+    JobSucceeded "job_succeeded" Info "Job succeeded",
+    JobFailed "job_failed" Error "Job failed",
+    JobDeadLettered "job_deadlettered" Error "Job moved to the dead letters",
+    JobErrored "job_errored" Error "Job ended because its worker was lost",
+    JobCancelRequested "job_cancel_requested" Info "Cancellation requested",
+    JobCanceled "job_canceled" Info "Job canceled",
+    JobCorrected "job_corrected" Warning "Job took the outcome a worker reported late",
+    JobRetried "job_retried" Info "Job queued again by a person",
+    JobReplayed "job_replayed" Info "Dead letter replayed as a new job",
+    DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
+    StaleWriteRefused "stale_write_refused" Warning "A write with an outdated lease was refused",
+    ServerStarted "server_started" Info "Server started",
+    WorkerRegistered "worker_registered" Info "Worker registered",
+    TokenCreated "token_created" Info "Token created",
+    TokenRevoked "token_revoked" Info "Token revoked",
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What an event says beyond its kind. Every field is there only where it means something.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EventData {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerName>,
+    /// The run was confirmed with the hand-out itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
+    /// How the run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<RunStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<ErrorClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When the job is due: its `run_at`, or the end of its backoff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The job made of a dead letter, or the dead letter's job on the new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<JobId>,
+    /// The last number the executor gave to an event of this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<u64>,
+    /// What the executor itself had to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<serde_json::Value>,
+}
+
+impl EventData {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A fact, as readers get it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub id: EventId,
+    pub at: Timestamp,
+    pub tenant: TenantId,
+    pub kind: EventKind,
+    pub job: Option<JobId>,
+    /// Which hand-out of the job it is about.
+    pub fence: Option<u32>,
+    /// The executor's own number, where the executor said it.
+    pub seq: Option<u64>,
+    pub data: EventData,
+    pub trace_id: Option<String>,
+    pub correlation_id: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_back_its_own_name() {
+        for kind in EventKind::ALL {
+            assert_eq!(kind.as_str().parse::<EventKind>(), Ok(*kind));
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+    }
+
+    #[test]
+    fn the_names_are_stable() {
+        let list: String =
+            EventKind::ALL.iter().map(|k| format!("{k} ({:?}): {}\n", k.severity(), k.message())).collect();
+        insta::assert_snapshot!(list);
+    }
+}

@@ -1,0 +1,168 @@
+//! The state of a job as the sum of its events.
+//!
+//! What the ledger stores about a job must equal what this makes of its events; `bowline verify` compares them, and
+//! `rebuild` writes this over that. The fold is written from the meaning of the events, not from the rules that
+//! produced them, so that the two can catch each other's mistakes.
+
+use std::collections::BTreeMap;
+
+use crate::error::ErrorClass;
+use crate::event::{EventData, EventKind};
+use crate::id::RunId;
+use crate::job::{JobState, JobStatus};
+use crate::run::RunStatus;
+use crate::time::Timestamp;
+
+/// An event as far as the fold cares.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub at: Timestamp,
+    pub kind: EventKind,
+    pub fence: Option<u32>,
+    pub data: EventData,
+}
+
+/// A run as the events tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoldedRun {
+    pub id: Option<RunId>,
+    pub attempt: u32,
+    pub status: RunStatus,
+}
+
+/// A job as the events tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoldedJob {
+    pub state: JobState,
+    pub runs: BTreeMap<u32, FoldedRun>,
+}
+
+/// Why events make no job.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BrokenHistory {
+    #[error("the history is empty")]
+    Empty,
+    #[error("the history begins with {0} instead of the job being accepted")]
+    NoBeginning(EventKind),
+    #[error("{kind} speaks of hand-out {fence}, which never happened")]
+    UnknownRun { kind: EventKind, fence: u32 },
+}
+
+/// Adds up the events of one job, in ledger order.
+pub fn fold<'a>(events: impl IntoIterator<Item = &'a Told>) -> Result<FoldedJob, BrokenHistory> {
+    let mut events = events.into_iter();
+    let first = events.next().ok_or(BrokenHistory::Empty)?;
+    let status = match first.kind {
+        EventKind::JobEnqueued => JobStatus::Queued,
+        EventKind::JobScheduled => JobStatus::Pending,
+        other => return Err(BrokenHistory::NoBeginning(other)),
+    };
+    let state = JobState { status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at: first.data.due_at };
+    let mut job = FoldedJob { state, runs: BTreeMap::new() };
+    for event in events {
+        job.add(event)?;
+    }
+    Ok(job)
+}
+
+impl FoldedJob {
+    fn add(&mut self, event: &Told) -> Result<(), BrokenHistory> {
+        use {EventKind as K, JobStatus as S};
+        let data = &event.data;
+        match event.kind {
+            K::JobDue => self.waits(S::Queued, None),
+            K::JobStarted => {
+                self.state.attempts += 1;
+                self.state.fence = event.fence.unwrap_or(self.state.fence + 1);
+                self.waits(S::Running, None);
+                let status = if data.accepted { RunStatus::Running } else { RunStatus::Starting };
+                let attempt = data.attempt.unwrap_or(self.state.attempts);
+                self.runs.insert(self.state.fence, FoldedRun { id: data.run_id, attempt, status });
+            }
+            K::RunAccepted => self.end_run(event, RunStatus::Running)?,
+            K::RunFailed => {
+                self.state.failures += 1;
+                self.waits(if data.due_at.is_some() { S::Pending } else { S::Queued }, data.due_at);
+                self.end_run(event, data.outcome.unwrap_or(RunStatus::Failed))?;
+            }
+            K::RunLost => {
+                self.state.losses += 1;
+                self.waits(S::Queued, None);
+                self.end_run(event, RunStatus::Lost)?;
+            }
+            K::RunReturned => {
+                self.state.attempts = self.state.attempts.saturating_sub(1);
+                self.waits(S::Queued, None);
+                self.end_run(event, RunStatus::Returned)?;
+            }
+            K::JobSucceeded => {
+                self.waits(S::Succeeded, None);
+                self.end_run(event, RunStatus::Succeeded)?;
+            }
+            K::JobFailed | K::JobDeadLettered | K::JobErrored => {
+                let lost = data.class == Some(ErrorClass::Lost);
+                if lost {
+                    self.state.losses += 1;
+                } else {
+                    self.state.failures += 1;
+                }
+                self.waits(
+                    match event.kind {
+                        K::JobFailed => S::Failed,
+                        K::JobErrored => S::Error,
+                        _ => S::Dead,
+                    },
+                    None,
+                );
+                let otherwise = if lost { RunStatus::Lost } else { RunStatus::Failed };
+                self.end_run(event, data.outcome.unwrap_or(otherwise))?;
+            }
+            K::JobCancelRequested => self.waits(S::Canceling, None),
+            K::JobCanceled => {
+                self.waits(S::Canceled, None);
+                if event.fence.is_some() {
+                    self.end_run(event, data.outcome.unwrap_or(RunStatus::Canceled))?;
+                }
+            }
+            K::RunCorrected => self.end_run(event, data.outcome.unwrap_or(RunStatus::Lost))?,
+            K::JobCorrected => {
+                let outcome = data.outcome.unwrap_or(RunStatus::Succeeded);
+                self.waits(if outcome == RunStatus::Canceled { S::Canceled } else { S::Succeeded }, None);
+                self.end_run(event, outcome)?;
+            }
+            K::JobRetried => {
+                self.state.failures = 0;
+                self.state.losses = 0;
+                self.waits(S::Queued, None);
+            }
+            // Told again at the beginning by a confused ledger, or not about the state of the job.
+            K::JobEnqueued
+            | K::JobScheduled
+            | K::RunProgressed
+            | K::JobReplayed
+            | K::DeadLetterPurged
+            | K::StaleWriteRefused
+            | K::ServerStarted
+            | K::WorkerRegistered
+            | K::TokenCreated
+            | K::TokenRevoked => {}
+        }
+        Ok(())
+    }
+
+    fn waits(&mut self, status: JobStatus, due_at: Option<Timestamp>) {
+        self.state.status = status;
+        self.state.due_at = due_at;
+    }
+
+    fn end_run(&mut self, event: &Told, status: RunStatus) -> Result<(), BrokenHistory> {
+        let fence = event.fence.unwrap_or(self.state.fence);
+        match self.runs.get_mut(&fence) {
+            Some(run) => {
+                run.status = status;
+                Ok(())
+            }
+            None => Err(BrokenHistory::UnknownRun { kind: event.kind, fence }),
+        }
+    }
+}

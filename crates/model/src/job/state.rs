@@ -1,0 +1,250 @@
+//! The life of a job, and the only place where a job changes state.
+//!
+//! Enters: a [`Fact`], something that has already happened, with the job's policy, the time and a chance.
+//! Leaves: a [`Step`]: the next state and the one event that tells of it. Where the job then waits is not an effect
+//! but a consequence: [`JobState::place`] says it, and the ledger keeps exactly that row. So state and queue cannot
+//! drift apart.
+//! Never here: storage, clocks, logging, async.
+//!
+//! *Owner*: the run whose fence equals the job's fence while the job is running or canceling.
+//! *Late*: a report from a run that is no longer the owner. It is evidence about its own attempt; it changes the job
+//! only while no newer attempt owns it.
+
+use crate::error::ErrorClass;
+use crate::event::EventKind;
+use crate::job::{JobPolicy, JobStatus, OnLost};
+use crate::planted::{self, Mistake};
+use crate::run::Outcome;
+use crate::time::Timestamp;
+
+/// Everything about a job that changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobState {
+    pub status: JobStatus,
+    /// Attempts begun, without hand-outs that were never accepted. Numbers are dense: attempt 1, 2, 3.
+    pub attempts: u32,
+    /// Attempts that failed since the job was accepted or last retried by a person.
+    pub failures: u32,
+    /// Leases lost since then.
+    pub losses: u32,
+    /// Grows with every hand-out. An older fence has no authority.
+    pub fence: u32,
+    /// While pending: when it is due.
+    pub due_at: Option<Timestamp>,
+}
+
+/// Something that has happened to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// Its moment has come.
+    Due,
+    /// It was handed to a worker.
+    Claimed,
+    /// The run with this fence ended.
+    Reported { fence: u32, outcome: Outcome },
+    /// The run with this fence has been silent for too long.
+    LeaseExpired { fence: u32 },
+    /// The run with this fence was handed out, and nobody confirmed it in time.
+    Returned { fence: u32 },
+    /// The run with this fence took longer than the policy allows and did not stop when told.
+    DeadlinePassed { fence: u32 },
+    /// Somebody wants it stopped.
+    CancelRequested,
+    /// Somebody wants it tried again, with a fresh budget.
+    Retried,
+}
+
+/// Where a job waits. The ledger keeps one row there, and nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the timer table, until this moment.
+    Timer(Timestamp),
+    /// In its channel of the queue.
+    Queue,
+    /// With the worker that holds the lease.
+    Lease,
+    /// Nowhere: it has ended, or waits for a person.
+    Nowhere,
+}
+
+/// What a fact led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub next: JobState,
+    /// The event that tells of it.
+    pub event: EventKind,
+    /// When the next attempt is due, if one was decided on.
+    pub retry_at: Option<Timestamp>,
+}
+
+/// Why a fact changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("a newer attempt owns the job")]
+    StaleLease,
+    #[error("the job is already {0}")]
+    Finished(JobStatus),
+    #[error("nothing to do: the job is already {0}")]
+    Unchanged(JobStatus),
+    #[error("this cannot happen to a job that is {0}")]
+    NotFrom(JobStatus),
+}
+
+impl JobState {
+    /// A job as it is accepted: queued, or pending until `run_at`.
+    pub fn accepted(run_at: Option<Timestamp>, now: Timestamp) -> (Self, EventKind) {
+        let new = |status, due_at| Self { status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at };
+        match run_at {
+            Some(at) if at > now => (new(JobStatus::Pending, Some(at)), EventKind::JobScheduled),
+            _ => (new(JobStatus::Queued, None), EventKind::JobEnqueued),
+        }
+    }
+
+    pub fn place(&self) -> Place {
+        match self.status {
+            JobStatus::Pending => Place::Timer(self.due_at.unwrap_or_default()),
+            JobStatus::Queued => Place::Queue,
+            JobStatus::Running | JobStatus::Canceling => Place::Lease,
+            JobStatus::AwaitingApproval
+            | JobStatus::Paused
+            | JobStatus::Succeeded
+            | JobStatus::Failed
+            | JobStatus::Canceled
+            | JobStatus::Dead
+            | JobStatus::Error => Place::Nowhere,
+        }
+    }
+
+    /// Whether a run with this fence may act for the job.
+    pub fn is_owned_by(&self, fence: u32) -> bool {
+        matches!(self.status, JobStatus::Running | JobStatus::Canceling)
+            && (fence == self.fence || planted::on(Mistake::NoFenceOnFinish))
+    }
+
+    /// What `fact` leads to at `now`. `chance` in `0.0..1.0` decides the jitter of a retry.
+    pub fn on(&self, fact: &Fact, policy: &JobPolicy, now: Timestamp, chance: f64) -> Result<Step, Refused> {
+        use JobStatus as S;
+        match (self.status, fact) {
+            (S::Pending, Fact::Due) if self.due_at.is_none_or(|due| due <= now) => {
+                Ok(self.step(S::Queued, EventKind::JobDue))
+            }
+            (S::Queued, Fact::Claimed) => {
+                let mut step = self.step(S::Running, EventKind::JobStarted);
+                step.next.attempts += 1;
+                step.next.fence += 1;
+                Ok(step)
+            }
+
+            (S::Running | S::Canceling, Fact::Reported { fence, outcome }) if self.is_owned_by(*fence) => {
+                Ok(self.reported(outcome, policy, now, chance))
+            }
+            (_, Fact::Reported { fence, outcome }) if *fence == self.fence => self.late(outcome),
+            (_, Fact::Reported { .. }) => Err(Refused::StaleLease),
+
+            (S::Running, Fact::LeaseExpired { fence }) if *fence == self.fence => Ok(self.lost(policy, now)),
+            // Nobody is left to confirm; a person wanted it to end, and it does not come back.
+            (
+                S::Canceling,
+                Fact::LeaseExpired { fence } | Fact::Returned { fence } | Fact::DeadlinePassed { fence },
+            ) if *fence == self.fence => Ok(self.step(S::Canceled, EventKind::JobCanceled)),
+            (S::Running, Fact::Returned { fence }) if *fence == self.fence => {
+                let mut step = self.step(S::Queued, EventKind::RunReturned);
+                step.next.attempts = step.next.attempts.saturating_sub(1);
+                Ok(step)
+            }
+            (S::Running, Fact::DeadlinePassed { fence }) if *fence == self.fence => {
+                Ok(self.failed(ErrorClass::Timeout, policy, now, chance))
+            }
+            (_, Fact::LeaseExpired { .. } | Fact::Returned { .. } | Fact::DeadlinePassed { .. }) => {
+                Err(Refused::StaleLease)
+            }
+
+            (S::Canceled | S::Canceling, Fact::CancelRequested) => Err(Refused::Unchanged(self.status)),
+            (S::Running, Fact::CancelRequested) => Ok(self.step(S::Canceling, EventKind::JobCancelRequested)),
+            (S::AwaitingApproval | S::Pending | S::Queued | S::Paused, Fact::CancelRequested) => {
+                Ok(self.step(S::Canceled, EventKind::JobCanceled))
+            }
+
+            (S::Failed | S::Dead | S::Error | S::Canceled, Fact::Retried) => {
+                let mut step = self.step(S::Queued, EventKind::JobRetried);
+                step.next.failures = 0;
+                step.next.losses = 0;
+                Ok(step)
+            }
+
+            (status, Fact::CancelRequested | Fact::Retried) if status.is_terminal() => Err(Refused::Finished(status)),
+            (status, _) => Err(Refused::NotFrom(status)),
+        }
+    }
+
+    fn step(&self, status: JobStatus, event: EventKind) -> Step {
+        Step { next: Self { status, due_at: None, ..self.clone() }, event, retry_at: None }
+    }
+
+    /// The owner's word on how its attempt ended.
+    fn reported(&self, outcome: &Outcome, policy: &JobPolicy, now: Timestamp, chance: f64) -> Step {
+        match outcome {
+            Outcome::Succeeded => self.step(JobStatus::Succeeded, EventKind::JobSucceeded),
+            Outcome::Canceled => self.step(JobStatus::Canceled, EventKind::JobCanceled),
+            // Many handlers answer a cancel by failing. A person asked for the end, so no attempt follows.
+            Outcome::Failed(_) if self.status == JobStatus::Canceling => {
+                self.step(JobStatus::Canceled, EventKind::JobCanceled)
+            }
+            Outcome::Failed(class) => self.failed(*class, policy, now, chance),
+        }
+    }
+
+    fn failed(&self, class: ErrorClass, policy: &JobPolicy, now: Timestamp, chance: f64) -> Step {
+        let failures = self.failures + 1;
+        let mut step = if policy.retry.allows_after_failure(failures, class) {
+            let delay = policy.retry.delay_ms(failures - 1, chance);
+            let at = now.plus_millis(i64::try_from(delay).unwrap_or(i64::MAX));
+            let status = if delay == 0 { JobStatus::Queued } else { JobStatus::Pending };
+            let mut step = self.step(status, EventKind::RunFailed);
+            step.next.due_at = (status == JobStatus::Pending).then_some(at);
+            step.retry_at = Some(at);
+            step
+        } else {
+            self.hopeless(policy)
+        };
+        step.next.failures = failures;
+        step
+    }
+
+    fn lost(&self, policy: &JobPolicy, now: Timestamp) -> Step {
+        let losses = self.losses + 1;
+        let mut step = if policy.on_lost == OnLost::Error {
+            self.step(JobStatus::Error, EventKind::JobErrored)
+        } else if policy.retry.allows_after_loss(losses) {
+            // The lease was already the wait.
+            let mut step = self.step(JobStatus::Queued, EventKind::RunLost);
+            step.retry_at = Some(now);
+            step
+        } else {
+            self.hopeless(policy)
+        };
+        step.next.losses = losses;
+        step
+    }
+
+    fn hopeless(&self, policy: &JobPolicy) -> Step {
+        if policy.dead_letter {
+            self.step(JobStatus::Dead, EventKind::JobDeadLettered)
+        } else {
+            self.step(JobStatus::Failed, EventKind::JobFailed)
+        }
+    }
+
+    /// Evidence about the latest attempt, after we had given it up and before a newer one began.
+    fn late(&self, outcome: &Outcome) -> Result<Step, Refused> {
+        match (self.status, outcome) {
+            (JobStatus::Succeeded, _) => Err(Refused::Finished(self.status)),
+            (_, Outcome::Succeeded) => Ok(self.step(JobStatus::Succeeded, EventKind::JobCorrected)),
+            (JobStatus::Pending | JobStatus::Queued, Outcome::Canceled) => {
+                Ok(self.step(JobStatus::Canceled, EventKind::JobCorrected))
+            }
+            // It failed rather than vanished. The attempt says so; the decision to try again, or not to, stands.
+            _ => Err(Refused::Unchanged(self.status)),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What things are and how they change.
+//!
+//! Enters: facts that already happened, the time it is now, and chance as a plain number.
+//! Leaves: the next state, and the effects to carry out once that state is stored.
+//! Never here: async, storage, clocks, randomness, I/O, iteration over hash maps. Whoever reads a rule here
+//! reads all of it, and whoever tests it needs nothing but values.
+
+pub mod claim;
+pub mod dead_letter;
+pub mod error;
+pub mod event;
+pub mod fold;
+pub mod id;
+pub mod idempotency;
+pub mod job;
+pub mod lane;
+pub mod lease;
+pub mod name;
+pub mod planted;
+pub mod retry;
+pub mod run;
+pub mod time;
+pub mod worker;
+
+pub use error::{ErrorClass, RunError};
+pub use event::{Event, EventKind, Severity};
+pub use id::{EventId, JobId, RunId, TenantId};
+pub use job::{JobPolicy, JobState, JobStatus};
+pub use lane::Lane;
+pub use name::{Labels, TaskType, WorkerName};
+pub use retry::{Jitter, RetryPolicy};
+pub use run::{Outcome, RunStatus};
+pub use time::Timestamp;

@@ -1,0 +1,72 @@
+//! Known mistakes, on purpose.
+//!
+//! A simulation that never fails proves nothing. Each mistake here can be switched on in builds with the feature
+//! `planted`, one at a time; the simulation must then find it. In every other build [`on`] is `false` and vanishes.
+
+/// The mistakes, named after the rule they break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mistake {
+    /// The caller is answered before the batch is durable.
+    AnswerBeforeCommit = 1,
+    /// A report is accepted whatever its fence.
+    NoFenceOnFinish = 2,
+    /// A duplicate event counts again.
+    CountDuplicates = 3,
+    /// Runs are called lost by the age of their heartbeat alone.
+    IgnoreWatermark = 4,
+    /// A commit whose answer was lost is treated as a failure and done again under a new key.
+    UnknownIsFailure = 5,
+    /// The idempotency key is looked up outside the transaction that stores the job.
+    IdempotencyOutside = 9,
+    /// Leases follow the wall clock.
+    LeaseByWallClock = 11,
+    /// One query forgets the tenant.
+    ForgetTenant = 15,
+    /// A dead letter is replayed without looking whether somebody else did.
+    ReplayTwice = 17,
+    /// A retry keeps the queue row of the attempt before.
+    QueueTwice = 18,
+}
+
+impl Mistake {
+    pub const ALL: [Self; 10] = [
+        Self::AnswerBeforeCommit,
+        Self::NoFenceOnFinish,
+        Self::CountDuplicates,
+        Self::IgnoreWatermark,
+        Self::UnknownIsFailure,
+        Self::IdempotencyOutside,
+        Self::LeaseByWallClock,
+        Self::ForgetTenant,
+        Self::ReplayTwice,
+        Self::QueueTwice,
+    ];
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    static ACTIVE: AtomicU8 = AtomicU8::new(0);
+
+    /// Switches one mistake on, or all off.
+    pub fn plant(mistake: Option<super::Mistake>) {
+        ACTIVE.store(mistake.map_or(0, |m| m as u8), Ordering::SeqCst);
+    }
+
+    /// Whether this mistake is being made.
+    pub fn on(mistake: super::Mistake) -> bool {
+        ACTIVE.load(Ordering::SeqCst) == mistake as u8
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+mod switch {
+    /// Whether this mistake is being made: never, in a build for use.
+    pub const fn on(_: super::Mistake) -> bool {
+        false
+    }
+}
+
+pub use switch::*;

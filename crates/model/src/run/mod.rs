@@ -1,0 +1,5 @@
+//! Runs: one attempt each.
+
+mod status;
+
+pub use status::{Outcome, Refused, RunFact, RunStatus};

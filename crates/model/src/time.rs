@@ -1,0 +1,113 @@
+//! Moments. One type, microseconds since 1970 in UTC, because both engines keep it without loss.
+//!
+//! Never here: asking what time it is. `now` is always an argument.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A moment in microseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis.saturating_mul(1_000))
+    }
+
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    pub const fn as_millis(self) -> i64 {
+        self.0.div_euclid(1_000)
+    }
+
+    /// This moment moved by `millis`; it stops at the ends of time instead of wrapping.
+    pub const fn plus_millis(self, millis: i64) -> Self {
+        Self(self.0.saturating_add(millis.saturating_mul(1_000)))
+    }
+
+    /// Milliseconds from `earlier` to this moment; negative when `earlier` is later.
+    pub const fn millis_since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0) / 1_000
+    }
+}
+
+/// Why a text is not a moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an RFC 3339 date and time with a zone, such as 2026-01-03T00:00:00Z")]
+pub struct NotATimestamp(String);
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(at) => write!(f, "{at:.6}"),
+            Err(_) => write!(f, "{}us", self.0),
+        }
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = NotATimestamp;
+
+    fn from_str(text: &str) -> Result<Self, NotATimestamp> {
+        // jiff accepts more than RFC 3339 (a space for the `T`, comma fractions, bracketed zones); the API does not.
+        let plain = text.len() <= 40 && !text.contains(['[', ',', ' ']);
+        match text.parse::<jiff::Timestamp>() {
+            Ok(at) if plain => Ok(Self(at.as_microsecond())),
+            _ => Err(NotATimestamp(text.chars().take(64).collect())),
+        }
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time", "description": "RFC 3339 with a zone"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_prints_and_parses_to_the_microsecond() {
+        let at = Timestamp::from_micros(1_767_398_400_123_456);
+        assert_eq!(at.to_string(), "2026-01-03T00:00:00.123456Z");
+        assert_eq!("2026-01-03T00:00:00.123456Z".parse(), Ok(at));
+        assert_eq!("2026-01-03T01:00:00.123456+01:00".parse(), Ok(at));
+    }
+
+    #[test]
+    fn texts_without_a_zone_or_with_extras_are_refused() {
+        for text in
+            ["", "2026-01-03", "2026-01-03T00:00:00", "2026-01-03 00:00:00Z", "tomorrow", "99999-01-01T00:00:00Z"]
+        {
+            assert!(text.parse::<Timestamp>().is_err(), "{text}");
+        }
+    }
+}

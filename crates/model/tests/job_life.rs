@@ -1,0 +1,203 @@
+//! The rules of a job's life: the whole table, and what holds whatever happens.
+
+use bowline_model::event::{EventData, EventKind};
+use bowline_model::fold::{Told, fold};
+use bowline_model::job::{Fact, JobPolicy, JobState, JobStatus, OnLost, Place, Refused};
+use bowline_model::retry::RetryPolicy;
+use bowline_model::{ErrorClass, Outcome, RunStatus, Timestamp};
+use proptest::prelude::*;
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+fn facts() -> Vec<Fact> {
+    vec![
+        Fact::Due,
+        Fact::Claimed,
+        Fact::Reported { fence: 2, outcome: Outcome::Succeeded },
+        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Transient) },
+        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Permanent) },
+        Fact::Reported { fence: 2, outcome: Outcome::Canceled },
+        Fact::Reported { fence: 1, outcome: Outcome::Succeeded },
+        Fact::LeaseExpired { fence: 2 },
+        Fact::LeaseExpired { fence: 1 },
+        Fact::Returned { fence: 2 },
+        Fact::DeadlinePassed { fence: 2 },
+        Fact::CancelRequested,
+        Fact::Retried,
+    ]
+}
+
+#[test]
+fn the_whole_table() {
+    let policy = JobPolicy { retry: RetryPolicy { max_attempts: 3, ..RetryPolicy::default() }, ..JobPolicy::default() };
+    let mut table = String::new();
+    for status in JobStatus::ALL {
+        let due_at = (status == JobStatus::Pending).then_some(at(1));
+        let state = JobState { status, attempts: 2, failures: 1, losses: 0, fence: 2, due_at };
+        for fact in facts() {
+            let answer = match state.on(&fact, &policy, at(1_000), 0.5) {
+                Ok(step) => format!(
+                    "{} attempts={} failures={} losses={} fence={} [{}] {:?}",
+                    step.next.status,
+                    step.next.attempts,
+                    step.next.failures,
+                    step.next.losses,
+                    step.next.fence,
+                    step.event,
+                    step.next.place()
+                ),
+                Err(refused) => format!("refused: {refused}"),
+            };
+            table.push_str(&format!("{status} + {fact:?} -> {answer}\n"));
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn a_job_that_must_not_be_done_twice_ends_when_its_worker_is_lost() {
+    let policy = JobPolicy { on_lost: OnLost::Error, ..JobPolicy::default() };
+    let (state, _) = JobState::accepted(None, at(0));
+    let state = state.on(&Fact::Claimed, &policy, at(1), 0.0).unwrap().next;
+    let step = state.on(&Fact::LeaseExpired { fence: 1 }, &policy, at(2), 0.0).unwrap();
+    assert_eq!(step.next.status, JobStatus::Error);
+}
+
+#[test]
+fn poison_that_kills_its_workers_ends_in_the_dead_letters() {
+    let policy = JobPolicy::default();
+    let (mut state, _) = JobState::accepted(None, at(0));
+    for _ in 0..10 {
+        if state.status != JobStatus::Queued {
+            break;
+        }
+        state = state.on(&Fact::Claimed, &policy, at(1), 0.0).unwrap().next;
+        let fence = state.fence;
+        state = state.on(&Fact::LeaseExpired { fence }, &policy, at(2), 0.0).unwrap().next;
+    }
+    assert_eq!(state.status, JobStatus::Dead);
+    assert_eq!(state.losses, policy.retry.max_losses + 1);
+}
+
+#[derive(Debug, Clone)]
+enum Nudge {
+    Due,
+    Claim,
+    Report { back: u32, outcome: Outcome },
+    Expire { back: u32 },
+    Return { back: u32 },
+    Overdue { back: u32 },
+    Cancel,
+    Retry,
+}
+
+fn outcomes() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        Just(Outcome::Succeeded),
+        Just(Outcome::Canceled),
+        Just(Outcome::Failed(ErrorClass::Transient)),
+        Just(Outcome::Failed(ErrorClass::Permanent)),
+        Just(Outcome::Failed(ErrorClass::Timeout)),
+    ]
+}
+
+fn nudges() -> impl Strategy<Value = Vec<Nudge>> {
+    let one = prop_oneof![
+        2 => Just(Nudge::Due),
+        6 => Just(Nudge::Claim),
+        4 => (0u32..3, outcomes()).prop_map(|(back, outcome)| Nudge::Report { back, outcome }),
+        2 => (0u32..3).prop_map(|back| Nudge::Expire { back }),
+        1 => (0u32..3).prop_map(|back| Nudge::Return { back }),
+        1 => (0u32..2).prop_map(|back| Nudge::Overdue { back }),
+        1 => Just(Nudge::Cancel),
+        1 => Just(Nudge::Retry),
+    ];
+    prop::collection::vec(one, 0..60)
+}
+
+/// Tells an accepted step the way the ledger does.
+fn tell(step: &bowline_model::job::Step, fact: &Fact, now: Timestamp) -> Told {
+    let fence = match fact {
+        Fact::Claimed => Some(step.next.fence),
+        Fact::Reported { fence, .. }
+        | Fact::LeaseExpired { fence }
+        | Fact::Returned { fence }
+        | Fact::DeadlinePassed { fence } => Some(*fence),
+        Fact::Due | Fact::CancelRequested | Fact::Retried => None,
+    };
+    let (outcome, class) = match fact {
+        Fact::Reported { outcome, .. } => (
+            Some(RunStatus::from_outcome(*outcome)),
+            match outcome {
+                Outcome::Failed(class) => Some(*class),
+                _ => None,
+            },
+        ),
+        Fact::LeaseExpired { .. } => (Some(RunStatus::Lost), Some(ErrorClass::Lost)),
+        Fact::DeadlinePassed { .. } => (Some(RunStatus::TimedOut), Some(ErrorClass::Timeout)),
+        Fact::Returned { .. } => (Some(RunStatus::Returned), None),
+        _ => (None, None),
+    };
+    Told {
+        at: now,
+        kind: step.event,
+        fence,
+        data: EventData { outcome, class, due_at: step.next.due_at, ..EventData::default() },
+    }
+}
+
+proptest! {
+    /// Whatever happens in whatever order: fences only grow, attempts are bounded, a success is final, the place is
+    /// unique, stale fences are refused, and the state is the fold of the events.
+    #[test]
+    fn a_life_keeps_its_promises(nudges in nudges(), scheduled: bool, dead_letter: bool, chance in 0.0f64..1.0) {
+        let policy = JobPolicy { dead_letter, ..JobPolicy::default() };
+        let (mut state, kind) = JobState::accepted(scheduled.then_some(at(5)), at(0));
+        let first = EventData { due_at: state.due_at, ..EventData::default() };
+        let mut history = vec![Told { at: at(0), kind, fence: None, data: first }];
+        let mut now = 10;
+        for nudge in nudges {
+            now += 100_000;
+            let back = |n: u32| state.fence.saturating_sub(n);
+            let fact = match nudge {
+                Nudge::Due => Fact::Due,
+                Nudge::Claim => Fact::Claimed,
+                Nudge::Report { back: n, outcome } => Fact::Reported { fence: back(n), outcome },
+                Nudge::Expire { back: n } => Fact::LeaseExpired { fence: back(n) },
+                Nudge::Return { back: n } => Fact::Returned { fence: back(n) },
+                Nudge::Overdue { back: n } => Fact::DeadlinePassed { fence: back(n) },
+                Nudge::Cancel => Fact::CancelRequested,
+                Nudge::Retry => Fact::Retried,
+            };
+            match state.on(&fact, &policy, at(now), chance) {
+                Ok(step) => {
+                    prop_assert!(step.next.fence >= state.fence, "L1");
+                    prop_assert_ne!(state.status, JobStatus::Succeeded, "a success is final");
+                    prop_assert!(step.next.failures <= policy.retry.max_attempts, "J2");
+                    prop_assert!(step.next.losses <= policy.retry.max_losses + 1, "poison is bounded");
+                    if let Place::Timer(due) = step.next.place() {
+                        let cap = i64::try_from(policy.retry.max_backoff_ms).unwrap();
+                        prop_assert!(due >= at(now) && due <= at(now).plus_millis(cap), "J6");
+                    }
+                    // Hand-outs that never happened cannot be told about.
+                    if state.fence > 0 || matches!(fact, Fact::Claimed | Fact::Due | Fact::CancelRequested | Fact::Retried) {
+                        history.push(tell(&step, &fact, at(now)));
+                        state = step.next;
+                    }
+                }
+                Err(Refused::StaleLease) => {}
+                Err(_) => {}
+            }
+            if let Fact::Reported { fence, .. } = fact {
+                if fence < state.fence {
+                    prop_assert_eq!(state.on(&fact, &policy, at(now), chance), Err(Refused::StaleLease), "C4");
+                }
+            }
+        }
+        let folded = fold(&history).unwrap();
+        prop_assert_eq!(folded.state, state, "C6");
+        prop_assert!(history.iter().filter(|t| t.kind == EventKind::JobSucceeded).count() <= 1);
+    }
+}

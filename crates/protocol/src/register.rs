@@ -1,0 +1,41 @@
+//! `POST /workers/register`: who I am and what I can do.
+
+use bowline_model::{Labels, TaskType, WorkerName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegisterRequest {
+    pub worker_id: WorkerName,
+    /// What sort of worker it is, for people: `cpu`, `gpu`, anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_type: Option<String>,
+    /// The task types it takes.
+    pub task_types: Vec<TaskType>,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// How many tasks it works on at once.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub slots: u32,
+    /// Free-form facts for people: memory, cores, versions. Kept out of dispatch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<serde_json::Value>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RegisterAnswer {
+    pub worker_id: WorkerName,
+    pub protocol: u32,
+    /// How often to send a heartbeat.
+    pub heartbeat_ms: u64,
+    /// How long a lease is good without one.
+    pub lease_ms: u64,
+    /// How long a worker may take to name a task it was handed.
+    pub accept_ms: u64,
+}

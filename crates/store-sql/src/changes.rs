@@ -1,0 +1,486 @@
+//! The one way in which jobs and runs change in the ledger.
+//!
+//! A change is decided in `model` and collected here; [`Changes::write`] then writes all collected rows together. What
+//! follows from a state is derived, not asked for: a job that is queued has a row in the queue, one that is pending has
+//! a timer, one that is running has a lease, one that is dead has an open dead letter, and every change has its event.
+//! So no caller can forget one of them.
+
+use std::sync::Arc;
+
+use bowline_model::dead_letter::DeadLetterStatus;
+use bowline_model::event::EventData;
+use bowline_model::job::{Place, Step};
+use bowline_model::planted::{self, Mistake};
+use bowline_model::{EventKind, JobStatus, Lane, RunError, RunId, RunStatus, TenantId, Timestamp, WorkerName};
+use bowline_store::{StoreError, StoreResult};
+use uuid::Uuid;
+
+use crate::db::{Batch, Col, Db, Sql};
+use crate::job_row::JobRow;
+
+/// A new lease and its run.
+#[derive(Debug)]
+pub struct NewRun {
+    pub run: RunId,
+    pub tenant: TenantId,
+    pub number: i64,
+    pub attempt: u32,
+    pub fence: u32,
+    pub worker: WorkerName,
+    pub accepted: bool,
+    pub deadline_at: Timestamp,
+}
+
+/// An event to be told.
+#[derive(Debug)]
+struct NewEvent {
+    tenant: Uuid,
+    number: Option<i64>,
+    fence: Option<i64>,
+    seq: Option<i64>,
+    kind: EventKind,
+    at: Timestamp,
+    data: Option<String>,
+}
+
+#[derive(Debug)]
+struct JobChange {
+    number: i64,
+    state: bowline_model::JobState,
+    finished_at: Option<Timestamp>,
+    result: Option<Arc<str>>,
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+struct RunChange {
+    run: Uuid,
+    status: RunStatus,
+    finished_at: Option<Timestamp>,
+    error: Option<String>,
+    last_seq: i64,
+}
+
+#[derive(Debug)]
+struct NewDeadLetter {
+    tenant: Uuid,
+    lane: i64,
+    number: i64,
+    class: Option<&'static str>,
+    error: Option<String>,
+}
+
+/// What will be written together.
+#[derive(Debug)]
+pub struct Changes {
+    now: Timestamp,
+    jobs: Vec<JobChange>,
+    queue_add: Vec<(i64, i64, i64)>,
+    queue_remove: Vec<(i64, i64, i64)>,
+    timer_add: Vec<(Timestamp, i64)>,
+    timer_remove: Vec<(Timestamp, i64)>,
+    leases: Vec<NewRun>,
+    lease_remove: Vec<Uuid>,
+    runs: Vec<RunChange>,
+    events: Vec<NewEvent>,
+    dead: Vec<NewDeadLetter>,
+    dead_close: Vec<(i64, DeadLetterStatus, Option<String>, Option<String>)>,
+}
+
+/// What is told beside the step itself.
+#[derive(Debug, Default)]
+pub struct Telling {
+    pub fence: Option<u32>,
+    pub data: EventData,
+    pub error: Option<RunError>,
+    pub result: Option<Arc<str>>,
+}
+
+/// What the rest of the process should hear of after the commit.
+#[derive(Debug, Default)]
+pub struct Heard {
+    pub channels: Vec<i64>,
+    pub timers: bool,
+    pub events: bool,
+}
+
+impl Changes {
+    pub fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            jobs: Vec::new(),
+            queue_add: Vec::new(),
+            queue_remove: Vec::new(),
+            timer_add: Vec::new(),
+            timer_remove: Vec::new(),
+            leases: Vec::new(),
+            lease_remove: Vec::new(),
+            runs: Vec::new(),
+            events: Vec::new(),
+            dead: Vec::new(),
+            dead_close: Vec::new(),
+        }
+    }
+
+    /// A job that has just been inserted takes its place.
+    pub fn accepted(&mut self, job: &JobRow, kind: EventKind, data: EventData) {
+        self.place(job, &job.state, None);
+        self.tell(job.tenant, Some(job.number), None, kind, data);
+    }
+
+    /// A job moves on. `lane` is where its dead letter would go.
+    pub fn advance(&mut self, job: &JobRow, lane: Lane, step: Step, telling: Telling) {
+        let Telling { fence, mut data, error, result } = telling;
+        data.due_at = step.next.due_at;
+        let ended = step.next.status.is_terminal();
+        self.place(job, &step.next, Some(&job.state));
+        if step.next.status == JobStatus::Dead && job.state.status != JobStatus::Dead {
+            self.dead.push(NewDeadLetter {
+                tenant: *job.tenant.as_uuid(),
+                lane: lane.code(),
+                number: job.number,
+                class: error.as_ref().map(|e| e.class.as_str()),
+                error: error.as_ref().map(|e| e.message.clone()),
+            });
+        }
+        if job.state.status == JobStatus::Dead && step.next.status != JobStatus::Dead {
+            let to = if step.event == EventKind::JobRetried {
+                DeadLetterStatus::Retried
+            } else {
+                DeadLetterStatus::Corrected
+            };
+            self.dead_close.push((job.number, to, data.by.clone(), data.reason.clone()));
+        }
+        self.jobs.push(JobChange {
+            number: job.number,
+            state: step.next,
+            finished_at: ended.then_some(self.now),
+            result,
+            error: error.as_ref().and_then(|e| serde_json::to_string(e).ok()),
+        });
+        if let Some(error) = error {
+            data.class = Some(error.class);
+            data.error = Some(error.message);
+        }
+        self.tell(job.tenant, Some(job.number), fence, step.event, data);
+    }
+
+    fn place(&mut self, job: &JobRow, next: &bowline_model::JobState, before: Option<&bowline_model::JobState>) {
+        let (from, to) = (before.map(bowline_model::JobState::place), next.place());
+        if from == Some(to) && !matches!(to, Place::Queue) {
+            return;
+        }
+        match from {
+            Some(Place::Queue) => self.queue_remove.push((job.channel, job.rank(), job.number)),
+            Some(Place::Timer(due)) => self.timer_remove.push((due, job.number)),
+            Some(Place::Lease | Place::Nowhere) | None => {}
+        }
+        match to {
+            Place::Queue => self.queue_add.push((job.channel, job.rank(), job.number)),
+            Place::Timer(due) => self.timer_add.push((due, job.number)),
+            Place::Lease | Place::Nowhere => {}
+        }
+    }
+
+    pub fn lease(&mut self, run: NewRun) {
+        self.leases.push(run);
+    }
+
+    /// A run ended, or is taken for ended; its lease goes with it.
+    pub fn end_run(&mut self, run: RunId, status: RunStatus, error: Option<&RunError>, last_seq: u64) {
+        self.lease_remove.push(*run.as_uuid());
+        self.runs.push(RunChange {
+            run: *run.as_uuid(),
+            status,
+            finished_at: Some(self.now),
+            error: error.and_then(|e| serde_json::to_string(e).ok()),
+            last_seq: i64::try_from(last_seq).unwrap_or(i64::MAX),
+        });
+    }
+
+    pub fn tell(
+        &mut self,
+        tenant: TenantId,
+        number: Option<i64>,
+        fence: Option<u32>,
+        kind: EventKind,
+        data: EventData,
+    ) {
+        let data = if data.is_empty() { None } else { serde_json::to_string(&data).ok() };
+        self.events.push(NewEvent {
+            tenant: *tenant.as_uuid(),
+            number,
+            fence: fence.map(i64::from),
+            seq: None,
+            kind,
+            at: self.now,
+            data,
+        });
+    }
+
+    /// An executor's own event, with its number.
+    pub fn tell_numbered(&mut self, job: &JobRow, fence: u32, seq: u64, at: Timestamp, data: &EventData) {
+        self.events.push(NewEvent {
+            tenant: *job.tenant.as_uuid(),
+            number: Some(job.number),
+            fence: Some(i64::from(fence)),
+            seq: i64::try_from(seq).ok(),
+            kind: EventKind::RunProgressed,
+            at,
+            data: serde_json::to_string(data).ok(),
+        });
+    }
+
+    /// Writes everything that was collected. `Conflict` when a row that must be there is not: somebody else moved it.
+    pub async fn write(self, db: &mut impl Db) -> StoreResult<Heard> {
+        let heard = Heard {
+            channels: {
+                let mut channels: Vec<i64> = self.queue_add.iter().map(|(channel, ..)| *channel).collect();
+                channels.sort_unstable();
+                channels.dedup();
+                channels
+            },
+            timers: !self.timer_add.is_empty(),
+            events: !self.events.is_empty(),
+        };
+        // A row that must go and is not there means that the place and the state of a job have parted: stop at once.
+        let removed = self.queue_remove.len();
+        if removed > 0 && !planted::on(Mistake::QueueTwice) {
+            let gone = db.execute_many(QUEUE_REMOVE, &keys(&self.queue_remove)).await?;
+            if gone != removed as u64 {
+                return Err(StoreError::Conflict(format!("{removed} queue rows should go, {gone} were there")));
+            }
+        }
+        let batch = self.batch();
+        db.execute_batch(&batch).await?;
+        Ok(heard)
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        let mut batch: Batch<'_> = Vec::with_capacity(10);
+        if !self.timer_remove.is_empty() {
+            batch.push((TIMER_REMOVE, timers(&self.timer_remove)));
+        }
+        if !self.queue_add.is_empty() {
+            batch.push((QUEUE_ADD, keys(&self.queue_add)));
+        }
+        if !self.timer_add.is_empty() {
+            batch.push((TIMER_ADD, timers(&self.timer_add)));
+        }
+        if !self.lease_remove.is_empty() {
+            batch.push((LEASE_REMOVE, vec![Col::Id(self.lease_remove.clone())]));
+        }
+        if !self.leases.is_empty() {
+            batch.push((LEASE_ADD, self.lease_columns()));
+            batch.push((RUN_ADD, self.run_columns()));
+        }
+        if !self.runs.is_empty() {
+            let runs = &self.runs;
+            batch.push((
+                RUN_END,
+                vec![
+                    Col::Id(runs.iter().map(|r| r.run).collect()),
+                    Col::Int(runs.iter().map(|r| r.status.code()).collect()),
+                    Col::OptAt(runs.iter().map(|r| r.finished_at).collect()),
+                    Col::OptText(runs.iter().map(|r| r.error.as_deref()).collect()),
+                    Col::Int(runs.iter().map(|r| r.last_seq).collect()),
+                ],
+            ));
+        }
+        let (plain, with_outcome): (Vec<_>, Vec<_>) =
+            self.jobs.iter().partition(|j| j.result.is_none() && j.error.is_none() && j.finished_at.is_none());
+        if !plain.is_empty() {
+            batch.push((JOB_MOVE, self.job_columns(&plain)));
+        }
+        if !with_outcome.is_empty() {
+            let mut cols = self.job_columns(&with_outcome);
+            cols.push(Col::OptAt(with_outcome.iter().map(|j| j.finished_at).collect()));
+            cols.push(Col::OptText(with_outcome.iter().map(|j| j.result.as_deref()).collect()));
+            cols.push(Col::OptText(with_outcome.iter().map(|j| j.error.as_deref()).collect()));
+            batch.push((JOB_END, cols));
+        }
+        if !self.dead.is_empty() {
+            let dead = &self.dead;
+            batch.push((
+                DEAD_ADD,
+                vec![
+                    Col::Id(dead.iter().map(|d| d.tenant).collect()),
+                    Col::Int(dead.iter().map(|d| d.lane).collect()),
+                    Col::Int(dead.iter().map(|d| d.number).collect()),
+                    Col::At(vec![self.now; dead.len()]),
+                    Col::OptText(dead.iter().map(|d| d.class).collect()),
+                    Col::OptText(dead.iter().map(|d| d.error.as_deref()).collect()),
+                ],
+            ));
+        }
+        if !self.dead_close.is_empty() {
+            let closed = &self.dead_close;
+            batch.push((
+                DEAD_CLOSE,
+                vec![
+                    Col::Int(closed.iter().map(|c| c.0).collect()),
+                    Col::Int(closed.iter().map(|c| c.1.code()).collect()),
+                    Col::At(vec![self.now; closed.len()]),
+                    Col::OptText(closed.iter().map(|c| c.2.as_deref()).collect()),
+                    Col::OptText(closed.iter().map(|c| c.3.as_deref()).collect()),
+                ],
+            ));
+        }
+        if !self.events.is_empty() {
+            let events = &self.events;
+            batch.push((
+                EVENT_ADD,
+                vec![
+                    Col::Id(events.iter().map(|e| e.tenant).collect()),
+                    Col::OptInt(events.iter().map(|e| e.number).collect()),
+                    Col::OptInt(events.iter().map(|e| e.fence).collect()),
+                    Col::OptInt(events.iter().map(|e| e.seq).collect()),
+                    Col::Text(events.iter().map(|e| e.kind.as_str()).collect()),
+                    Col::At(events.iter().map(|e| e.at).collect()),
+                    Col::OptText(events.iter().map(|e| e.data.as_deref()).collect()),
+                ],
+            ));
+        }
+        batch
+    }
+
+    fn job_columns(&self, jobs: &[&JobChange]) -> Vec<Col<'static>> {
+        vec![
+            Col::Int(jobs.iter().map(|j| j.number).collect()),
+            Col::Int(jobs.iter().map(|j| j.state.status.code()).collect()),
+            Col::Int(jobs.iter().map(|j| j.state.attempts.into()).collect()),
+            Col::Int(jobs.iter().map(|j| j.state.failures.into()).collect()),
+            Col::Int(jobs.iter().map(|j| j.state.losses.into()).collect()),
+            Col::Int(jobs.iter().map(|j| j.state.fence.into()).collect()),
+            Col::OptAt(jobs.iter().map(|j| j.state.due_at).collect()),
+            Col::At(vec![self.now; jobs.len()]),
+        ]
+    }
+
+    fn lease_columns(&self) -> Vec<Col<'_>> {
+        let leases = &self.leases;
+        vec![
+            Col::Id(leases.iter().map(|l| *l.run.as_uuid()).collect()),
+            Col::Int(leases.iter().map(|l| l.number).collect()),
+            Col::Text(leases.iter().map(|l| l.worker.as_str()).collect()),
+            Col::Bool(leases.iter().map(|l| l.accepted).collect()),
+            Col::At(vec![self.now; leases.len()]),
+            Col::At(leases.iter().map(|l| l.deadline_at).collect()),
+        ]
+    }
+
+    fn run_columns(&self) -> Vec<Col<'_>> {
+        let leases = &self.leases;
+        let status = |accepted| if accepted { RunStatus::Running } else { RunStatus::Starting };
+        vec![
+            Col::Id(leases.iter().map(|l| *l.run.as_uuid()).collect()),
+            Col::Id(leases.iter().map(|l| *l.tenant.as_uuid()).collect()),
+            Col::Int(leases.iter().map(|l| l.number).collect()),
+            Col::Int(leases.iter().map(|l| l.attempt.into()).collect()),
+            Col::Int(leases.iter().map(|l| l.fence.into()).collect()),
+            Col::Int(leases.iter().map(|l| status(l.accepted).code()).collect()),
+            Col::Text(leases.iter().map(|l| l.worker.as_str()).collect()),
+            Col::At(vec![self.now; leases.len()]),
+            Col::OptAt(leases.iter().map(|l| l.accepted.then_some(self.now)).collect()),
+        ]
+    }
+}
+
+fn keys(rows: &[(i64, i64, i64)]) -> Vec<Col<'static>> {
+    vec![
+        Col::Int(rows.iter().map(|r| r.0).collect()),
+        Col::Int(rows.iter().map(|r| r.1).collect()),
+        Col::Int(rows.iter().map(|r| r.2).collect()),
+    ]
+}
+
+fn timers(rows: &[(Timestamp, i64)]) -> Vec<Col<'static>> {
+    vec![Col::At(rows.iter().map(|r| r.0).collect()), Col::Int(rows.iter().map(|r| r.1).collect())]
+}
+
+const QUEUE_ADD: Sql = Sql::Each {
+    sqlite: "insert into queue (channel, rank, number) values (?1, ?2, ?3) on conflict do nothing",
+    postgres: "insert into queue (channel, rank, number)
+               select * from unnest($1::bigint[], $2::bigint[], $3::bigint[]) on conflict do nothing",
+};
+const QUEUE_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from queue where channel = ?1 and rank = ?2 and number = ?3",
+    postgres: "delete from queue q using unnest($1::bigint[], $2::bigint[], $3::bigint[]) as k (channel, rank, number)
+               where q.channel = k.channel and q.rank = k.rank and q.number = k.number",
+};
+const TIMER_ADD: Sql = Sql::Each {
+    sqlite: "insert into timer (due_at, number) values (?1, ?2) on conflict do nothing",
+    postgres: "insert into timer (due_at, number)
+               select * from unnest($1::timestamptz[], $2::bigint[]) on conflict do nothing",
+};
+const TIMER_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from timer where due_at = ?1 and number = ?2",
+    postgres: "delete from timer t using unnest($1::timestamptz[], $2::bigint[]) as k (due_at, number)
+               where t.due_at = k.due_at and t.number = k.number",
+};
+const LEASE_ADD: Sql = Sql::Each {
+    sqlite: "insert into lease (run, number, worker, accepted, renewed_at, deadline_at) values (?1, ?2, ?3, ?4, ?5, ?6)",
+    postgres: "insert into lease (run, number, worker, accepted, renewed_at, deadline_at)
+               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::timestamptz[], $6::timestamptz[])",
+};
+const LEASE_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from lease where run = ?1",
+    postgres: "delete from lease where run = any ($1::uuid[])",
+};
+const RUN_ADD: Sql = Sql::Each {
+    sqlite: "insert into run (id, tenant, number, attempt, fence, status, worker, claimed_at, started_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    postgres: "insert into run (id, tenant, number, attempt, fence, status, worker, claimed_at, started_at)
+               select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                                    $7::text[], $8::timestamptz[], $9::timestamptz[])",
+};
+const RUN_END: Sql = Sql::Each {
+    sqlite: "update run set status = ?2, finished_at = ?3, error = ?4, last_seq = max(last_seq, ?5) where id = ?1",
+    postgres: "update run r set status = k.status, finished_at = k.finished_at, error = k.error,
+                                last_seq = greatest(r.last_seq, k.last_seq)
+               from unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::text[], $5::bigint[])
+                 as k (id, status, finished_at, error, last_seq)
+               where r.id = k.id",
+};
+const JOB_MOVE: Sql = Sql::Each {
+    sqlite: "update job set status = ?2, attempts = ?3, failures = ?4, losses = ?5, fence = ?6, due_at = ?7,
+                            updated_at = ?8, finished_at = null where number = ?1",
+    postgres: "update job j set status = k.status, attempts = k.attempts, failures = k.failures, losses = k.losses,
+                                fence = k.fence, due_at = k.due_at, updated_at = k.updated_at, finished_at = null
+               from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                           $7::timestamptz[], $8::timestamptz[])
+                 as k (number, status, attempts, failures, losses, fence, due_at, updated_at)
+               where j.number = k.number",
+};
+const JOB_END: Sql = Sql::Each {
+    sqlite: "update job set status = ?2, attempts = ?3, failures = ?4, losses = ?5, fence = ?6, due_at = ?7,
+                            updated_at = ?8, finished_at = ?9, result = ?10, error = ?11 where number = ?1",
+    postgres: "update job j set status = k.status, attempts = k.attempts, failures = k.failures, losses = k.losses,
+                                fence = k.fence, due_at = k.due_at, updated_at = k.updated_at,
+                                finished_at = k.finished_at, result = k.result::json, error = k.error
+               from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                           $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[])
+                 as k (number, status, attempts, failures, losses, fence, due_at, updated_at, finished_at, result, error)
+               where j.number = k.number",
+};
+const DEAD_ADD: Sql = Sql::Each {
+    sqlite: "insert into dead_letter (tenant, lane, number, at, class, error, status) values (?1, ?2, ?3, ?4, ?5, ?6, 1)",
+    postgres: "insert into dead_letter (tenant, lane, number, at, class, error, status)
+               select *, 1 from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::text[], $6::text[])",
+};
+const DEAD_CLOSE: Sql = Sql::Each {
+    sqlite: "update dead_letter set status = ?2, closed_at = ?3, closed_by = ?4, reason = ?5 where number = ?1 and status = 1",
+    postgres:
+        "update dead_letter d set status = k.status, closed_at = k.closed_at, closed_by = k.closed_by, reason = k.reason
+               from unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[])
+                 as k (number, status, closed_at, closed_by, reason)
+               where d.number = k.number and d.status = 1",
+};
+/// The order of the stream is (transaction, position): see docs/decisions/0005.
+const EVENT_ADD: Sql = Sql::Each {
+    sqlite: "insert into event (tenant, number, fence, seq, kind, at, data) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    postgres: "insert into event (txid, tenant, number, fence, seq, kind, at, data)
+               select (select pg_current_xact_id()::text::bigint), tenant, number, fence, seq, kind, at, data::json
+               from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::timestamptz[], $7::text[])
+                 as k (tenant, number, fence, seq, kind, at, data)",
+};

@@ -1,0 +1,171 @@
+//! Channels: the lines of the queue, and which of them may have somebody waiting.
+//!
+//! The set of lines with work is a hint kept in memory: a line enters it after a commit that queued something there,
+//! and leaves it when a claim found it empty. What other servers queue is found by a slow look at the index
+//! ([`Channels::replace_active`]), so a lost hint costs time, never work.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bowline_model::claim::ChannelHead;
+use bowline_model::{Labels, Lane, TaskType, TenantId};
+use bowline_store::StoreResult;
+
+use crate::db::{Db, Sql, Val};
+
+/// What makes a line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ChannelKey {
+    pub tenant: TenantId,
+    pub lane: Lane,
+    pub task_type: TaskType,
+    pub requires: Labels,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_key: HashMap<ChannelKey, i64>,
+    by_id: BTreeMap<i64, ChannelKey>,
+    /// Lines that may have work, with a number that changes whenever something is queued there.
+    active: BTreeMap<i64, u64>,
+    stamp: u64,
+    turn: u64,
+}
+
+/// All lines this process knows.
+#[derive(Debug, Default)]
+pub struct Channels(Mutex<State>);
+
+const ALL: Sql = Sql::Same("select id, tenant, lane, type, requires from channel where id > $1 order by id");
+const ADD: Sql =
+    Sql::Same("insert into channel (tenant, lane, type, requires) values ($1, $2, $3, $4) on conflict do nothing");
+const FIND: Sql = Sql::Same("select id from channel where tenant = $1 and lane = $2 and type = $3 and requires = $4");
+/// Jumps from line to line in the index instead of reading every row.
+const WAITING: Sql = Sql::Same(
+    "with recursive line (channel) as (
+       select min(channel) from queue
+       union all
+       select (select min(q.channel) from queue q where q.channel > line.channel) from line where line.channel is not null
+     )
+     select channel from line where channel is not null",
+);
+
+impl Channels {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn id_of(&self, key: &ChannelKey) -> Option<i64> {
+        self.state().by_key.get(key).copied()
+    }
+
+    pub fn key_of(&self, id: i64) -> Option<ChannelKey> {
+        self.state().by_id.get(&id).cloned()
+    }
+
+    /// Says that something was queued in these lines.
+    pub fn queued(&self, ids: impl IntoIterator<Item = i64>) {
+        let mut state = self.state();
+        for id in ids {
+            state.stamp += 1;
+            let stamp = state.stamp;
+            state.active.insert(id, stamp);
+        }
+    }
+
+    /// The lines that may have work, with the stamps to give back to [`Self::found_empty`], and whose turn it is.
+    pub fn active(&self) -> (Vec<(ChannelHead, ChannelKey, u64)>, u64) {
+        let mut state = self.state();
+        state.turn += 1;
+        let turn = state.turn;
+        let heads = state
+            .active
+            .iter()
+            .filter_map(|(id, stamp)| {
+                let key = state.by_id.get(id)?;
+                Some((ChannelHead { channel: *id, lane: key.lane, tenant: key.tenant }, key.clone(), *stamp))
+            })
+            .collect();
+        (heads, turn)
+    }
+
+    /// Says that a line had nothing more, unless something was queued there since `stamp`.
+    pub fn found_empty(&self, id: i64, stamp: u64) {
+        let mut state = self.state();
+        if state.active.get(&id) == Some(&stamp) {
+            state.active.remove(&id);
+        }
+    }
+
+    pub fn has_active(&self) -> bool {
+        !self.state().active.is_empty()
+    }
+
+    fn learn(&self, id: i64, key: ChannelKey) {
+        let mut state = self.state();
+        state.by_key.insert(key.clone(), id);
+        state.by_id.insert(id, key);
+    }
+
+    /// Learns lines that others made.
+    pub async fn refresh(&self, db: &mut impl Db) -> StoreResult<()> {
+        let known = self.state().by_id.keys().next_back().copied().unwrap_or(0);
+        // Ids are handed out before they are committed; look back a little for late ones.
+        let from = (known - 64).max(0);
+        let found = db
+            .query(ALL, &[Val::Int(from)], |row| {
+                let requires = row.text(4)?;
+                let lane = Lane::from_code(row.int(2)?);
+                let task_type = TaskType::new(&row.text(3)?);
+                Ok((row.int(0)?, TenantId::from_uuid(row.id(1)?), lane, task_type, requires))
+            })
+            .await?;
+        for (id, tenant, lane, task_type, requires) in found {
+            if let (Some(lane), Ok(task_type), Ok(requires)) = (lane, task_type, Labels::from_canonical(&requires)) {
+                self.learn(id, ChannelKey { tenant, lane, task_type, requires });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that these lines exist. Runs outside the transaction that queues into them, so that a rollback there
+    /// cannot take a line away that others have heard of.
+    pub async fn ensure<'a>(
+        &self,
+        db: &mut impl Db,
+        keys: impl IntoIterator<Item = &'a ChannelKey>,
+    ) -> StoreResult<()> {
+        for key in keys {
+            if self.id_of(key).is_some() {
+                continue;
+            }
+            let requires = key.requires.canonical();
+            let params = [
+                Val::Id(*key.tenant.as_uuid()),
+                Val::Int(key.lane.code()),
+                Val::Text(key.task_type.as_str()),
+                Val::Text(&requires),
+            ];
+            db.execute(ADD, &params).await?;
+            if let Some(id) = db.query(FIND, &params, |row| row.int(0)).await?.first() {
+                self.learn(*id, key.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks which lines have work, whoever queued it there.
+    pub async fn replace_active(&self, db: &mut impl Db) -> StoreResult<bool> {
+        let waiting = db.query(WAITING, &[], |row| row.int(0)).await?;
+        if waiting.iter().any(|id| self.key_of(*id).is_none()) {
+            self.refresh(db).await?;
+        }
+        let fresh: Vec<i64> = {
+            let state = self.state();
+            waiting.into_iter().filter(|id| !state.active.contains_key(id)).collect()
+        };
+        let found = !fresh.is_empty();
+        self.queued(fresh);
+        Ok(found)
+    }
+}

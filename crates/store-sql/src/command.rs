@@ -1,0 +1,92 @@
+//! What can be asked of the committer, each with the line on which its answer goes back.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bowline_model::lease::LeaseTimes;
+use bowline_model::{RunId, TenantId, Timestamp, WorkerName};
+use bowline_store::{
+    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterOrder, Heartbeat, JobOrder, NewJob, Notice,
+    OrderAnswer, Promoted, Pruned, Reaped, ReportAnswer, Retention, RunReport, StoreError, StoreResult, Submitted,
+    TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
+};
+use tokio::sync::oneshot;
+
+use crate::db::AnyDb;
+
+/// A question for a connection that is not in a transaction.
+pub type Look = Box<dyn for<'a> FnOnce(&'a mut AnyDb) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
+
+macro_rules! commands {
+    ($($name:ident($ask:ty) -> $answer:ty,)*) => {
+        /// A wish, and where its answer goes.
+        pub enum Command {
+            $($name($ask, oneshot::Sender<StoreResult<$answer>>),)*
+            Look(Look),
+        }
+
+        /// The answer to the wish of the same name.
+        #[derive(Debug)]
+        pub enum Answer {
+            $($name($answer),)*
+        }
+
+        impl Command {
+            /// Answers the wish; whoever asked may be gone by now.
+            pub fn reply(self, answer: StoreResult<Answer>) {
+                match (self, answer) {
+                    $((Self::$name(_, line), Ok(Answer::$name(answer))) => drop(line.send(Ok(answer))),)*
+                    $((Self::$name(_, line), Err(error)) => drop(line.send(Err(error))),)*
+                    (Self::Look(_), _) => {}
+                    $((Self::$name(_, line), Ok(_)) => {
+                        drop(line.send(Err(StoreError::Broken("the answer belongs to another wish".to_owned()))));
+                    })*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Submit(Vec<NewJob>) -> Vec<Submitted>,
+    Claim((Vec<Claimant>, ClaimRules)) -> Vec<ClaimedRun>,
+    Report(Vec<RunReport>) -> Vec<ReportAnswer>,
+    Heartbeat(Heartbeat) -> Vec<(RunId, BeatAnswer)>,
+    Tell(ToldEvents) -> TellAnswer,
+    GiveBack(Vec<RunId>) -> (),
+    Reclaim(String) -> u64,
+    Reap((LeaseTimes, Timestamp)) -> Reaped,
+    Promote(u32) -> Promoted,
+    Cancel(JobOrder) -> OrderAnswer,
+    Retry(JobOrder) -> OrderAnswer,
+    Replay(DeadLetterOrder) -> Vec<Closed>,
+    Purge(DeadLetterOrder) -> Vec<Closed>,
+    Note(Notice) -> (),
+    CreateTenant((TenantId, String)) -> Option<Tenant>,
+    CreateToken(TokenRecord) -> bool,
+    RevokeToken((String, Option<TenantId>)) -> bool,
+    Register(WorkerRecord) -> (),
+    Drain((TenantId, WorkerName, bool)) -> bool,
+    Prune(Retention) -> Pruned,
+    Ping(()) -> Timestamp,
+}
+
+impl Command {
+    /// How much of a batch it takes up.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Submit(jobs, _) => jobs.len().max(1),
+            Self::Report(reports, _) => reports.len().max(1),
+            Self::Claim((claimants, _), _) => claimants.iter().map(|c| c.wants as usize).sum::<usize>().max(1),
+            Self::Tell(told, _) => told.events.len().max(1),
+            Self::Heartbeat(beat, _) => beat.runs.len().max(1),
+            _ => 1,
+        }
+    }
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Command").field("weight", &self.weight()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,408 @@
+//! Group commit: whoever waits is taken along.
+//!
+//! While one batch commits, the next one gathers; nobody waits for a timer. A batch is one transaction; each caller gets
+//! its own answer, after the commit. When a batch fails because of what is in it, it is tried again in halves, so
+//! that one poisonous wish cannot fail its neighbours. When the ledger itself is away, everybody is told so at once.
+
+use std::sync::Arc;
+
+use bowline_model::planted::{self, Mistake};
+use bowline_store::{Claimant, StoreError, StoreResult, Wake};
+use rand::rngs::StdRng;
+use tokio::sync::mpsc;
+
+use crate::changes::{Changes, Heard};
+use crate::channels::Channels;
+use crate::command::{Answer, Command};
+use crate::db::{AnyDb, Db, Mode, PgDb, PgSettings};
+use crate::write::{self, Desk, Emptied};
+
+/// Wishes of one batch, by weight. Larger batches gain nothing and make the first caller wait.
+const BATCH_WEIGHT: usize = 2_000;
+
+/// What the ledger's threads share.
+#[derive(Debug)]
+pub struct Shared {
+    pub channels: Channels,
+    pub work: Wake,
+    pub events: Wake,
+    pub timers: Wake,
+    pub key_ttl_ms: i64,
+    /// Rung for other servers, where there are any.
+    pub others: Wake,
+}
+
+/// Where connections come from, and come from again.
+#[derive(Debug)]
+pub enum Source {
+    /// One connection, for good.
+    Held(Box<AnyDb>),
+    /// A server that may go away and come back.
+    Pg { settings: Arc<PgSettings>, db: Option<Box<AnyDb>> },
+}
+
+impl Source {
+    pub async fn get(&mut self) -> StoreResult<&mut AnyDb> {
+        match self {
+            Self::Held(db) => Ok(db),
+            Self::Pg { settings, db } => {
+                if !db.as_ref().is_some_and(|db| db.is_usable()) {
+                    *db = None;
+                    *db = Some(Box::new(AnyDb::Pg(PgDb::connect(settings).await?)));
+                }
+                db.as_deref_mut().ok_or_else(|| StoreError::Unavailable("no connection".to_owned()))
+            }
+        }
+    }
+}
+
+/// Runs until every handle to the ledger is gone.
+pub async fn commit_forever(
+    mut source: Source,
+    wishes: Arc<tokio::sync::Mutex<mpsc::Receiver<Command>>>,
+    shared: Arc<Shared>,
+    mut rng: StdRng,
+) {
+    let mut waiting = Vec::with_capacity(256);
+    loop {
+        {
+            let mut line = wishes.lock().await;
+            let Some(first) = line.recv().await else { return };
+            let mut weight = first.weight();
+            waiting.push(first);
+            // Whoever waits, up to a batch.
+            while weight < BATCH_WEIGHT
+                && let Ok(next) = line.try_recv()
+            {
+                weight += next.weight();
+                waiting.push(next);
+            }
+        }
+        let batch = std::mem::take(&mut waiting);
+        match source.get().await {
+            Ok(db) => run(db, &shared, &mut rng, batch).await,
+            Err(error) => {
+                tracing::warn!("{} wishes refused: {error}", batch.len());
+                for command in batch {
+                    command.reply(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// Answers questions until every handle to the ledger is gone.
+pub async fn read_forever(mut source: Source, looks: Arc<tokio::sync::Mutex<mpsc::Receiver<crate::command::Look>>>) {
+    loop {
+        let look = {
+            let mut line = looks.lock().await;
+            match line.recv().await {
+                Some(look) => look,
+                None => return,
+            }
+        };
+        match source.get().await {
+            Ok(db) => look(db).await,
+            // Dropping the question drops its line; the asker hears that the ledger is away.
+            Err(error) => tracing::debug!("a question went unanswered: {error}"),
+        }
+    }
+}
+
+async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Command>) {
+    let mut wishes = Vec::with_capacity(batch.len());
+    for command in batch {
+        match command {
+            Command::Look(look) => look(db).await,
+            wish => wishes.push(wish),
+        }
+    }
+    // Batches still to be tried, the first one last.
+    let mut stack = vec![(wishes, 0u32)];
+    while let Some((mut wishes, tries)) = stack.pop() {
+        if wishes.is_empty() {
+            continue;
+        }
+        match attempt(db, shared, rng, &wishes).await {
+            Ok((answers, after)) => {
+                after.ring(shared);
+                for (wish, answer) in wishes.into_iter().zip(answers) {
+                    wish.reply(Ok(answer));
+                }
+            }
+            Err(error) => {
+                db.rollback().await;
+                let poisonous = matches!(error, StoreError::Conflict(_) | StoreError::Broken(_));
+                if poisonous && wishes.len() > 1 && db.is_usable() {
+                    tracing::debug!("a batch of {} is tried in halves: {error}", wishes.len());
+                    let second = wishes.split_off(wishes.len() / 2);
+                    stack.push((second, tries));
+                    stack.push((wishes, tries));
+                } else if matches!(error, StoreError::Conflict(_)) && tries < 5 && db.is_usable() {
+                    stack.push((wishes, tries + 1));
+                } else {
+                    tracing::warn!("{} wishes refused: {error}", wishes.len());
+                    for wish in wishes {
+                        wish.reply(Err(error.clone()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is to be told once the batch is stored.
+#[derive(Debug, Default)]
+struct After {
+    channels: Vec<i64>,
+    emptied: Emptied,
+    timers: bool,
+    events: bool,
+}
+
+impl After {
+    fn hear(&mut self, heard: Heard) {
+        self.channels.extend(heard.channels);
+        self.timers |= heard.timers;
+        self.events |= heard.events;
+    }
+
+    fn ring(self, shared: &Shared) {
+        // First who went empty, then who got something: a line that did both has something.
+        for (channel, stamp) in self.emptied {
+            shared.channels.found_empty(channel, stamp);
+        }
+        let work = !self.channels.is_empty();
+        shared.channels.queued(self.channels);
+        if work {
+            shared.work.ring();
+        }
+        if self.timers {
+            shared.timers.ring();
+        }
+        if self.events {
+            shared.events.ring();
+            shared.others.ring();
+        }
+    }
+}
+
+/// One transaction for the whole batch.
+async fn attempt(
+    db: &mut AnyDb,
+    shared: &Shared,
+    rng: &mut StdRng,
+    wishes: &[Command],
+) -> StoreResult<(Vec<Answer>, After)> {
+    for wish in wishes {
+        if let Command::Submit(jobs, _) = wish {
+            let keys = write::channel_keys(jobs);
+            shared.channels.ensure(db, &keys).await?;
+        }
+    }
+    let now = db.begin(Mode::Write).await?;
+    let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms };
+    let mut after = After::default();
+    let mut answers: Vec<Option<Answer>> = wishes.iter().map(|_| None).collect();
+    submit_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
+    report_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
+    beat_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
+    for (n, wish) in wishes.iter().enumerate() {
+        if answers[n].is_none() && !matches!(wish, Command::Claim(..)) {
+            answers[n] = Some(one(db, &mut desk, wish, &mut after).await?);
+        }
+    }
+    claim_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
+    let answers: Option<Vec<Answer>> = answers.into_iter().collect();
+    let answers = answers.ok_or_else(|| StoreError::Broken("a wish was left without an answer".to_owned()))?;
+    if planted::on(Mistake::AnswerBeforeCommit) {
+        // The mistake: what follows can still fail, and nobody will hear of it.
+        let _ = db.commit().await;
+        return Ok((answers, after));
+    }
+    db.commit().await?;
+    Ok((answers, after))
+}
+
+async fn submit_all(
+    db: &mut AnyDb,
+    desk: &mut Desk<'_>,
+    wishes: &[Command],
+    answers: &mut [Option<Answer>],
+    after: &mut After,
+) -> StoreResult<()> {
+    let mut jobs = Vec::new();
+    for wish in wishes {
+        if let Command::Submit(own, _) = wish {
+            jobs.extend(own);
+        }
+    }
+    if jobs.is_empty() {
+        for (n, wish) in wishes.iter().enumerate() {
+            if matches!(wish, Command::Submit(..)) {
+                answers[n] = Some(Answer::Submit(Vec::new()));
+            }
+        }
+        return Ok(());
+    }
+    let (stored, heard) = write::submit(db, desk, &jobs).await?;
+    after.hear(heard);
+    let mut stored = stored.into_iter();
+    for (n, wish) in wishes.iter().enumerate() {
+        if let Command::Submit(own, _) = wish {
+            answers[n] = Some(Answer::Submit(stored.by_ref().take(own.len()).collect()));
+        }
+    }
+    Ok(())
+}
+
+async fn report_all(
+    db: &mut AnyDb,
+    desk: &mut Desk<'_>,
+    wishes: &[Command],
+    answers: &mut [Option<Answer>],
+    after: &mut After,
+) -> StoreResult<()> {
+    let mut reports = Vec::new();
+    for wish in wishes {
+        if let Command::Report(own, _) = wish {
+            reports.extend(own);
+        }
+    }
+    let (settled, heard) = write::report(db, desk, &reports).await?;
+    heard.into_iter().for_each(|h| after.hear(h));
+    let mut settled = settled.into_iter();
+    for (n, wish) in wishes.iter().enumerate() {
+        if let Command::Report(own, _) = wish {
+            answers[n] = Some(Answer::Report(settled.by_ref().take(own.len()).collect()));
+        }
+    }
+    Ok(())
+}
+
+async fn beat_all(
+    db: &mut AnyDb,
+    desk: &mut Desk<'_>,
+    wishes: &[Command],
+    answers: &mut [Option<Answer>],
+    after: &mut After,
+) -> StoreResult<()> {
+    let mut beats = Vec::new();
+    let mut places = Vec::new();
+    for (n, wish) in wishes.iter().enumerate() {
+        if let Command::Heartbeat(beat, _) = wish {
+            beats.push(beat);
+            places.push(n);
+        }
+    }
+    if beats.is_empty() {
+        return Ok(());
+    }
+    let (own, heard) = write::heartbeat(db, desk, &beats).await?;
+    after.hear(heard);
+    for (n, answer) in places.into_iter().zip(own) {
+        answers[n] = Some(Answer::Heartbeat(answer));
+    }
+    Ok(())
+}
+
+/// Claims come last, so that what this batch queued can be handed out with it.
+async fn claim_all(
+    db: &mut AnyDb,
+    desk: &mut Desk<'_>,
+    wishes: &[Command],
+    answers: &mut [Option<Answer>],
+    after: &mut After,
+) -> StoreResult<()> {
+    let mut claimants: Vec<&Claimant> = Vec::new();
+    let mut spans = Vec::new();
+    let mut rules = None;
+    for (n, wish) in wishes.iter().enumerate() {
+        if let Command::Claim((own, own_rules), _) = wish {
+            rules = Some(own_rules);
+            spans.push((n, claimants.len(), own.len()));
+            claimants.extend(own);
+        }
+    }
+    let Some(rules) = rules else { return Ok(()) };
+    let (mut claimed, emptied, heard) = write::claim(db, desk, &claimants, rules).await?;
+    after.hear(heard);
+    after.emptied = emptied;
+    for (n, from, len) in spans {
+        let own = claimed[from..from + len].iter_mut().flat_map(std::mem::take).collect();
+        answers[n] = Some(Answer::Claim(own));
+    }
+    Ok(())
+}
+
+async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut After) -> StoreResult<Answer> {
+    let answer = match wish {
+        Command::Tell(told, _) => {
+            let (answer, heard) = write::tell(db, desk, told).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Tell(answer)
+        }
+        Command::GiveBack(runs, _) => {
+            let runs = runs.iter().map(|run| *run.as_uuid()).collect();
+            after.hear(write::give_back(db, desk, runs).await?);
+            Answer::GiveBack(())
+        }
+        Command::Reclaim(prefix, _) => {
+            let (count, heard) = write::reclaim(db, desk, prefix).await?;
+            after.hear(heard);
+            Answer::Reclaim(count)
+        }
+        Command::Reap((times, watermark), _) => {
+            let (reaped, heard) = write::reap(db, desk, times, *watermark).await?;
+            after.hear(heard);
+            Answer::Reap(reaped)
+        }
+        Command::Promote(limit, _) => {
+            let (promoted, heard) = write::promote(db, desk, *limit).await?;
+            after.hear(heard);
+            Answer::Promote(promoted)
+        }
+        Command::Cancel(order, _) => {
+            let (answer, heard) = write::cancel(db, desk, order).await?;
+            after.hear(heard);
+            Answer::Cancel(answer)
+        }
+        Command::Retry(order, _) => {
+            let (answer, heard) = write::retry(db, desk, order).await?;
+            after.hear(heard);
+            Answer::Retry(answer)
+        }
+        Command::Replay(order, _) => {
+            let (closed, heard) = write::replay(db, desk, order).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Replay(closed)
+        }
+        Command::Purge(order, _) => {
+            let (closed, heard) = write::purge(db, desk, order).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Purge(closed)
+        }
+        Command::Note(notice, _) => {
+            let mut changes = Changes::at(desk.now);
+            changes.tell(notice.tenant, None, None, notice.kind, notice.data.clone());
+            after.hear(changes.write(db).await?);
+            Answer::Note(())
+        }
+        Command::CreateTenant((id, name), _) => Answer::CreateTenant(write::create_tenant(db, desk, *id, name).await?),
+        Command::CreateToken(token, _) => Answer::CreateToken(write::create_token(db, desk, token).await?),
+        Command::RevokeToken((id, tenant), _) => Answer::RevokeToken(write::revoke_token(db, desk, id, *tenant).await?),
+        Command::Register(worker, _) => {
+            after.hear(write::register_worker(db, desk, worker).await?);
+            Answer::Register(())
+        }
+        Command::Drain((tenant, name, draining), _) => {
+            Answer::Drain(write::drain_worker(db, *tenant, name, *draining).await?)
+        }
+        Command::Prune(retention, _) => Answer::Prune(write::prune(db, desk, retention).await?),
+        Command::Ping((), _) => Answer::Ping(desk.now),
+        Command::Submit(..) | Command::Claim(..) | Command::Report(..) | Command::Heartbeat(..) | Command::Look(_) => {
+            return Err(StoreError::Broken("this wish is not taken one by one".to_owned()));
+        }
+    };
+    Ok(answer)
+}

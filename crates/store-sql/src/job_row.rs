@@ -1,0 +1,83 @@
+//! A job as the ledger's own logic needs it: the state to decide on, and the keys of the rows that follow from it.
+
+use std::sync::Arc;
+
+use bowline_model::{JobId, JobPolicy, JobState, JobStatus, TenantId};
+use bowline_store::{StoreError, StoreResult};
+
+use crate::db::Row;
+
+/// The columns every load of a job begins with, in the order [`JobRow::read`] reads them.
+macro_rules! job_columns {
+    () => {
+        "j.number, j.id, j.tenant, j.channel, j.priority, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.policy"
+    };
+}
+pub(crate) use job_columns;
+
+/// How many columns those are.
+pub const JOB_COLUMNS: usize = 12;
+
+/// A job, loaded to be changed.
+#[derive(Debug, Clone)]
+pub struct JobRow {
+    pub number: i64,
+    pub id: JobId,
+    pub tenant: TenantId,
+    pub channel: i64,
+    pub priority: i64,
+    pub state: JobState,
+    pub policy: Arc<JobPolicy>,
+}
+
+pub(crate) fn count(value: i64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn status_of(code: i64) -> StoreResult<JobStatus> {
+    JobStatus::from_code(code).ok_or_else(|| StoreError::Broken(format!("unknown job status {code}")))
+}
+
+pub(crate) fn policy_of(text: Option<&str>) -> StoreResult<JobPolicy> {
+    match text {
+        None => Ok(JobPolicy::default()),
+        Some(text) => {
+            serde_json::from_str(text).map_err(|e| StoreError::Broken(format!("a stored policy does not parse: {e}")))
+        }
+    }
+}
+
+thread_local! {
+    /// Most jobs have the default policy; it is made once.
+    static DEFAULT_POLICY: Arc<JobPolicy> = Arc::new(JobPolicy::default());
+}
+
+impl JobRow {
+    pub fn read(row: &dyn Row) -> StoreResult<Self> {
+        let policy = match row.opt_text(11)? {
+            None => DEFAULT_POLICY.with(Arc::clone),
+            text => Arc::new(policy_of(text.as_deref())?),
+        };
+        Ok(Self {
+            number: row.int(0)?,
+            id: JobId::from_uuid(row.id(1)?),
+            tenant: TenantId::from_uuid(row.id(2)?),
+            channel: row.int(3)?,
+            priority: row.int(4)?,
+            state: JobState {
+                status: status_of(row.int(5)?)?,
+                attempts: count(row.int(6)?),
+                failures: count(row.int(7)?),
+                losses: count(row.int(8)?),
+                fence: count(row.int(9)?),
+                due_at: row.opt_at(10)?,
+            },
+            policy,
+        })
+    }
+
+    /// The order within a channel: smaller is earlier.
+    pub fn rank(&self) -> i64 {
+        -self.priority
+    }
+}

@@ -1,0 +1,489 @@
+//! The ports, as calls to the committer and the readers.
+
+use std::fs::File;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bowline_model::dead_letter::DeadLetterStatus;
+use bowline_model::lease::LeaseTimes;
+use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
+use bowline_store::{
+    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, Closed, DeadLetter, DeadLetterOrder, DeadLetterStore,
+    EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord, JobStore, LaneDepth, Ledger,
+    MaintenanceStore, NewJob, Notice, OrderAnswer, Page, Position, Promoted, Pruned, Reaped, ReportAnswer, Retention,
+    RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TenantStore, TokenRecord,
+    TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
+};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::channels::Channels;
+use crate::command::{Command, Look};
+use crate::committer::{Shared, Source, commit_forever, read_forever};
+use crate::db::{AnyDb, Db, FaultPlan, PgSettings, Sql, SqliteDb, Val};
+use crate::migrate::{self, Migrated};
+use crate::{postgres, read};
+
+/// What a ledger needs to know beside where it is.
+#[derive(Debug, Clone)]
+pub struct SqlSettings {
+    pub clock: Arc<dyn Clock>,
+    /// How long an idempotency key is remembered.
+    pub key_ttl_ms: i64,
+    /// Jobs that may wait for the committer before callers are told to come back later.
+    pub backlog_max: usize,
+    /// Chance, for run ids and jitter. The same seed gives the same ledger.
+    pub seed: u64,
+}
+
+/// A ledger on either engine.
+pub struct SqlLedger {
+    shared: Arc<Shared>,
+    wishes: mpsc::Sender<Command>,
+    /// `None`: questions go through the committer, for ledgers with one connection.
+    looks: Option<mpsc::Sender<Look>>,
+    /// Room for submissions. Everything else is bounded by the number of workers, and must get through.
+    room: Semaphore,
+    room_max: usize,
+    salt: u64,
+    closing: AtomicBool,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    _lock: Option<File>,
+    pub migrated: Migrated,
+}
+
+impl std::fmt::Debug for SqlLedger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqlLedger").field("migrated", &self.migrated).finish_non_exhaustive()
+    }
+}
+
+const WISHES_MAX: usize = 65_536;
+const READERS: usize = 2;
+const SALT_ADD: Sql = Sql::Same("insert into ledger (key, value) values ('salt', $1) on conflict do nothing");
+const SALT: Sql = Sql::Same("select value from ledger where key = 'salt'");
+
+/// The ledger's own number, made once.
+pub(crate) async fn salt(db: &mut impl Db, rng: &mut StdRng) -> StoreResult<u64> {
+    use rand::RngExt;
+    let fresh = rng.random::<u64>().to_string();
+    db.execute(SALT_ADD, &[Val::Text(&fresh)]).await?;
+    let found = db.query(SALT, &[], |row| row.text(0)).await?;
+    let found = found.first().and_then(|text| text.parse().ok());
+    found.ok_or_else(|| StoreError::Broken("the ledger has no salt".to_owned()))
+}
+
+pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
+    Arc::new(Shared {
+        channels: Channels::default(),
+        work: Wake::default(),
+        events: Wake::default(),
+        timers: Wake::default(),
+        others: Wake::default(),
+        key_ttl_ms: settings.key_ttl_ms,
+    })
+}
+
+/// Waits on the calling thread. The SQLite side never really waits, so this is only a loop around `poll`.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime of one thread")
+        .block_on(future)
+}
+
+impl SqlLedger {
+    /// Opens or makes the ledger in a directory. One process at a time may have it.
+    pub fn open_sqlite(directory: &Path, settings: &SqlSettings) -> StoreResult<Self> {
+        let unavailable = |what: &str, e: std::io::Error| StoreError::Unavailable(format!("{what}: {e}"));
+        std::fs::create_dir_all(directory).map_err(|e| unavailable("the data directory cannot be made", e))?;
+        let lock = File::create(directory.join("bowline.lock"))
+            .map_err(|e| unavailable("the data directory cannot be written", e))?;
+        lock.try_lock().map_err(|_| {
+            StoreError::Unavailable(format!("another process is using the data directory {}", directory.display()))
+        })?;
+        let path = directory.join("bowline.db");
+        let mut writer = SqliteDb::open_writer(&path, Arc::clone(&settings.clock))?;
+        let shared = shared(settings);
+        let mut rng = StdRng::seed_from_u64(settings.seed);
+        let (migrated, salt) = block_on(prepare(&mut writer, &shared, &mut rng))?;
+        writer.tune_writer()?;
+        let (wishes, line) = mpsc::channel(WISHES_MAX);
+        let (looks, questions) = mpsc::channel::<Look>(1_024);
+        let questions = Arc::new(tokio::sync::Mutex::new(questions));
+        let mut threads = Vec::new();
+        for n in 0..READERS {
+            let reader = SqliteDb::open_reader(&path, Arc::clone(&settings.clock))?;
+            let questions = Arc::clone(&questions);
+            threads.push(spawn(format!("ledger-read-{n}"), move || {
+                block_on(read_forever(Source::Held(Box::new(AnyDb::Sqlite(reader))), questions));
+            })?);
+        }
+        let line = Arc::new(tokio::sync::Mutex::new(line));
+        let for_writer = Arc::clone(&shared);
+        threads.push(spawn("ledger-write".to_owned(), move || {
+            let source = Source::Held(Box::new(AnyDb::Sqlite(writer)));
+            block_on(commit_forever(source, line, for_writer, rng));
+        })?);
+        Ok(Self::new(shared, wishes, Some(looks), settings, salt, threads, Some(lock), migrated))
+    }
+
+    /// A ledger in memory, driven by the caller: the future must be polled for anything to happen. For tests and
+    /// simulations that own time and order; `faults` makes it fail on purpose.
+    pub fn open_memory(
+        settings: &SqlSettings,
+        faults: Option<Arc<dyn FaultPlan>>,
+    ) -> StoreResult<(Self, Pin<Box<dyn Future<Output = ()>>>)> {
+        let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
+        let shared = shared(settings);
+        let mut rng = StdRng::seed_from_u64(settings.seed);
+        let (migrated, salt) = block_on(prepare(&mut db, &shared, &mut rng))?;
+        Ok(Self::in_memory(db, shared, rng, settings, migrated, salt, faults))
+    }
+
+    fn in_memory(
+        mut db: SqliteDb,
+        shared: Arc<Shared>,
+        rng: StdRng,
+        settings: &SqlSettings,
+        migrated: Migrated,
+        salt: u64,
+        faults: Option<Arc<dyn FaultPlan>>,
+    ) -> (Self, Pin<Box<dyn Future<Output = ()>>>) {
+        if let Some(faults) = faults {
+            db.inject(faults);
+        }
+        let (wishes, line) = mpsc::channel(WISHES_MAX);
+        let line = Arc::new(tokio::sync::Mutex::new(line));
+        let source = Source::Held(Box::new(AnyDb::Sqlite(db)));
+        let driver = Box::pin(commit_forever(source, line, Arc::clone(&shared), rng));
+        (Self::new(shared, wishes, None, settings, salt, Vec::new(), None, migrated), driver)
+    }
+
+    /// Opens or makes the ledger in a PostgreSQL database. Several processes may have it.
+    pub async fn open_postgres(pg: PgSettings, settings: &SqlSettings) -> StoreResult<Self> {
+        let shared = shared(settings);
+        let (wishes, line) = mpsc::channel(WISHES_MAX);
+        let (looks, questions) = mpsc::channel::<Look>(1_024);
+        let (ready, opened) = oneshot::channel();
+        let seed = settings.seed;
+        let for_thread = Arc::clone(&shared);
+        let thread = spawn("ledger-pg".to_owned(), move || {
+            postgres::run(pg, for_thread, line, questions, seed, ready);
+        })?;
+        let opened = opened.await.map_err(|_| StoreError::Unavailable("the ledger's thread ended".to_owned()))?;
+        let (migrated, salt) = opened?;
+        Ok(Self::new(shared, wishes, Some(looks), settings, salt, vec![thread], None, migrated))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "private; the parts come from three ways to open a ledger")]
+    fn new(
+        shared: Arc<Shared>,
+        wishes: mpsc::Sender<Command>,
+        looks: Option<mpsc::Sender<Look>>,
+        settings: &SqlSettings,
+        salt: u64,
+        threads: Vec<thread::JoinHandle<()>>,
+        lock: Option<File>,
+        migrated: Migrated,
+    ) -> Self {
+        Self {
+            shared,
+            wishes,
+            looks,
+            room: Semaphore::new(settings.backlog_max),
+            room_max: settings.backlog_max,
+            salt,
+            closing: AtomicBool::new(false),
+            threads: Mutex::new(threads),
+            _lock: lock,
+            migrated,
+        }
+    }
+
+    async fn wish<T>(&self, make: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Command) -> StoreResult<T> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable("the ledger is closing".to_owned()));
+        }
+        let (line, answer) = oneshot::channel();
+        self.wishes.send(make(line)).await.map_err(|_| StoreError::Unavailable("the ledger has stopped".to_owned()))?;
+        // A line that is dropped without an answer means the committer died in mid-batch: it may be stored.
+        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown("the ledger stopped in mid-commit".to_owned())))
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        ask: impl for<'a> FnOnce(&'a mut AnyDb) -> Pin<Box<dyn Future<Output = StoreResult<T>> + 'a>> + Send + 'static,
+    ) -> StoreResult<T> {
+        let (line, answer) = oneshot::channel();
+        let look: Look = Box::new(move |db| {
+            Box::pin(async move {
+                let found = ask(db).await;
+                drop(line.send(found));
+            })
+        });
+        let away = || StoreError::Unavailable("the ledger cannot be read now".to_owned());
+        match &self.looks {
+            Some(looks) => looks.try_send(look).map_err(|_| away())?,
+            None => self.wishes.send(Command::Look(look)).await.map_err(|_| away())?,
+        }
+        answer.await.map_err(|_| away())?
+    }
+
+    /// Runs of workers in this process's predecessors are over; we hold the directory alone. Says how many there were.
+    pub async fn reclaim(&self, worker_prefix: &str) -> StoreResult<u64> {
+        self.wish(|line| Command::Reclaim(worker_prefix.to_owned(), line)).await
+    }
+}
+
+async fn prepare(db: &mut SqliteDb, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, u64)> {
+    let migrated = migrate::sqlite(db).await?;
+    db.load_numbers()?;
+    shared.channels.refresh(db).await?;
+    shared.channels.replace_active(db).await?;
+    let salt = salt(db, rng).await?;
+    Ok((migrated, salt))
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> StoreResult<thread::JoinHandle<()>> {
+    thread::Builder::new()
+        .name(name)
+        .spawn(body)
+        .map_err(|e| StoreError::Unavailable(format!("a thread cannot be started: {e}")))
+}
+
+impl Ledger for SqlLedger {
+    fn work_wake(&self) -> &Wake {
+        &self.shared.work
+    }
+
+    fn event_wake(&self) -> &Wake {
+        &self.shared.events
+    }
+
+    fn timer_wake(&self) -> &Wake {
+        &self.shared.timers
+    }
+}
+
+#[async_trait]
+impl JobStore for SqlLedger {
+    async fn submit(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Submitted>> {
+        let weight =
+            u32::try_from(jobs.len()).unwrap_or(u32::MAX).min(u32::try_from(self.room_max).unwrap_or(u32::MAX));
+        let Ok(_room) = self.room.try_acquire_many(weight) else {
+            return Err(StoreError::Unavailable("too many submissions are waiting to be stored".to_owned()));
+        };
+        self.wish(|line| Command::Submit(jobs, line)).await
+    }
+
+    async fn find_job(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<(JobRecord, Vec<RunRecord>)>> {
+        self.look(move |db| Box::pin(read::find_job(db, tenant, job))).await
+    }
+
+    async fn list_jobs(
+        &self,
+        tenant: TenantId,
+        filter: JobFilter,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> StoreResult<Page<JobRecord, JobId>> {
+        self.look(move |db| Box::pin(async move { read::list_jobs(db, tenant, &filter, before, limit).await })).await
+    }
+
+    async fn cancel_job(&self, order: JobOrder) -> StoreResult<OrderAnswer> {
+        self.wish(|line| Command::Cancel(order, line)).await
+    }
+
+    async fn retry_job(&self, order: JobOrder) -> StoreResult<OrderAnswer> {
+        self.wish(|line| Command::Retry(order, line)).await
+    }
+
+    async fn waiting_facts(&self, tenant: TenantId, job: JobId) -> StoreResult<WaitingFacts> {
+        self.look(move |db| Box::pin(read::waiting_facts(db, tenant, job))).await
+    }
+}
+
+#[async_trait]
+impl RunStore for SqlLedger {
+    async fn claim(&self, claimants: Vec<Claimant>, rules: ClaimRules) -> StoreResult<Vec<ClaimedRun>> {
+        if !self.shared.channels.has_active() {
+            return Ok(Vec::new());
+        }
+        self.wish(|line| Command::Claim((claimants, rules), line)).await
+    }
+
+    async fn find_work(&self) -> StoreResult<bool> {
+        let shared = Arc::clone(&self.shared);
+        self.look(move |db| Box::pin(async move { shared.channels.replace_active(db).await })).await
+    }
+
+    async fn report(&self, reports: Vec<RunReport>) -> StoreResult<Vec<ReportAnswer>> {
+        self.wish(|line| Command::Report(reports, line)).await
+    }
+
+    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<Vec<(RunId, BeatAnswer)>> {
+        self.wish(|line| Command::Heartbeat(beat, line)).await
+    }
+
+    async fn tell(&self, told: ToldEvents) -> StoreResult<TellAnswer> {
+        self.wish(|line| Command::Tell(told, line)).await
+    }
+
+    async fn give_back(&self, runs: Vec<RunId>) -> StoreResult<()> {
+        self.wish(|line| Command::GiveBack(runs, line)).await
+    }
+
+    async fn reap(&self, times: LeaseTimes, watermark: Timestamp) -> StoreResult<Reaped> {
+        self.wish(|line| Command::Reap((times, watermark), line)).await
+    }
+
+    async fn promote(&self, limit: u32) -> StoreResult<Promoted> {
+        self.wish(|line| Command::Promote(limit, line)).await
+    }
+}
+
+#[async_trait]
+impl DeadLetterStore for SqlLedger {
+    async fn list_dead_letters(
+        &self,
+        tenant: TenantId,
+        lane: Lane,
+        status: Option<DeadLetterStatus>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> StoreResult<Page<DeadLetter, i64>> {
+        self.look(move |db| Box::pin(read::list_dead_letters(db, tenant, lane, status, before, limit))).await
+    }
+
+    async fn replay_dead_letters(&self, order: DeadLetterOrder) -> StoreResult<Vec<Closed>> {
+        self.wish(|line| Command::Replay(order, line)).await
+    }
+
+    async fn purge_dead_letters(&self, order: DeadLetterOrder) -> StoreResult<Vec<Closed>> {
+        self.wish(|line| Command::Purge(order, line)).await
+    }
+}
+
+#[async_trait]
+impl EventStore for SqlLedger {
+    async fn events_after(&self, after: Position, filter: EventFilter, limit: u32) -> StoreResult<EventPage> {
+        let salt = self.salt;
+        self.look(move |db| Box::pin(async move { read::events_after(db, salt, after, &filter, limit).await })).await
+    }
+
+    async fn job_events(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        after: Option<Position>,
+        limit: u32,
+    ) -> StoreResult<Option<Page<(Position, Event), Position>>> {
+        let salt = self.salt;
+        self.look(move |db| Box::pin(read::job_events(db, salt, tenant, job, after, limit))).await
+    }
+
+    async fn event_range(&self) -> StoreResult<(Position, Position)> {
+        self.look(|db| Box::pin(read::event_range(db))).await
+    }
+
+    async fn note(&self, notice: Notice) -> StoreResult<()> {
+        self.wish(|line| Command::Note(notice, line)).await
+    }
+}
+
+#[async_trait]
+impl TenantStore for SqlLedger {
+    async fn create_tenant(&self, id: TenantId, name: String) -> StoreResult<Option<Tenant>> {
+        self.wish(|line| Command::CreateTenant((id, name), line)).await
+    }
+
+    async fn find_tenant(&self, id: TenantId) -> StoreResult<Option<Tenant>> {
+        self.look(move |db| Box::pin(read::find_tenant(db, id))).await
+    }
+
+    async fn list_tenants(&self) -> StoreResult<Vec<Tenant>> {
+        self.look(|db| Box::pin(read::list_tenants(db))).await
+    }
+}
+
+#[async_trait]
+impl TokenStore for SqlLedger {
+    async fn create_token(&self, token: TokenRecord) -> StoreResult<bool> {
+        self.wish(|line| Command::CreateToken(token, line)).await
+    }
+
+    async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>> {
+        self.look(move |db| Box::pin(async move { read::find_token(db, &id).await })).await
+    }
+
+    async fn list_tokens(&self, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>> {
+        self.look(move |db| Box::pin(read::list_tokens(db, tenant))).await
+    }
+
+    async fn revoke_token(&self, id: String, tenant: Option<TenantId>) -> StoreResult<bool> {
+        self.wish(|line| Command::RevokeToken((id, tenant), line)).await
+    }
+}
+
+#[async_trait]
+impl WorkerStore for SqlLedger {
+    async fn register_worker(&self, worker: WorkerRecord) -> StoreResult<()> {
+        self.wish(|line| Command::Register(worker, line)).await
+    }
+
+    async fn find_worker(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<WorkerRecord>> {
+        self.look(move |db| Box::pin(async move { read::find_worker(db, tenant, &name).await })).await
+    }
+
+    async fn list_workers(&self, tenant: TenantId) -> StoreResult<Vec<WorkerRecord>> {
+        self.look(move |db| Box::pin(read::list_workers(db, tenant))).await
+    }
+
+    async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool) -> StoreResult<bool> {
+        self.wish(|line| Command::Drain((tenant, name, draining), line)).await
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for SqlLedger {
+    async fn ping(&self) -> StoreResult<()> {
+        self.wish(|line| Command::Ping((), line)).await.map(drop)
+    }
+
+    async fn lane_depths(&self, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>> {
+        self.look(move |db| Box::pin(read::lane_depths(db, tenant))).await
+    }
+
+    async fn prune(&self, retention: Retention) -> StoreResult<Pruned> {
+        self.wish(|line| Command::Prune(retention, line)).await
+    }
+
+    async fn verify(&self, faults_max: usize) -> StoreResult<Verified> {
+        self.look(move |db| Box::pin(read::verify(db, faults_max))).await
+    }
+
+    async fn now(&self) -> StoreResult<Timestamp> {
+        self.wish(|line| Command::Ping((), line)).await
+    }
+
+    fn backlog(&self) -> (usize, usize) {
+        (self.room_max - self.room.available_permits(), self.room_max)
+    }
+
+    async fn close(&self) {
+        // Whoever is in the line already is served: the answer to this wish comes after theirs.
+        drop(tokio::time::timeout(Duration::from_secs(10), self.ping()).await);
+        self.closing.store(true, Ordering::Release);
+        // The threads end when the last handle goes; they hold nothing that a sudden end could harm.
+        drop(std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)));
+    }
+}

@@ -1,0 +1,21 @@
+//! The ledger on SQLite and PostgreSQL: one logic, two engines, group commit.
+//!
+//! A wish enters through a port ([`ledger`]), waits for the committer ([`committer`]), is decided and collected there
+//! ([`write`], [`changes`]), and is answered after the commit. Questions go another way ([`read`]) and never wait for a
+//! commit. Only [`db`] knows which engine it is.
+
+mod changes;
+mod channels;
+mod command;
+mod committer;
+pub mod db;
+mod job_row;
+mod ledger;
+mod migrate;
+mod postgres;
+mod read;
+mod write;
+
+pub use db::PgSettings;
+pub use ledger::{SqlLedger, SqlSettings};
+pub use migrate::Migrated;

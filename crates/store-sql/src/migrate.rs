@@ -1,0 +1,85 @@
+//! Migrations: the same numbers and names for both engines, each applied once, each in its own transaction.
+
+use bowline_store::{StoreError, StoreResult};
+
+use crate::db::{Db, PgDb, Sql, SqliteDb, Val};
+
+/// A step from one shape of the ledger to the next.
+struct Migration {
+    number: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+const ALL: &[Migration] = &[Migration {
+    number: 1,
+    name: "ledger",
+    sqlite: include_str!("migrations/sqlite/0001_ledger.sql"),
+    postgres: include_str!("migrations/postgres/0001_ledger.sql"),
+}];
+
+const APPLIED: Sql = Sql::Same("select number from migration order by number");
+const NOTE: Sql = Sql::Same("insert into migration (number, name) values ($1, $2)");
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migrated {
+    pub applied: Vec<String>,
+    pub version: i64,
+}
+
+fn pending(applied: &[i64]) -> StoreResult<Vec<&'static Migration>> {
+    if let Some(newer) = applied.iter().find(|n| ALL.iter().all(|m| m.number != **n)) {
+        let text = format!("this ledger has migration {newer}, which this version does not know; use a newer version");
+        return Err(StoreError::Broken(text));
+    }
+    Ok(ALL.iter().filter(|m| !applied.contains(&m.number)).collect())
+}
+
+fn done(applied: Vec<String>) -> Migrated {
+    Migrated { applied, version: ALL.last().map_or(0, |m| m.number) }
+}
+
+pub async fn sqlite(db: &mut SqliteDb) -> StoreResult<Migrated> {
+    db.script("create table if not exists migration (number integer primary key, name text not null)")?;
+    let applied = db.query(APPLIED, &[], |row| row.int(0)).await?;
+    let mut names = Vec::new();
+    for migration in pending(&applied)? {
+        db.script("begin immediate")?;
+        let step = async {
+            db.script(migration.sqlite)?;
+            db.execute(NOTE, &[Val::Int(migration.number), Val::Text(migration.name)]).await?;
+            db.script("commit")
+        }
+        .await;
+        if step.is_err() {
+            db.rollback().await;
+        }
+        step?;
+        names.push(migration.name.to_owned());
+    }
+    Ok(done(names))
+}
+
+pub async fn postgres(db: &mut PgDb) -> StoreResult<Migrated> {
+    // Two servers may start at once; the second waits and finds everything done.
+    db.script("begin; select pg_advisory_xact_lock(762390471)").await?;
+    let step = async {
+        db.script("create table if not exists migration (number bigint primary key, name text not null)").await?;
+        let applied = db.query(APPLIED, &[], |row| row.int(0)).await?;
+        let mut names = Vec::new();
+        for migration in pending(&applied)? {
+            db.script(migration.postgres).await?;
+            db.execute(NOTE, &[Val::Int(migration.number), Val::Text(migration.name)]).await?;
+            names.push(migration.name.to_owned());
+        }
+        db.script("commit").await?;
+        Ok(names)
+    }
+    .await;
+    if step.is_err() {
+        db.rollback().await;
+    }
+    step.map(done)
+}

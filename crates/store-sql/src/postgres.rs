@@ -1,0 +1,146 @@
+//! The threadless side of PostgreSQL: one thread with one runtime, on which committers, readers and the listener take turns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_store::StoreResult;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{LocalSet, spawn_local};
+use tokio_postgres::{AsyncMessage, NoTls};
+
+use crate::command::{Command, Look};
+use crate::committer::{Shared, Source, commit_forever, read_forever};
+use crate::db::{Db, PgDb, PgSettings, Sql, Val};
+use crate::ledger::salt;
+use crate::migrate::{self, Migrated};
+
+/// Two, so that one gathers and decides while the other waits for the disk.
+const COMMITTERS: u64 = 2;
+const READERS: usize = 3;
+/// Bells for other servers are rung at most this often; a bell is cheap, a commit with a bell in it is not.
+const BELL_GAP: Duration = Duration::from_millis(5);
+const NOTIFY: Sql = Sql::Same("select pg_notify('bowline', $1)");
+
+type Opened = oneshot::Sender<StoreResult<(Migrated, u64)>>;
+
+/// The body of the ledger's thread.
+pub fn run(
+    settings: PgSettings,
+    shared: Arc<Shared>,
+    wishes: mpsc::Receiver<Command>,
+    looks: mpsc::Receiver<Look>,
+    seed: u64,
+    ready: Opened,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime of one thread");
+    let settings = Arc::new(settings);
+    LocalSet::new().block_on(&runtime, async move {
+        let mut rng = StdRng::seed_from_u64(seed);
+        match open(&settings, &shared, &mut rng).await {
+            Ok(opened) => drop(ready.send(Ok(opened))),
+            Err(error) => {
+                drop(ready.send(Err(error)));
+                return;
+            }
+        }
+        let wishes = Arc::new(tokio::sync::Mutex::new(wishes));
+        let looks = Arc::new(tokio::sync::Mutex::new(looks));
+        let source = || Source::Pg { settings: Arc::clone(&settings), db: None };
+        let mut committers = Vec::new();
+        for n in 0..COMMITTERS {
+            let rng = StdRng::seed_from_u64(seed.wrapping_add(n + 1));
+            let (line, shared) = (Arc::clone(&wishes), Arc::clone(&shared));
+            committers.push(spawn_local(commit_forever(source(), line, shared, rng)));
+        }
+        for _ in 0..READERS {
+            spawn_local(read_forever(source(), Arc::clone(&looks)));
+        }
+        let name = format!("{:016x}", {
+            use rand::RngExt;
+            rng.random::<u64>()
+        });
+        spawn_local(listen_forever(Arc::clone(&settings), Arc::clone(&shared), name.clone()));
+        spawn_local(ring_forever(source(), Arc::clone(&shared), name));
+        for committer in committers {
+            drop(committer.await);
+        }
+    });
+}
+
+async fn open(settings: &Arc<PgSettings>, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, u64)> {
+    let mut db = PgDb::connect(settings).await?;
+    let migrated = migrate::postgres(&mut db).await?;
+    shared.channels.refresh(&mut db).await?;
+    shared.channels.replace_active(&mut db).await?;
+    let salt = salt(&mut db, rng).await?;
+    Ok((migrated, salt))
+}
+
+/// Rings for the other servers, however often this one did something.
+async fn ring_forever(mut source: Source, shared: Arc<Shared>, name: String) {
+    let mut others = shared.others.listen();
+    loop {
+        others.rung().await;
+        if let Ok(db) = source.get().await
+            && let Err(error) = db.query(NOTIFY, &[Val::Text(&name)], |_| Ok(())).await
+        {
+            tracing::debug!("the other servers were not told: {error}");
+        }
+        tokio::time::sleep(BELL_GAP).await;
+    }
+}
+
+/// Hears the other servers' bells. When the line breaks it is laid again; a look at the tables makes up for what was missed.
+async fn listen_forever(settings: Arc<PgSettings>, shared: Arc<Shared>, name: String) {
+    let mut source = Source::Pg { settings: Arc::clone(&settings), db: None };
+    loop {
+        if let Err(error) = listen(&settings, &mut source, &shared, &name).await {
+            tracing::debug!("not listening to other servers: {error}");
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        look(&mut source, &shared).await;
+    }
+}
+
+async fn listen(
+    settings: &PgSettings,
+    source: &mut Source,
+    shared: &Shared,
+    name: &str,
+) -> Result<(), tokio_postgres::Error> {
+    let (client, mut connection) = tokio_postgres::connect(&settings.url, NoTls).await?;
+    let (heard, mut bells) = mpsc::channel::<()>(1);
+    let own = name.to_owned();
+    let hearing = spawn_local(async move {
+        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(bell) = message
+                && bell.payload() != own
+            {
+                // Full means that a look is already due.
+                let _ = heard.try_send(());
+            }
+        }
+    });
+    client.batch_execute("listen bowline").await?;
+    while bells.recv().await.is_some() {
+        look(source, shared).await;
+    }
+    hearing.abort();
+    Ok(())
+}
+
+/// Looks which lines have work, on a connection that is kept between looks.
+async fn look(source: &mut Source, shared: &Shared) {
+    match source.get().await {
+        Ok(db) => match shared.channels.replace_active(db).await {
+            Ok(true) => shared.work.ring(),
+            Ok(false) => {}
+            Err(error) => tracing::debug!("the queue was not looked at: {error}"),
+        },
+        Err(error) => tracing::debug!("the queue was not looked at: {error}"),
+    }
+    shared.events.ring();
+    shared.timers.ring();
+}

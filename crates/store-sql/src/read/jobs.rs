@@ -1,0 +1,189 @@
+//! Jobs and their runs, read.
+
+use bowline_model::planted::{self, Mistake};
+use bowline_model::{JobId, JobState, Labels, Lane, RunError, RunId, RunStatus, TaskType, TenantId, WorkerName};
+use bowline_store::{JobFilter, JobRecord, Origin, Page, RunRecord, StoreError, StoreResult, WaitingFacts};
+
+use crate::db::{Db, Row, Sql, Val};
+use crate::job_row::{count, policy_of, status_of};
+
+/// How many jobs one page looks at before it says "go on from here".
+const SCAN_MAX: i64 = 5_000;
+
+fn broken(e: impl std::fmt::Display) -> StoreError {
+    StoreError::Broken(e.to_string())
+}
+
+fn error_of(text: Option<String>) -> StoreResult<Option<RunError>> {
+    text.map(|text| serde_json::from_str(&text).map_err(broken)).transpose()
+}
+
+fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
+    let lane = row.int(4)?;
+    let policy = row.opt_text(17)?;
+    Ok(JobRecord {
+        id: JobId::from_uuid(row.id(0)?),
+        number: row.int(1)?,
+        tenant: TenantId::from_uuid(row.id(2)?),
+        task_type: TaskType::new(&row.text(3)?).map_err(broken)?,
+        lane: Lane::from_code(lane).ok_or_else(|| broken(format!("unknown lane {lane}")))?,
+        requires: Labels::from_canonical(&row.text(5)?).map_err(broken)?,
+        priority: i16::try_from(row.int(6)?).unwrap_or(0),
+        state: JobState {
+            status: status_of(row.int(7)?)?,
+            attempts: count(row.int(8)?),
+            failures: count(row.int(9)?),
+            losses: count(row.int(10)?),
+            fence: count(row.int(11)?),
+            due_at: row.opt_at(12)?,
+        },
+        created_at: row.at(13)?,
+        updated_at: row.at(14)?,
+        finished_at: row.opt_at(15)?,
+        error: error_of(row.opt_text(16)?)?,
+        policy: policy_of(policy.as_deref())?,
+        origin: Origin {
+            actor: row.text(18)?.into(),
+            request_id: row.text(19)?.into(),
+            trace_id: row.opt_text(20)?.map(Into::into),
+            correlation_id: row.opt_text(21)?.map(Into::into),
+        },
+        idempotency_key: row.opt_text(22)?,
+        external_id: row.opt_text(23)?,
+        replay_of: row.opt_id(24)?.map(JobId::from_uuid),
+        payload: row.opt_text(25)?,
+        result: row.opt_text(26)?,
+    })
+}
+
+fn read_run(row: &dyn Row) -> StoreResult<RunRecord> {
+    let status = row.int(3)?;
+    Ok(RunRecord {
+        id: RunId::from_uuid(row.id(0)?),
+        attempt: count(row.int(1)?),
+        fence: count(row.int(2)?),
+        status: RunStatus::from_code(status).ok_or_else(|| broken(format!("unknown run status {status}")))?,
+        worker: WorkerName::new(&row.text(4)?).map_err(broken)?,
+        claimed_at: row.at(5)?,
+        started_at: row.opt_at(6)?,
+        finished_at: row.opt_at(7)?,
+        error: error_of(row.opt_text(8)?)?,
+        last_seq: u64::try_from(row.int(9)?).unwrap_or(0),
+        acked_seq: u64::try_from(row.int(10)?).unwrap_or(0),
+    })
+}
+
+/// A job and its runs, oldest first.
+pub async fn find_job(
+    db: &mut impl Db,
+    tenant: TenantId,
+    job: JobId,
+) -> StoreResult<Option<(JobRecord, Vec<RunRecord>)>> {
+    let key = [Val::Id(*tenant.as_uuid()), Val::Id(*job.as_uuid())];
+    let found = if planted::on(Mistake::ForgetTenant) {
+        db.query(JOB_OF_ANYBODY, &key[1..], read_job).await?
+    } else {
+        db.query(JOB, &key, read_job).await?
+    };
+    let Some(job) = found.into_iter().next() else { return Ok(None) };
+    let runs = db.query(RUNS, &[Val::Int(job.number)], read_run).await?;
+    Ok(Some((job, runs)))
+}
+
+/// Jobs of a tenant, newest first, without payloads and results.
+pub async fn list_jobs(
+    db: &mut impl Db,
+    tenant: TenantId,
+    filter: &JobFilter,
+    before: Option<JobId>,
+    limit: u32,
+) -> StoreResult<Page<JobRecord, JobId>> {
+    let from = before.map_or(uuid::Uuid::max(), |id| *id.as_uuid());
+    let params = [
+        Val::Id(*tenant.as_uuid()),
+        Val::Id(from),
+        Val::Int(SCAN_MAX.max(i64::from(limit) + 1)),
+        Val::Int(filter.status.map_or(0, bowline_model::JobStatus::code)),
+        Val::Int(filter.lane.map_or(0, Lane::code)),
+        Val::Text(filter.task_type.as_ref().map_or("", TaskType::as_str)),
+        Val::Int(i64::from(limit) + 1),
+    ];
+    let mut items = db.query(LIST, &params, read_job).await?;
+    items.sort_by(|a, b| b.id.cmp(&a.id));
+    items.retain(|job| {
+        filter.created_after.is_none_or(|at| job.created_at >= at)
+            && filter.created_before.is_none_or(|at| job.created_at < at)
+    });
+    let full = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = if full {
+        items.last().map(|job| job.id)
+    } else {
+        // Nothing more in this bite; the next one begins where it ended.
+        let end = db.query(BITE_END, &params[..3], |row| row.opt_id(0)).await?;
+        end.into_iter().next().flatten().map(JobId::from_uuid)
+    };
+    // Older than asked for: there is no need to go on.
+    let done = filter.created_after.is_some_and(|at| {
+        next.is_some_and(|id| {
+            let (seconds, nanos) = id.as_uuid().get_timestamp().map_or((0, 0), |t| t.to_unix());
+            let millis = i64::try_from(seconds).unwrap_or(0) * 1_000 + i64::from(nanos / 1_000_000);
+            millis + 60_000 < at.as_millis()
+        })
+    });
+    Ok(Page { items, next: next.filter(|_| !done) })
+}
+
+pub async fn waiting_facts(db: &mut impl Db, tenant: TenantId, job: JobId) -> StoreResult<WaitingFacts> {
+    let key = [Val::Id(*tenant.as_uuid()), Val::Id(*job.as_uuid())];
+    let ahead = db.query(AHEAD, &key, |row| row.int(0)).await?;
+    Ok(WaitingFacts { ahead: ahead.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0)) })
+}
+
+macro_rules! job_record {
+    ($body:literal) => {
+        concat!(
+            "select j.id, j.number, j.tenant, c.type, c.lane, c.requires, j.priority, j.status, j.attempts, j.failures,
+                    j.losses, j.fence, j.due_at, j.created_at, j.updated_at, j.finished_at, j.error, j.policy, j.actor,
+                    j.request_id, j.trace_id, j.correlation_id, j.idempotency_key, j.external_id, j.replay_of, ",
+            $body
+        )
+    };
+}
+
+const JOB: Sql = Sql::Same(job_record!(
+    "j.payload, j.result from job j join channel c on c.id = j.channel where j.tenant = $1 and j.id = $2"
+));
+const JOB_OF_ANYBODY: Sql =
+    Sql::Same(job_record!("j.payload, j.result from job j join channel c on c.id = j.channel where j.id = $1"));
+const RUNS: Sql = Sql::Same(
+    "select id, attempt, fence, status, worker, claimed_at, started_at, finished_at, error, last_seq, acked_seq
+     from run where number = $1 order by fence",
+);
+const LIST: Sql = Sql::Each {
+    sqlite: job_record!(
+        "null, null
+         from (select * from job where tenant = ?1 and id < ?2 order by id desc limit ?3) j join channel c on c.id = j.channel
+         where (?4 = 0 or j.status = ?4) and (?5 = 0 or c.lane = ?5) and (?6 = '' or c.type = ?6)
+         order by j.id desc limit ?7"
+    ),
+    postgres: job_record!(
+        "null::text, null::text
+         from (select * from job where tenant = $1 and id < $2 order by id desc limit $3) j join channel c on c.id = j.channel
+         where ($4::bigint = 0 or j.status = $4::bigint) and ($5::bigint = 0 or c.lane = $5::bigint)
+           and ($6::text = '' or c.type = $6::text)
+         order by j.id desc limit $7"
+    ),
+};
+/// The last job of a bite that was full: where the next bite begins.
+const BITE_END: Sql = Sql::Same(
+    "select case when count(*) = $3 then (select id from job where tenant = $1 and id < $2 order by id desc limit 1 offset $3 - 1)
+            else null end
+     from (select 1 from job where tenant = $1 and id < $2 order by id desc limit $3) b",
+);
+const AHEAD: Sql = Sql::Same(
+    "select count(*) from (
+       select 1 from job j join queue q on q.channel = j.channel
+       where j.tenant = $1 and j.id = $2 and (q.rank < -j.priority or (q.rank = -j.priority and q.number < j.number))
+       limit 10000) a",
+);

@@ -1,0 +1,50 @@
+//! How much waits where.
+
+use bowline_model::{Lane, TenantId};
+use bowline_store::{LaneDepth, StoreResult};
+
+use crate::db::{Db, Sql, Val};
+
+pub async fn lane_depths(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>> {
+    let mut depths: Vec<LaneDepth> =
+        Lane::ALL.into_iter().map(|lane| LaneDepth { lane, queued: 0, scheduled: 0, running: 0, dead: 0 }).collect();
+    let tenant = [Val::OptId(tenant.map(|t| *t.as_uuid()))];
+    for (n, sql) in [QUEUED, SCHEDULED, RUNNING, DEAD].into_iter().enumerate() {
+        for (lane, count) in db.query(sql, &tenant, |row| Ok((row.int(0)?, row.int(1)?))).await? {
+            let Some(depth) = depths.iter_mut().find(|d| d.lane.code() == lane) else { continue };
+            let count = u64::try_from(count).unwrap_or(0);
+            match n {
+                0 => depth.queued = count,
+                1 => depth.scheduled = count,
+                2 => depth.running = count,
+                _ => depth.dead = count,
+            }
+        }
+    }
+    Ok(depths)
+}
+
+const QUEUED: Sql = Sql::Each {
+    sqlite: "select c.lane, count(*) from queue q join channel c on c.id = q.channel
+             where (?1 is null or c.tenant = ?1) group by c.lane",
+    postgres: "select c.lane, count(*) from queue q join channel c on c.id = q.channel
+               where ($1::uuid is null or c.tenant = $1::uuid) group by c.lane",
+};
+const SCHEDULED: Sql = Sql::Each {
+    sqlite: "select c.lane, count(*) from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+             where (?1 is null or c.tenant = ?1) group by c.lane",
+    postgres:
+        "select c.lane, count(*) from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+               where ($1::uuid is null or c.tenant = $1::uuid) group by c.lane",
+};
+const RUNNING: Sql = Sql::Each {
+    sqlite: "select c.lane, count(*) from lease l join job j on j.number = l.number join channel c on c.id = j.channel
+             where (?1 is null or c.tenant = ?1) group by c.lane",
+    postgres:
+        "select c.lane, count(*) from lease l join job j on j.number = l.number join channel c on c.id = j.channel
+               where ($1::uuid is null or c.tenant = $1::uuid) group by c.lane",
+};
+const DEAD: Sql = Sql::Each {
+    sqlite: "select lane, count(*) from dead_letter where status = 1 and (?1 is null or tenant = ?1) group by lane",
+    postgres: "select lane, count(*) from dead_letter where status = 1 and ($1::uuid is null or tenant = $1::uuid) group by lane",
+};

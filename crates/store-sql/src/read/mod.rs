@@ -1,0 +1,17 @@
+//! What readers see. Nothing here changes anything; every question has the tenant bound.
+
+mod dead_letters;
+mod events;
+mod jobs;
+mod lanes;
+mod tokens;
+mod verify;
+mod workers;
+
+pub use dead_letters::list_dead_letters;
+pub use events::{event_range, events_after, job_events};
+pub use jobs::{find_job, list_jobs, waiting_facts};
+pub use lanes::lane_depths;
+pub use tokens::{find_tenant, find_token, list_tenants, list_tokens};
+pub use verify::verify;
+pub use workers::{find_worker, list_workers};

@@ -1,0 +1,60 @@
+//! Tenants and tokens, read.
+
+use bowline_model::TenantId;
+use bowline_store::{StoreError, StoreResult, Tenant, TokenRecord};
+
+use crate::db::{Db, Row, Sql, Val};
+
+fn tenant(row: &dyn Row) -> StoreResult<Tenant> {
+    Ok(Tenant { id: TenantId::from_uuid(row.id(0)?), name: row.text(1)?, created_at: row.at(2)? })
+}
+
+fn token(row: &dyn Row) -> StoreResult<TokenRecord> {
+    Ok(TokenRecord {
+        id: row.text(0)?,
+        kind: row.text(1)?,
+        tenant: row.opt_id(2)?.map(TenantId::from_uuid),
+        name: row.text(3)?,
+        secret_hash: row
+            .bytes(4)?
+            .try_into()
+            .map_err(|_| StoreError::Broken("a token's hash has the wrong length".to_owned()))?,
+        scopes: row.text(5)?,
+        created_at: row.at(6)?,
+        expires_at: row.opt_at(7)?,
+        revoked_at: row.opt_at(8)?,
+    })
+}
+
+pub async fn find_tenant(db: &mut impl Db, id: TenantId) -> StoreResult<Option<Tenant>> {
+    Ok(db.query(TENANT, &[Val::Id(*id.as_uuid())], tenant).await?.into_iter().next())
+}
+
+pub async fn list_tenants(db: &mut impl Db) -> StoreResult<Vec<Tenant>> {
+    db.query(TENANTS, &[], tenant).await
+}
+
+pub async fn find_token(db: &mut impl Db, id: &str) -> StoreResult<Option<TokenRecord>> {
+    Ok(db.query(TOKEN, &[Val::Text(id)], token).await?.into_iter().next())
+}
+
+pub async fn list_tokens(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>> {
+    match tenant {
+        None => db.query(TOKENS, &[], token).await,
+        Some(tenant) => db.query(OWN_TOKENS, &[Val::Id(*tenant.as_uuid())], token).await,
+    }
+}
+
+const TENANT: Sql = Sql::Same("select id, name, created_at from tenant where id = $1");
+const TENANTS: Sql = Sql::Same("select id, name, created_at from tenant order by created_at, name");
+const TOKEN: Sql = Sql::Same(
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at from token where id = $1",
+);
+const TOKENS: Sql = Sql::Same(
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at from token
+     order by created_at, id",
+);
+const OWN_TOKENS: Sql = Sql::Same(
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at from token
+     where tenant = $1 order by created_at, id",
+);

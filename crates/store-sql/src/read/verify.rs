@@ -1,0 +1,214 @@
+//! The proof: every job equals the fold of its events, and everything that waits has its one row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bowline_model::event::EventData;
+use bowline_model::fold::{Told, fold};
+use bowline_model::job::Place;
+use bowline_model::{EventKind, RunId, RunStatus, Timestamp};
+use bowline_store::{StoreError, StoreResult, Verified};
+
+use crate::db::{Db, Mode, Sql, Val};
+use crate::job_row::{JobRow, count, job_columns};
+
+const BITE: i64 = 2_000;
+
+/// Walks the whole ledger in one snapshot.
+pub async fn verify(db: &mut impl Db, faults_max: usize) -> StoreResult<Verified> {
+    db.begin(Mode::Snapshot).await?;
+    let verified = walk(db, faults_max).await;
+    db.rollback().await;
+    verified
+}
+
+async fn walk(db: &mut impl Db, faults_max: usize) -> StoreResult<Verified> {
+    let mut verified = Verified::default();
+    let mut places = Places::load(db).await?;
+    let mut after = 0;
+    loop {
+        let jobs = db.query(JOBS, &[Val::Int(after), Val::Int(BITE)], JobRow::read).await?;
+        let Some(last) = jobs.last().map(|job| job.number) else { break };
+        let span = [Val::Int(after), Val::Int(last)];
+        let mut events: BTreeMap<i64, Vec<Told>> = BTreeMap::new();
+        for (number, told) in db.query(EVENTS, &span, read_told).await? {
+            verified.events += 1;
+            events.entry(number).or_default().push(told);
+        }
+        let mut runs: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
+        for run in db.query(RUNS, &span, read_run).await? {
+            verified.runs += 1;
+            runs.entry(run.number).or_default().push(run);
+        }
+        for gap in db.query(SEQ_GAPS, &span, |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?))).await? {
+            let (number, fence, highest, held) = gap;
+            let said = runs.get(&number).and_then(|r| r.iter().find(|r| i64::from(r.fence) == fence));
+            if said.is_none_or(|r| r.acked_seq == highest && held != highest) {
+                verified.faults.push(format!(
+                    "job #{number}, hand-out {fence}: {held} events are held, yet 1..={highest} are confirmed"
+                ));
+            }
+        }
+        for job in &jobs {
+            verified.jobs += 1;
+            let told = events.remove(&job.number).unwrap_or_default();
+            let runs = runs.remove(&job.number).unwrap_or_default();
+            check(job, &told, &runs, &mut places, &mut verified.faults);
+            if verified.faults.len() >= faults_max {
+                return Ok(verified);
+            }
+        }
+        after = last;
+    }
+    places.leftovers(&mut verified.faults);
+    verified.faults.truncate(faults_max);
+    Ok(verified)
+}
+
+struct Run {
+    id: RunId,
+    number: i64,
+    fence: u32,
+    attempt: u32,
+    status: RunStatus,
+    acked_seq: i64,
+}
+
+fn read_run(row: &dyn crate::db::Row) -> StoreResult<Run> {
+    let status = row.int(4)?;
+    Ok(Run {
+        id: RunId::from_uuid(row.id(0)?),
+        number: row.int(1)?,
+        fence: count(row.int(2)?),
+        attempt: count(row.int(3)?),
+        status: RunStatus::from_code(status)
+            .ok_or_else(|| StoreError::Broken(format!("unknown run status {status}")))?,
+        acked_seq: row.int(5)?,
+    })
+}
+
+fn read_told(row: &dyn crate::db::Row) -> StoreResult<(i64, Told)> {
+    let kind = row.text(1)?;
+    let data = match row.opt_text(4)? {
+        None => EventData::default(),
+        Some(text) => serde_json::from_str(&text).map_err(|e| StoreError::Broken(e.to_string()))?,
+    };
+    let told = Told {
+        kind: kind.parse::<EventKind>().map_err(|_| StoreError::Broken(format!("unknown event kind {kind}")))?,
+        fence: row.opt_int(2)?.map(count),
+        at: row.at(3)?,
+        data,
+    };
+    Ok((row.int(0)?, told))
+}
+
+/// Everything that waits, by job.
+#[derive(Default)]
+struct Places {
+    queued: BTreeMap<i64, Vec<i64>>,
+    timers: BTreeMap<i64, Vec<Timestamp>>,
+    leased: BTreeMap<i64, Vec<RunId>>,
+    dead: BTreeSet<i64>,
+}
+
+impl Places {
+    async fn load(db: &mut impl Db) -> StoreResult<Self> {
+        let mut places = Self::default();
+        for (number, channel) in db.query(QUEUE, &[], |row| Ok((row.int(0)?, row.int(1)?))).await? {
+            places.queued.entry(number).or_default().push(channel);
+        }
+        for (number, due) in db.query(TIMERS, &[], |row| Ok((row.int(0)?, row.at(1)?))).await? {
+            places.timers.entry(number).or_default().push(due);
+        }
+        for (number, run) in db.query(LEASES, &[], |row| Ok((row.int(0)?, RunId::from_uuid(row.id(1)?)))).await? {
+            places.leased.entry(number).or_default().push(run);
+        }
+        places.dead = db.query(DEAD, &[], |row| row.int(0)).await?.into_iter().collect();
+        Ok(places)
+    }
+
+    fn leftovers(&self, faults: &mut Vec<String>) {
+        for number in self.queued.keys() {
+            faults.push(format!("the queue names job #{number}, which does not exist"));
+        }
+        for number in self.timers.keys() {
+            faults.push(format!("a timer names job #{number}, which does not exist"));
+        }
+        for number in self.leased.keys() {
+            faults.push(format!("a lease names job #{number}, which does not exist"));
+        }
+    }
+}
+
+fn check(job: &JobRow, told: &[Told], runs: &[Run], places: &mut Places, faults: &mut Vec<String>) {
+    let (number, id) = (job.number, job.id);
+    match fold(told) {
+        Err(broken) => faults.push(format!("job {id} (#{number}): {broken}")),
+        Ok(folded) => {
+            if folded.state != job.state {
+                faults.push(format!("job {id} (#{number}) is {:?}, its events say {:?}", job.state, folded.state));
+            }
+            for run in runs {
+                match folded.runs.get(&run.fence) {
+                    None => faults.push(format!("run {} of job {id} is in no event", run.id)),
+                    Some(f) if f.status != run.status || f.id != Some(run.id) || f.attempt != run.attempt => faults
+                        .push(format!(
+                            "run {} of job {id} is {} (attempt {}), its events say {} (attempt {}, run {:?})",
+                            run.id, run.status, run.attempt, f.status, f.attempt, f.id
+                        )),
+                    Some(_) => {}
+                }
+            }
+            if folded.runs.len() != runs.len() {
+                faults.push(format!("job {id} has {} runs, its events tell of {}", runs.len(), folded.runs.len()));
+            }
+        }
+    }
+    let active = runs.iter().filter(|run| run.status.is_active()).count();
+    if active > 1 {
+        faults.push(format!("job {id} has {active} runs at once"));
+    }
+    let queued = places.queued.remove(&number).unwrap_or_default();
+    let timers = places.timers.remove(&number).unwrap_or_default();
+    let leased = places.leased.remove(&number).unwrap_or_default();
+    let right = match job.state.place() {
+        Place::Queue => queued == [job.channel] && timers.is_empty() && leased.is_empty(),
+        Place::Timer(due) => queued.is_empty() && timers == [due] && leased.is_empty(),
+        Place::Lease => {
+            let owner = runs.iter().find(|run| run.fence == job.state.fence).map(|run| run.id);
+            queued.is_empty() && timers.is_empty() && leased.len() == 1 && leased.first().copied() == owner
+        }
+        Place::Nowhere => queued.is_empty() && timers.is_empty() && leased.is_empty(),
+    };
+    if !right {
+        faults.push(format!(
+            "job {id} (#{number}) is {}, but has {} queue rows, {} timers, {} leases",
+            job.state.status,
+            queued.len(),
+            timers.len(),
+            leased.len()
+        ));
+    }
+    let in_letters = places.dead.contains(&number);
+    if in_letters && job.state.status != bowline_model::JobStatus::Dead {
+        faults.push(format!("job {id} (#{number}) is {}, but has an open dead letter", job.state.status));
+    }
+}
+
+const JOBS: Sql =
+    Sql::Same(concat!("select ", job_columns!(), " from job j where j.number > $1 order by j.number limit $2"));
+/// By position, not by transaction: positions of one job are given under the job's lock, so they are in its order.
+const EVENTS: Sql = Sql::Same(
+    "select number, kind, fence, at, data from event where number > $1 and number <= $2 and seq is null
+     order by number, position",
+);
+const RUNS: Sql = Sql::Same(
+    "select id, number, fence, attempt, status, acked_seq from run where number > $1 and number <= $2 order by number, fence",
+);
+const SEQ_GAPS: Sql = Sql::Same(
+    "select number, fence, max(seq), count(*) from event where number > $1 and number <= $2 and seq is not null
+     group by number, fence having count(*) <> max(seq)",
+);
+const QUEUE: Sql = Sql::Same("select number, channel from queue");
+const TIMERS: Sql = Sql::Same("select number, due_at from timer");
+const LEASES: Sql = Sql::Same("select number, run from lease");
+const DEAD: Sql = Sql::Same("select number from dead_letter where status = 1");

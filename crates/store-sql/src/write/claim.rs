@@ -1,0 +1,233 @@
+//! Handing out runs: whose turn it is, who gets what, and the lease that goes with it.
+
+use std::sync::Arc;
+
+use bowline_model::claim::{ChannelHead, Demand, assign, plan};
+use bowline_model::event::EventData;
+use bowline_model::job::Fact;
+use bowline_model::{RunId, Timestamp};
+use bowline_store::{ClaimRules, Claimant, ClaimedRun, StoreResult};
+
+use super::Desk;
+use crate::changes::{Changes, Heard, NewRun, Telling};
+use crate::channels::ChannelKey;
+use crate::db::{Col, Db, Sql};
+use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
+
+/// Lines that had nothing more; to be told to the channels after the commit.
+pub type Emptied = Vec<(i64, u64)>;
+
+struct Found {
+    job: JobRow,
+    payload: Arc<str>,
+    created_at: Timestamp,
+    trace_id: Option<Arc<str>>,
+    correlation_id: Option<Arc<str>>,
+}
+
+/// A line that somebody here can serve.
+struct Line {
+    head: ChannelHead,
+    key: ChannelKey,
+    stamp: u64,
+    able: Vec<usize>,
+    empty: bool,
+}
+
+/// Hands out as many runs as the claimants want and the lines have.
+pub async fn claim(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    claimants: &[&Claimant],
+    rules: &ClaimRules,
+) -> StoreResult<(Vec<Vec<ClaimedRun>>, Emptied, Heard)> {
+    let mut claimed: Vec<Vec<ClaimedRun>> = claimants.iter().map(|_| Vec::new()).collect();
+    let (active, mut turn) = desk.channels.active();
+    let mut lines: Vec<Line> = active
+        .into_iter()
+        .map(|(head, key, stamp)| {
+            let able = (0..claimants.len()).filter(|n| can_serve(claimants[*n], &key)).collect();
+            Line { head, key, stamp, able, empty: false }
+        })
+        .filter(|line| !line.able.is_empty())
+        .collect();
+    let mut left: Vec<u32> = claimants.iter().map(|c| c.wants).collect();
+    let mut changes = Changes::at(desk.now);
+    // Each round offers what the round before could not place; lines run dry, so this ends.
+    loop {
+        let asks = ask(&lines, claimants, &mut left, rules, turn, desk);
+        if asks.is_empty() {
+            break;
+        }
+        turn += 1;
+        let found = take_heads(db, &lines, &asks).await?;
+        let mut found = found.into_iter().peekable();
+        for (line, takers) in asks {
+            let mut got = 0;
+            let channel = lines[line].head.channel;
+            while let Some(head) = found.next_if(|f| f.job.channel == channel) {
+                let taker = takers[got];
+                got += 1;
+                if let Some(run) = hand_out(desk, &mut changes, head, claimants[taker], &lines[line].key) {
+                    claimed[taker].push(run);
+                }
+            }
+            for taker in &takers[got..] {
+                left[*taker] += 1;
+            }
+            lines[line].empty |= got < takers.len();
+        }
+    }
+    let emptied = lines.iter().filter(|l| l.empty).map(|l| (l.head.channel, l.stamp)).collect();
+    let heard = changes.write(db).await?;
+    Ok((claimed, emptied, heard))
+}
+
+fn can_serve(claimant: &Claimant, key: &ChannelKey) -> bool {
+    claimant.wants > 0
+        && claimant.tenant.is_none_or(|tenant| tenant == key.tenant)
+        && claimant.abilities.can_take(&key.task_type, &key.requires)
+}
+
+/// Which lines to ask for how many, and who would get each. Takes what it promises out of `left`.
+fn ask(
+    lines: &[Line],
+    claimants: &[&Claimant],
+    left: &mut [u32],
+    rules: &ClaimRules,
+    turn: u64,
+    desk: &mut Desk<'_>,
+) -> Vec<(usize, Vec<usize>)> {
+    let open: Vec<usize> =
+        (0..lines.len()).filter(|n| !lines[*n].empty && lines[*n].able.iter().any(|c| left[*c] > 0)).collect();
+    let heads: Vec<ChannelHead> = open.iter().map(|n| lines[*n].head).collect();
+    let places: u32 = left.iter().sum();
+    let mut asks = Vec::new();
+    for share in plan(&heads, &rules.weights, places, turn) {
+        let Some(line) = open.iter().copied().find(|n| lines[*n].head.channel == share.channel) else { continue };
+        let able: Vec<usize> = lines[line].able.iter().copied().filter(|c| left[*c] > 0).collect();
+        let demands: Vec<Demand> = able
+            .iter()
+            .map(|c| Demand {
+                wants: left[*c],
+                busy: claimants[*c].busy + (claimants[*c].wants - left[*c]),
+                slots: claimants[*c].slots,
+                breadth: u32::try_from(claimants[*c].abilities.task_types.len() + claimants[*c].abilities.labels.len())
+                    .unwrap_or(u32::MAX),
+            })
+            .collect();
+        let takers: Vec<usize> = assign(rules.strategy, &demands, share.take as usize, turn, || desk.chance())
+            .into_iter()
+            .map(|n| able[n])
+            .collect();
+        if takers.is_empty() {
+            continue;
+        }
+        for taker in &takers {
+            left[*taker] -= 1;
+        }
+        asks.push((line, takers));
+    }
+    // The query answers in the order of channels; so do we.
+    asks.sort_by_key(|(line, _)| lines[*line].head.channel);
+    asks
+}
+
+/// The heads of the asked lines, locked, in the order of channels.
+async fn take_heads(db: &mut impl Db, lines: &[Line], asks: &[(usize, Vec<usize>)]) -> StoreResult<Vec<Found>> {
+    let cols = [
+        Col::Int(asks.iter().map(|(line, _)| lines[*line].head.channel).collect()),
+        Col::Int(asks.iter().map(|(_, takers)| i64::try_from(takers.len()).unwrap_or(0)).collect()),
+    ];
+    let mut found = db
+        .query_many(HEADS, &cols, |row| {
+            Ok(Found {
+                job: JobRow::read(row)?,
+                payload: row.opt_text(JOB_COLUMNS)?.unwrap_or_default().into(),
+                created_at: row.at(JOB_COLUMNS + 1)?,
+                trace_id: row.opt_text(JOB_COLUMNS + 2)?.map(Into::into),
+                correlation_id: row.opt_text(JOB_COLUMNS + 3)?.map(Into::into),
+            })
+        })
+        .await?;
+    found.sort_by_key(|f| (f.job.channel, f.job.rank(), f.job.number));
+    Ok(found)
+}
+
+/// Why two texts: PostgreSQL needs `skip locked`, so that two servers never queue behind each other's rows; it locks
+/// the job too, and skips jobs that somebody is just canceling. SQLite has one writer at a time; there is nothing to skip.
+const HEADS: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", j.payload, j.created_at, j.trace_id, j.correlation_id
+         from queue q join job j on j.number = q.number
+         where q.channel = ?1 order by q.rank, q.number limit ?2"
+    ),
+    postgres: concat!(
+        "select h.* from unnest($1::bigint[], $2::bigint[]) as a (channel, take)
+         cross join lateral (
+           select ",
+        job_columns!(),
+        ", j.payload, j.created_at, j.trace_id, j.correlation_id
+           from queue q join job j on j.number = q.number
+           where q.channel = a.channel order by q.rank, q.number limit a.take
+           for update of q, j skip locked
+         ) h"
+    ),
+};
+
+fn hand_out(
+    desk: &mut Desk<'_>,
+    changes: &mut Changes,
+    found: Found,
+    claimant: &Claimant,
+    key: &ChannelKey,
+) -> Option<ClaimedRun> {
+    let Found { job, payload, created_at, trace_id, correlation_id } = found;
+    let step = match job.state.on(&Fact::Claimed, &job.policy, desk.now, 0.0) {
+        Ok(step) => step,
+        Err(refused) => {
+            // A queue row without a queued job: verify will name it. Handing it out would be worse.
+            tracing::error!(job.id = %job.id, "job {} stands in the queue but cannot be claimed: {refused}", job.id);
+            return None;
+        }
+    };
+    let run = RunId::mint(desk.now, desk.entropy());
+    let (attempt, fence) = (step.next.attempts, step.next.fence);
+    let timeout_ms = job.policy.timeout_ms;
+    changes.lease(NewRun {
+        run,
+        tenant: job.tenant,
+        number: job.number,
+        attempt,
+        fence,
+        worker: claimant.worker.clone(),
+        accepted: claimant.accepts_at_once,
+        deadline_at: desk.now.plus_millis(i64::try_from(timeout_ms).unwrap_or(i64::MAX)),
+    });
+    let data = EventData {
+        run_id: Some(run),
+        attempt: Some(attempt),
+        worker: Some(claimant.worker.clone()),
+        accepted: claimant.accepts_at_once,
+        ..EventData::default()
+    };
+    changes.advance(&job, key.lane, step, Telling { fence: Some(fence), data, ..Telling::default() });
+    Some(ClaimedRun {
+        run,
+        job: job.id,
+        tenant: job.tenant,
+        worker: claimant.worker.clone(),
+        lane: key.lane,
+        task_type: key.task_type.clone(),
+        payload,
+        attempt,
+        fence,
+        timeout_ms,
+        created_at,
+        claimed_at: desk.now,
+        trace_id,
+        correlation_id,
+    })
+}

@@ -1,0 +1,117 @@
+//! Signs of life: renewing leases, and telling workers what to stop.
+
+use std::collections::HashMap;
+
+use bowline_model::event::EventData;
+use bowline_model::{EventKind, JobStatus, RunId, TenantId};
+use bowline_store::{BeatAnswer, Heartbeat, StoreResult};
+
+use super::Desk;
+use crate::changes::{Changes, Heard};
+use crate::db::{Col, Db, Sql};
+use crate::job_row::count;
+
+struct Held {
+    run: RunId,
+    number: i64,
+    fence: u32,
+    tenant: TenantId,
+    worker: String,
+    accepted: bool,
+    canceling: bool,
+}
+
+/// Renews the leases these heartbeats name. An expired lease that was already taken away is not brought back.
+pub async fn heartbeat(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    beats: &[&Heartbeat],
+) -> StoreResult<(Vec<Vec<(RunId, BeatAnswer)>>, Heard)> {
+    let named: Vec<uuid::Uuid> = beats.iter().flat_map(|b| &b.runs).map(|r| *r.as_uuid()).collect();
+    let held: HashMap<RunId, Held> = db
+        .query_many(HELD, &[Col::Id(named)], |row| {
+            Ok(Held {
+                run: RunId::from_uuid(row.id(0)?),
+                number: row.int(1)?,
+                fence: count(row.int(2)?),
+                tenant: TenantId::from_uuid(row.id(3)?),
+                worker: row.text(4)?,
+                accepted: row.bool(5)?,
+                canceling: row.int(6)? == JobStatus::Canceling.code(),
+            })
+        })
+        .await?
+        .into_iter()
+        .map(|h| (h.run, h))
+        .collect();
+    let mut changes = Changes::at(desk.now);
+    let mut renewed: Vec<uuid::Uuid> = Vec::new();
+    let mut confirmed: Vec<uuid::Uuid> = Vec::new();
+    let mut answers = Vec::with_capacity(beats.len());
+    for beat in beats {
+        let mut own = Vec::with_capacity(beat.runs.len());
+        for run in &beat.runs {
+            let lease = held
+                .get(run)
+                .filter(|h| h.worker == beat.worker.as_str() && beat.tenant.is_none_or(|tenant| tenant == h.tenant));
+            let Some(lease) = lease else {
+                own.push((*run, BeatAnswer::Stale));
+                continue;
+            };
+            if !renewed.contains(run.as_uuid()) {
+                renewed.push(*run.as_uuid());
+                if !lease.accepted {
+                    confirmed.push(*run.as_uuid());
+                    let data = EventData { run_id: Some(*run), ..EventData::default() };
+                    changes.tell(lease.tenant, Some(lease.number), Some(lease.fence), EventKind::RunAccepted, data);
+                }
+            }
+            own.push((*run, if lease.canceling { BeatAnswer::Cancel } else { BeatAnswer::Renewed }));
+        }
+        answers.push(own);
+    }
+    let now = vec![desk.now; renewed.len()];
+    db.execute_many(RENEW, &[Col::Id(renewed), Col::At(now)]).await?;
+    let now = vec![desk.now; confirmed.len()];
+    db.execute_many(CONFIRM, &[Col::Id(confirmed), Col::At(now)]).await?;
+    touch_workers(db, desk, beats).await?;
+    Ok((answers, changes.write(db).await?))
+}
+
+/// A worker that beats is alive, whether it has runs or not.
+async fn touch_workers(db: &mut impl Db, desk: &Desk<'_>, beats: &[&Heartbeat]) -> StoreResult<()> {
+    let mut known: Vec<(TenantId, &str)> =
+        beats.iter().filter_map(|b| b.tenant.map(|tenant| (tenant, b.worker.as_str()))).collect();
+    known.sort_unstable();
+    known.dedup();
+    let cols = [
+        Col::Id(known.iter().map(|k| *k.0.as_uuid()).collect()),
+        Col::Text(known.iter().map(|k| k.1).collect()),
+        Col::At(vec![desk.now; known.len()]),
+    ];
+    db.execute_many(TOUCH, &cols).await.map(drop)
+}
+
+const HELD: Sql = Sql::Each {
+    sqlite: "select l.run, l.number, j.fence, j.tenant, l.worker, l.accepted, j.status
+             from lease l join job j on j.number = l.number where l.run = ?1",
+    postgres: "select l.run, l.number, j.fence, j.tenant, l.worker, l.accepted, j.status
+               from lease l join job j on j.number = l.number
+               where l.run = any ($1::uuid[]) order by j.number for update of j, l",
+};
+const RENEW: Sql = Sql::Each {
+    sqlite: "update lease set renewed_at = ?2, accepted = 1 where run = ?1",
+    postgres: "update lease l set renewed_at = k.now, accepted = true
+               from unnest($1::uuid[], $2::timestamptz[]) as k (run, now) where l.run = k.run",
+};
+/// 2 is `starting`, 3 is `running`.
+const CONFIRM: Sql = Sql::Each {
+    sqlite: "update run set status = 3, started_at = ?2 where id = ?1 and status = 2",
+    postgres: "update run r set status = 3, started_at = k.now
+               from unnest($1::uuid[], $2::timestamptz[]) as k (id, now) where r.id = k.id and r.status = 2",
+};
+const TOUCH: Sql = Sql::Each {
+    sqlite: "update worker set seen_at = ?3 where tenant = ?1 and name = ?2",
+    postgres: "update worker w set seen_at = k.now from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as k (tenant, name, now)
+               where w.tenant = k.tenant and w.name = k.name",
+};

@@ -1,0 +1,57 @@
+//! What the committer does inside a transaction: one file per wish.
+//!
+//! Every function here has one shape: load (and lock) what the wish is about, decide in `model`, collect the changes.
+//! None of them commits, and none of them is alone: the committer runs many wishes in one transaction.
+
+mod claim;
+mod dead_letters;
+mod heartbeat;
+mod order;
+mod promote;
+mod prune;
+mod reap;
+mod report;
+mod submit;
+mod tell;
+mod tokens;
+mod workers;
+
+use bowline_model::Timestamp;
+use rand::rngs::StdRng;
+
+use crate::channels::Channels;
+
+pub use claim::{Emptied, claim};
+pub use dead_letters::{purge, replay};
+pub use heartbeat::heartbeat;
+pub use order::{cancel, retry};
+pub use promote::promote;
+pub use prune::prune;
+pub use reap::{give_back, reap, reclaim};
+pub use report::report;
+pub use submit::{channel_keys, submit};
+pub use tell::tell;
+pub use tokens::{create_tenant, create_token, revoke_token};
+pub use workers::{drain_worker, register_worker};
+
+/// What every wish may use.
+#[derive(Debug)]
+pub struct Desk<'a> {
+    pub now: Timestamp,
+    pub rng: &'a mut StdRng,
+    pub channels: &'a Channels,
+    /// How long an idempotency key is remembered.
+    pub key_ttl_ms: i64,
+}
+
+impl Desk<'_> {
+    pub fn chance(&mut self) -> f64 {
+        use rand::RngExt;
+        self.rng.random()
+    }
+
+    pub fn entropy(&mut self) -> [u8; 10] {
+        use rand::RngExt;
+        self.rng.random()
+    }
+}

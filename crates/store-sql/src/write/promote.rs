@@ -1,0 +1,50 @@
+//! Jobs whose moment has come.
+
+use bowline_model::Lane;
+use bowline_model::event::EventData;
+use bowline_model::job::Fact;
+use bowline_store::{Promoted, StoreError, StoreResult};
+
+use super::Desk;
+use crate::changes::{Changes, Heard, Telling};
+use crate::db::{Db, Sql, Val};
+use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
+
+/// Queues up to `limit` jobs that are due, the longest waiting first.
+pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> StoreResult<(Promoted, Heard)> {
+    let params = [Val::At(desk.now), Val::Int(i64::from(limit))];
+    let due = db.query(DUE, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
+    let mut changes = Changes::at(desk.now);
+    let mut moved = 0;
+    for (job, lane) in due {
+        let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
+        match job.state.on(&Fact::Due, &job.policy, desk.now, 0.0) {
+            Ok(step) => {
+                moved += 1;
+                changes.advance(&job, lane, step, Telling { data: EventData::default(), ..Telling::default() });
+            }
+            Err(refused) => {
+                tracing::error!(job.id = %job.id, "job {} has a timer but cannot be due: {refused}", job.id);
+            }
+        }
+    }
+    let heard = changes.write(db).await?;
+    let next_due_at = db.query(NEXT, &[], |row| row.opt_at(0)).await?.into_iter().next().flatten();
+    Ok((Promoted { moved, next_due_at }, heard))
+}
+
+const DUE: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at <= ?1 order by t.due_at, t.number limit ?2"
+    ),
+    postgres: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at <= $1 order by t.due_at, t.number limit $2 for update of t, j skip locked"
+    ),
+};
+const NEXT: Sql = Sql::Same("select min(due_at) from timer");

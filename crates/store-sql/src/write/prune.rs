@@ -1,0 +1,73 @@
+//! Retention: what is older than its time goes, in bites small enough that nobody notices.
+
+use bowline_store::{Pruned, Retention, StoreResult};
+
+use super::Desk;
+use crate::db::{Col, Db, Sql, Val};
+
+const BITE: i64 = 500;
+
+/// Removes one bite. Only jobs that have ended go, with their runs, events, keys and dead letters.
+pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention) -> StoreResult<Pruned> {
+    let mut pruned = Pruned::default();
+    let old = desk.now.plus_millis(-retention.finished_jobs_ms);
+    // Oldest first, and never past the first job that is still alive: everything above it may still be told about.
+    let candidates = db.query(OLDEST, &[Val::Int(BITE)], |row| Ok((row.int(0)?, row.opt_at(1)?))).await?;
+    let going: Vec<i64> = candidates
+        .iter()
+        .take_while(|(_, finished)| finished.is_some_and(|at| at < old))
+        .map(|(number, _)| *number)
+        .collect();
+    if !going.is_empty() {
+        let last = going.iter().max().copied().unwrap_or(0).to_string();
+        db.execute(REMEMBER, &[Val::Text(&last)]).await?;
+        pruned.jobs = going.len() as u64;
+        for statement in [RUNS, DEAD_LETTERS] {
+            db.execute_many(statement, &[Col::Int(going.clone())]).await?;
+        }
+        pruned.events = db.execute_many(EVENTS_OF_JOB, &[Col::Int(going.clone())]).await?;
+        db.execute_many(JOBS, &[Col::Int(going)]).await?;
+    }
+    let stale = desk.now.plus_millis(-retention.events_ms);
+    pruned.events += db.execute(NOTICES, &[Val::At(stale), Val::Int(BITE)]).await?;
+    pruned.keys = db.execute(KEYS, &[Val::At(desk.now), Val::Int(BITE)]).await?;
+    pruned.more = pruned.jobs == BITE.unsigned_abs() || pruned.keys == BITE.unsigned_abs();
+    Ok(pruned)
+}
+
+const OLDEST: Sql = Sql::Same("select number, finished_at from job order by number limit $1");
+/// So that no number is ever given twice.
+const REMEMBER: Sql = Sql::Same(
+    "insert into ledger (key, value) values ('numbers_pruned', $1) on conflict (key) do update set value = excluded.value",
+);
+const RUNS: Sql = Sql::Each {
+    sqlite: "delete from run where number = ?1",
+    postgres: "delete from run where number = any ($1::bigint[])",
+};
+const DEAD_LETTERS: Sql = Sql::Each {
+    sqlite: "delete from dead_letter where number = ?1",
+    postgres: "delete from dead_letter where number = any ($1::bigint[])",
+};
+/// The newest event stays, whatever its age: positions must never be given twice.
+const EVENTS_OF_JOB: Sql = Sql::Each {
+    sqlite: "delete from event where number = ?1 and position < (select max(position) from event)",
+    postgres: "delete from event where number = any ($1::bigint[])",
+};
+const JOBS: Sql = Sql::Each {
+    sqlite: "delete from job where number = ?1",
+    postgres: "delete from job where number = any ($1::bigint[])",
+};
+const NOTICES: Sql = Sql::Each {
+    sqlite: "delete from event where position in
+               (select position from event where number is null and at < ?1 and
+                position < (select max(position) from event) and position < (select min(position) + 100000 from event)
+                order by position limit ?2)",
+    postgres: "delete from event where (txid, position) in
+               (select txid, position from event where number is null and at < $1 order by txid, position limit $2)",
+};
+const KEYS: Sql = Sql::Each {
+    sqlite: "delete from key where (tenant, scope, key) in
+               (select tenant, scope, key from key where expires_at <= ?1 order by expires_at limit ?2)",
+    postgres: "delete from key where (tenant, scope, key) in
+               (select tenant, scope, key from key where expires_at <= $1 order by expires_at limit $2)",
+};

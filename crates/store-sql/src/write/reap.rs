@@ -1,0 +1,120 @@
+//! Giving up leases: silent workers, hand-outs nobody confirmed, runs that do not end.
+
+use bowline_model::event::EventData;
+use bowline_model::job::Fact;
+use bowline_model::lease::{Lease, LeaseTimes, Verdict};
+use bowline_model::run::RunFact;
+use bowline_model::{ErrorClass, RunError, Timestamp};
+use bowline_store::{Reaped, StoreResult};
+
+use super::Desk;
+use super::report::{RunRow, load_runs};
+use crate::changes::{Changes, Heard, Telling};
+use crate::db::{Db, Sql, Val};
+
+/// Judges every lease that could be over.
+pub async fn reap(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    times: &LeaseTimes,
+    watermark: Timestamp,
+) -> StoreResult<(Reaped, Heard)> {
+    // The statement finds candidates; the verdict is the model's.
+    let params =
+        [Val::At(desk.now.plus_millis(-times.accept_ms)), Val::At(desk.now.plus_millis(-times.deadline_grace_ms))];
+    let candidates = db
+        .query(CANDIDATES, &params, |row| {
+            let lease = Lease { accepted: row.bool(1)?, renewed_at: row.at(2)?, deadline_at: row.at(3)? };
+            Ok((row.id(0)?, lease))
+        })
+        .await?;
+    let judged: Vec<(uuid::Uuid, Verdict)> = candidates
+        .into_iter()
+        .map(|(run, lease)| (run, lease.verdict(times, watermark, desk.now)))
+        .filter(|(_, verdict)| *verdict != Verdict::Valid)
+        .take(5_000)
+        .collect();
+    let mut reaped = Reaped::default();
+    let runs = load_runs(db, judged.iter().map(|(run, _)| *run).collect()).await?;
+    let mut changes = Changes::at(desk.now);
+    for (run, verdict) in judged {
+        let Some(row) = runs.get(&bowline_model::RunId::from_uuid(run)) else { continue };
+        let counter = match verdict {
+            Verdict::Lost => &mut reaped.lost,
+            Verdict::Return => &mut reaped.returned,
+            Verdict::Overdue => &mut reaped.overdue,
+            Verdict::Valid => continue,
+        };
+        *counter += 1;
+        give_up(desk, &mut changes, row, verdict, "its worker went silent");
+    }
+    let heard = changes.write(db).await?;
+    reaped.active =
+        db.query(ACTIVE, &[], |row| row.int(0)).await?.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0));
+    Ok((reaped, heard))
+}
+
+/// Runs whose hand-out never reached the worker go back to the queue; they do not count as attempts.
+pub async fn give_back(db: &mut impl Db, desk: &mut Desk<'_>, runs: Vec<uuid::Uuid>) -> StoreResult<Heard> {
+    let rows = load_runs(db, runs).await?;
+    let mut changes = Changes::at(desk.now);
+    let mut rows: Vec<RunRow> = rows.into_values().filter(|row| row.status.is_active()).collect();
+    rows.sort_by_key(|row| row.job.number);
+    for row in &mut rows {
+        // The worker says itself that it did not begin.
+        row.status = bowline_model::RunStatus::Starting;
+        give_up(desk, &mut changes, row, Verdict::Return, "the hand-out did not reach its worker");
+    }
+    changes.write(db).await
+}
+
+/// Runs of workers whose names begin like this are over: their process is gone, and we know it.
+pub async fn reclaim(db: &mut impl Db, desk: &mut Desk<'_>, prefix: &str) -> StoreResult<(u64, Heard)> {
+    let runs = db.query(BY_WORKER, &[Val::Text(&format!("{prefix}%"))], |row| row.id(0)).await?;
+    let rows = load_runs(db, runs).await?;
+    let mut rows: Vec<RunRow> = rows.into_values().collect();
+    rows.sort_by_key(|row| row.job.number);
+    let mut changes = Changes::at(desk.now);
+    for row in &rows {
+        give_up(desk, &mut changes, row, Verdict::Lost, "the server it ran in stopped");
+    }
+    Ok((rows.len() as u64, changes.write(db).await?))
+}
+
+fn give_up(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, verdict: Verdict, why: &str) {
+    let fence = row.fence;
+    let (fact, run_fact, error) = match verdict {
+        Verdict::Return => (Fact::Returned { fence }, RunFact::Returned, None),
+        Verdict::Overdue => (
+            Fact::DeadlinePassed { fence },
+            RunFact::DeadlinePassed,
+            Some(RunError::new(ErrorClass::Timeout, "the run took longer than it may and did not stop when told")),
+        ),
+        Verdict::Lost | Verdict::Valid => {
+            (Fact::LeaseExpired { fence }, RunFact::LeaseExpired, Some(RunError::new(ErrorClass::Lost, why)))
+        }
+    };
+    let Ok(status) = row.status.on(run_fact) else { return };
+    let chance = desk.chance();
+    match row.job.state.on(&fact, &row.job.policy, desk.now, chance) {
+        Ok(step) => {
+            let data = EventData {
+                run_id: Some(row.run),
+                attempt: Some(row.attempt),
+                outcome: Some(status),
+                reason: Some(why.to_owned()),
+                ..EventData::default()
+            };
+            changes.end_run(row.run, status, error.as_ref(), 0);
+            changes.advance(&row.job, row.lane, step, Telling { fence: Some(fence), data, error, result: None });
+        }
+        Err(refused) => {
+            tracing::error!(run.id = %row.run, "run {} has a lease that its job does not know: {refused}", row.run);
+        }
+    }
+}
+
+const CANDIDATES: Sql =
+    Sql::Same("select run, accepted, renewed_at, deadline_at from lease where renewed_at < $1 or deadline_at < $2");
+const ACTIVE: Sql = Sql::Same("select count(*) from lease");
+const BY_WORKER: Sql = Sql::Same("select run from lease where worker like $1");

@@ -1,0 +1,347 @@
+//! Taking jobs in. The unique key decides who was first, never a read before it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bowline_model::event::EventData;
+use bowline_model::idempotency::{KeyScope, RequestHash, SecondAsk, second_ask};
+use bowline_model::planted::{self, Mistake};
+use bowline_model::{JobId, JobState, JobStatus, TenantId, Timestamp};
+use bowline_store::{NewJob, StoreError, StoreResult, Submitted};
+
+use super::Desk;
+use crate::changes::{Changes, Heard};
+use crate::channels::ChannelKey;
+use crate::db::{Col, Db, Sql};
+use crate::job_row::{JobRow, status_of};
+
+type KeyName = (TenantId, i64, String);
+
+/// The lines these jobs will wait in.
+pub fn channel_keys(jobs: &[NewJob]) -> Vec<ChannelKey> {
+    let mut keys: Vec<ChannelKey> = Vec::new();
+    for job in jobs {
+        let same = |key: &ChannelKey| {
+            key.tenant == job.tenant
+                && key.lane == job.lane
+                && key.task_type == job.task_type
+                && key.requires == job.requires
+        };
+        if !keys.iter().rev().take(8).any(same) && !keys.iter().any(same) {
+            keys.push(ChannelKey {
+                tenant: job.tenant,
+                lane: job.lane,
+                task_type: job.task_type.clone(),
+                requires: job.requires.clone(),
+            });
+        }
+    }
+    keys
+}
+
+/// Stores each job once. The answers are in the order of the jobs.
+pub async fn submit(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<(Vec<Submitted>, Heard)> {
+    let mut answers: Vec<Option<Submitted>> = vec![None; jobs.len()];
+    // Jobs that turned out to be second asks, to be answered with how the first one stands.
+    let mut same: Vec<(usize, JobId)> = Vec::new();
+    let taken = take_keys(db, desk, jobs).await?;
+    for (place, verdict) in taken {
+        match verdict {
+            SecondAsk::Same(id) => same.push((place, id)),
+            SecondAsk::Conflict(id) => {
+                let key = jobs[place].keys.first().map(|(_, key)| key.clone()).unwrap_or_default();
+                answers[place] = Some(Submitted::Conflict { key, id });
+            }
+        }
+    }
+    let fresh: Vec<usize> =
+        (0..jobs.len()).filter(|place| answers[*place].is_none() && !same.iter().any(|(p, _)| p == place)).collect();
+    let (stored, heard) = insert(db, desk, jobs, &fresh).await?;
+    for (place, answer) in stored {
+        match answer {
+            Some(answer) => answers[place] = Some(answer),
+            // The id is there already: the answer to an earlier commit was lost.
+            None => same.push((place, jobs[place].id)),
+        }
+    }
+    let known: HashMap<JobId, Submitted> =
+        find(db, &same.iter().map(|(place, id)| (jobs[*place].tenant, *id)).collect::<Vec<_>>()).await?;
+    for (place, id) in same {
+        answers[place] = known.get(&id).cloned();
+    }
+    let answers: Option<Vec<Submitted>> = answers.into_iter().collect();
+    let answers = answers.ok_or_else(|| StoreError::Conflict("a key names a job that is gone".to_owned()))?;
+    Ok((answers, heard))
+}
+
+/// Takes the keys of all jobs that have one, and says which jobs are second asks. A job with two keys must find both
+/// free, or both taken by the same first ask.
+async fn take_keys(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<Vec<(usize, SecondAsk)>> {
+    // Sorted, so that two servers take the same keys in the same order and never wait for each other in a circle.
+    let mut wanted: BTreeMap<KeyName, usize> = BTreeMap::new();
+    let mut verdicts: BTreeMap<usize, SecondAsk> = BTreeMap::new();
+    for (place, job) in jobs.iter().enumerate() {
+        for (scope, key) in &job.keys {
+            let name = (job.tenant, scope.code(), key.clone());
+            match wanted.get(&name) {
+                Some(first) => {
+                    let first = jobs[*first];
+                    verdicts.insert(place, worse(verdicts.get(&place), second_ask(first.hash, first.id, job.hash)));
+                }
+                None => {
+                    wanted.insert(name, place);
+                }
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: Vec<(&KeyName, usize)> = wanted.iter().map(|(name, place)| (name, *place)).collect();
+    if !planted::on(Mistake::IdempotencyOutside) {
+        expire(db, desk.now, &names).await?;
+    }
+    let expires = desk.now.plus_millis(desk.key_ttl_ms);
+    let cols = vec![
+        Col::Id(names.iter().map(|(n, _)| *n.0.as_uuid()).collect()),
+        Col::Int(names.iter().map(|(n, _)| n.1).collect()),
+        Col::Text(names.iter().map(|(n, _)| n.2.as_str()).collect()),
+        Col::Id(names.iter().map(|(_, p)| *jobs[*p].id.as_uuid()).collect()),
+        Col::Bytes(names.iter().map(|(_, p)| jobs[*p].hash.as_bytes().as_slice()).collect()),
+        Col::At(vec![expires; names.len()]),
+    ];
+    let added = db.execute_many(KEY_ADD, &cols).await?;
+    if added == names.len() as u64 {
+        return Ok(verdicts.into_iter().collect());
+    }
+    let found = db
+        .query_many(KEY_FIND, &cols[..3], |row| {
+            let hash: [u8; 32] = row.bytes(4)?.try_into().unwrap_or([0; 32]);
+            let name = (TenantId::from_uuid(row.id(0)?), row.int(1)?, row.text(2)?);
+            Ok((name, JobId::from_uuid(row.id(3)?), RequestHash::from_bytes(hash)))
+        })
+        .await?;
+    for (name, id, hash) in found {
+        if let Some(place) = wanted.get(&name)
+            && jobs[*place].id != id
+        {
+            verdicts.insert(*place, worse(verdicts.get(place), second_ask(hash, id, jobs[*place].hash)));
+        }
+    }
+    // Whoever shares a key with a job of this batch that is itself a second ask, is one too.
+    for (place, job) in jobs.iter().enumerate() {
+        if let Some(SecondAsk::Same(id)) = verdicts.get(&place).copied()
+            && let Some(first) = jobs.iter().position(|j| j.id == id && j.tenant == job.tenant)
+            && let Some(verdict) = verdicts.get(&first).copied()
+        {
+            verdicts.insert(place, verdict);
+        }
+    }
+    release(db, jobs, &verdicts).await?;
+    Ok(verdicts.into_iter().collect())
+}
+
+/// A job that is refused must not keep the other key it may have taken.
+async fn release(db: &mut impl Db, jobs: &[&NewJob], verdicts: &BTreeMap<usize, SecondAsk>) -> StoreResult<()> {
+    let doubled: Vec<&&NewJob> = verdicts.keys().map(|place| &jobs[*place]).filter(|job| job.keys.len() > 1).collect();
+    if doubled.is_empty() {
+        return Ok(());
+    }
+    let cols = vec![
+        Col::Id(doubled.iter().map(|j| *j.tenant.as_uuid()).collect()),
+        Col::Id(doubled.iter().map(|j| *j.id.as_uuid()).collect()),
+        Col::Text(doubled.iter().map(|j| j.keys[0].1.as_str()).collect()),
+        Col::Text(doubled.iter().map(|j| j.keys[1].1.as_str()).collect()),
+    ];
+    db.execute_many(KEY_RELEASE, &cols).await.map(drop)
+}
+
+fn worse(one: Option<&SecondAsk>, other: SecondAsk) -> SecondAsk {
+    match one {
+        Some(SecondAsk::Conflict(id)) => SecondAsk::Conflict(*id),
+        _ => other,
+    }
+}
+
+async fn expire(db: &mut impl Db, now: Timestamp, names: &[(&KeyName, usize)]) -> StoreResult<()> {
+    let cols = vec![
+        Col::Id(names.iter().map(|(n, _)| *n.0.as_uuid()).collect()),
+        Col::Int(names.iter().map(|(n, _)| n.1).collect()),
+        Col::Text(names.iter().map(|(n, _)| n.2.as_str()).collect()),
+        Col::At(vec![now; names.len()]),
+    ];
+    db.execute_many(KEY_EXPIRE, &cols).await.map(drop)
+}
+
+/// Inserts the chosen jobs with their queue rows and events. `None` for those whose id is there already.
+async fn insert(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    jobs: &[&NewJob],
+    fresh: &[usize],
+) -> StoreResult<(Vec<(usize, Option<Submitted>)>, Heard)> {
+    if fresh.is_empty() {
+        return Ok((Vec::new(), Heard::default()));
+    }
+    let now = desk.now;
+    let numbers = db.job_numbers(fresh.len()).await?;
+    let mut rows: Vec<JobRow> = Vec::with_capacity(fresh.len());
+    let mut kinds = Vec::with_capacity(fresh.len());
+    let mut line: Option<(ChannelKey, i64)> = None;
+    for (place, number) in fresh.iter().zip(&numbers) {
+        let job = jobs[*place];
+        let (state, kind) = JobState::accepted(job.run_at, now);
+        let channel = match &line {
+            Some((key, id))
+                if key.tenant == job.tenant
+                    && key.lane == job.lane
+                    && key.task_type == job.task_type
+                    && key.requires == job.requires =>
+            {
+                *id
+            }
+            _ => {
+                let key = ChannelKey {
+                    tenant: job.tenant,
+                    lane: job.lane,
+                    task_type: job.task_type.clone(),
+                    requires: job.requires.clone(),
+                };
+                let id = desk.channels.id_of(&key);
+                let id = id.ok_or_else(|| StoreError::Broken("a job has no channel to wait in".to_owned()))?;
+                line = Some((key, id));
+                id
+            }
+        };
+        rows.push(JobRow {
+            number: *number,
+            id: job.id,
+            tenant: job.tenant,
+            channel,
+            priority: i64::from(job.priority),
+            state,
+            policy: std::sync::Arc::default(),
+        });
+        kinds.push(kind);
+    }
+    let policies: Vec<Option<String>> = fresh
+        .iter()
+        .map(|place| jobs[*place].policy.as_ref().and_then(|policy| serde_json::to_string(&**policy).ok()))
+        .collect();
+    let key_of = |job: &NewJob, scope: KeyScope| job.keys.iter().position(|(s, _)| *s == scope);
+    let pick = |scope| {
+        fresh
+            .iter()
+            .map(|place| key_of(jobs[*place], scope).map(|n| jobs[*place].keys[n].1.as_str()))
+            .collect::<Vec<_>>()
+    };
+    let cols = vec![
+        Col::Int(numbers.clone()),
+        Col::Id(rows.iter().map(|r| *r.id.as_uuid()).collect()),
+        Col::Id(rows.iter().map(|r| *r.tenant.as_uuid()).collect()),
+        Col::Int(rows.iter().map(|r| r.channel).collect()),
+        Col::Int(rows.iter().map(|r| r.priority).collect()),
+        Col::Int(rows.iter().map(|r| r.state.status.code()).collect()),
+        Col::OptAt(rows.iter().map(|r| r.state.due_at).collect()),
+        Col::At(vec![now; rows.len()]),
+        Col::OptText(policies.iter().map(Option::as_deref).collect()),
+        Col::Text(fresh.iter().map(|p| &*jobs[*p].payload).collect()),
+        Col::Text(fresh.iter().map(|p| &*jobs[*p].origin.actor).collect()),
+        Col::Text(fresh.iter().map(|p| &*jobs[*p].origin.request_id).collect()),
+        Col::OptText(fresh.iter().map(|p| jobs[*p].origin.trace_id.as_deref()).collect()),
+        Col::OptText(fresh.iter().map(|p| jobs[*p].origin.correlation_id.as_deref()).collect()),
+        Col::OptText(pick(KeyScope::Idempotency)),
+        Col::OptText(pick(KeyScope::External)),
+        Col::OptId(fresh.iter().map(|p| jobs[*p].replay_of.map(|id| *id.as_uuid())).collect()),
+    ];
+    let added = db.execute_many(JOB_ADD, &cols).await?;
+    let mut there: Vec<i64> = Vec::new();
+    let all = added == rows.len() as u64;
+    if !all {
+        there = db.query_many(JOB_HAS, &cols[..1], |row| row.int(0)).await?;
+        there.sort_unstable();
+    }
+    let mut changes = Changes::at(now);
+    let mut answers = Vec::with_capacity(fresh.len());
+    for ((place, row), kind) in fresh.iter().zip(&rows).zip(kinds) {
+        if !all && there.binary_search(&row.number).is_err() {
+            answers.push((*place, None));
+            continue;
+        }
+        let data = EventData { due_at: row.state.due_at, job_id: jobs[*place].replay_of, ..EventData::default() };
+        changes.accepted(row, kind, data);
+        let answer = Submitted::Accepted { id: row.id, number: row.number, status: row.state.status, at: now };
+        answers.push((*place, Some(answer)));
+    }
+    let heard = changes.write(db).await?;
+    Ok((answers, heard))
+}
+
+/// How jobs stand that were asked for before.
+async fn find(db: &mut impl Db, asked: &[(TenantId, JobId)]) -> StoreResult<HashMap<JobId, Submitted>> {
+    let cols = vec![
+        Col::Id(asked.iter().map(|(tenant, _)| *tenant.as_uuid()).collect()),
+        Col::Id(asked.iter().map(|(_, id)| *id.as_uuid()).collect()),
+    ];
+    let found = db
+        .query_many(JOB_FIND, &cols, |row| {
+            let id = JobId::from_uuid(row.id(0)?);
+            let status: JobStatus = status_of(row.int(2)?)?;
+            Ok((id, Submitted::Replayed { id, number: row.int(1)?, status, at: row.at(3)? }))
+        })
+        .await?;
+    Ok(found.into_iter().collect())
+}
+
+const KEY_ADD: Sql = Sql::Each {
+    sqlite: "insert into key (tenant, scope, key, job, hash, expires_at) values (?1, ?2, ?3, ?4, ?5, ?6)
+             on conflict do nothing",
+    postgres: "insert into key (tenant, scope, key, job, hash, expires_at)
+               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::uuid[], $5::bytea[], $6::timestamptz[])
+               on conflict do nothing",
+};
+const KEY_FIND: Sql = Sql::Each {
+    sqlite: "select tenant, scope, key, job, hash from key where tenant = ?1 and scope = ?2 and key = ?3",
+    postgres: "select k.tenant, k.scope, k.key, k.job, k.hash from key k
+               join unnest($1::uuid[], $2::bigint[], $3::text[]) as w (tenant, scope, key)
+                 on k.tenant = w.tenant and k.scope = w.scope and k.key = w.key",
+};
+/// After its time a key is new.
+const KEY_EXPIRE: Sql = Sql::Each {
+    sqlite: "delete from key where tenant = ?1 and scope = ?2 and key = ?3 and expires_at <= ?4",
+    postgres: "delete from key k using unnest($1::uuid[], $2::bigint[], $3::text[], $4::timestamptz[])
+                 as w (tenant, scope, key, now)
+               where k.tenant = w.tenant and k.scope = w.scope and k.key = w.key and k.expires_at <= w.now",
+};
+const KEY_RELEASE: Sql = Sql::Each {
+    sqlite: "delete from key where tenant = ?1 and job = ?2 and key in (?3, ?4)",
+    postgres:
+        "delete from key k using unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) as w (tenant, job, one, other)
+               where k.tenant = w.tenant and k.job = w.job and k.key in (w.one, w.other)",
+};
+const JOB_ADD: Sql = Sql::Each {
+    sqlite: "insert into job (number, id, tenant, channel, priority, status, due_at, created_at, updated_at, policy, payload,
+                              actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of,
+                              attempts, failures, losses, fence)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0, 0, 0, 0)
+             on conflict do nothing",
+    postgres: "insert into job (number, id, tenant, channel, priority, status, due_at, created_at, updated_at, policy, payload,
+                                actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of,
+                                attempts, failures, losses, fence)
+               select number, id, tenant, channel, priority, status, due_at, at, at, policy, payload::json,
+                      actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, 0, 0, 0, 0
+               from unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[],
+                           $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
+                           $13::text[], $14::text[], $15::text[], $16::text[], $17::uuid[])
+                 as k (number, id, tenant, channel, priority, status, due_at, at, policy, payload,
+                       actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of)
+               on conflict do nothing",
+};
+const JOB_HAS: Sql = Sql::Each {
+    sqlite: "select number from job where number = ?1",
+    postgres: "select number from job where number = any ($1::bigint[])",
+};
+const JOB_FIND: Sql = Sql::Each {
+    sqlite: "select id, number, status, created_at from job where tenant = ?1 and id = ?2",
+    postgres: "select j.id, j.number, j.status, j.created_at from job j
+               join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id",
+};

@@ -1,0 +1,42 @@
+//! Remote workers, written.
+
+use bowline_model::event::EventData;
+use bowline_model::{EventKind, TenantId, WorkerName};
+use bowline_store::{StoreResult, WorkerRecord};
+
+use super::Desk;
+use crate::changes::{Changes, Heard};
+use crate::db::{Db, Sql, Val};
+
+pub async fn register_worker(db: &mut impl Db, desk: &Desk<'_>, worker: &WorkerRecord) -> StoreResult<Heard> {
+    let types: Vec<&str> = worker.task_types.iter().map(bowline_model::TaskType::as_str).collect();
+    let (types, labels) = (types.join(" "), worker.labels.canonical());
+    let params = [
+        Val::Id(*worker.tenant.as_uuid()),
+        Val::Text(worker.name.as_str()),
+        Val::Text(&worker.worker_type),
+        Val::Text(&types),
+        Val::Text(&labels),
+        Val::Int(i64::from(worker.slots)),
+        Val::At(desk.now),
+        Val::Bool(false),
+    ];
+    db.execute(REGISTER, &params).await?;
+    let mut changes = Changes::at(desk.now);
+    let data = EventData { worker: Some(worker.name.clone()), ..EventData::default() };
+    changes.tell(worker.tenant, None, None, EventKind::WorkerRegistered, data);
+    changes.write(db).await
+}
+
+pub async fn drain_worker(db: &mut impl Db, tenant: TenantId, name: &WorkerName, draining: bool) -> StoreResult<bool> {
+    let params = [Val::Id(*tenant.as_uuid()), Val::Text(name.as_str()), Val::Bool(draining)];
+    db.execute(DRAIN, &params).await.map(|changed| changed == 1)
+}
+
+const REGISTER: Sql = Sql::Same(
+    "insert into worker (tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining)
+     values ($1, $2, $3, $4, $5, $6, $7, $7, $8)
+     on conflict (tenant, name) do update set worker_type = excluded.worker_type, task_types = excluded.task_types,
+       labels = excluded.labels, slots = excluded.slots, seen_at = excluded.seen_at, draining = excluded.draining",
+);
+const DRAIN: Sql = Sql::Same("update worker set draining = $3 where tenant = $1 and name = $2");

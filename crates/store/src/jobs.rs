@@ -1,0 +1,172 @@
+//! Jobs: taking them in, looking at them, stopping them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bowline_model::idempotency::{KeyScope, RequestHash};
+use bowline_model::{
+    JobId, JobPolicy, JobState, JobStatus, Labels, Lane, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp,
+    WorkerName,
+};
+
+use crate::StoreResult;
+
+/// Who asked, and under which names the request is known elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    pub actor: Arc<str>,
+    pub request_id: Arc<str>,
+    /// 32 lower-case hex digits.
+    pub trace_id: Option<Arc<str>>,
+    pub correlation_id: Option<Arc<str>>,
+}
+
+/// A job to be stored. Its id is made by the caller, so that a lost answer can be asked for by it.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    pub id: JobId,
+    pub tenant: TenantId,
+    pub lane: Lane,
+    pub task_type: TaskType,
+    pub requires: Labels,
+    /// Higher goes first within its channel.
+    pub priority: i16,
+    /// JSON, exactly as the caller wrote it.
+    pub payload: Arc<str>,
+    /// `None` is the default policy.
+    pub policy: Option<Arc<JobPolicy>>,
+    pub run_at: Option<Timestamp>,
+    /// Keys under which a second ask is the same ask.
+    pub keys: Vec<(KeyScope, String)>,
+    pub hash: RequestHash,
+    pub origin: Origin,
+    pub replay_of: Option<JobId>,
+}
+
+/// What became of a [`NewJob`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Submitted {
+    Accepted { id: JobId, number: i64, status: JobStatus, at: Timestamp },
+    /// The same ask was answered before with this job.
+    Replayed { id: JobId, number: i64, status: JobStatus, at: Timestamp },
+    /// The key belongs to another ask.
+    Conflict { key: String, id: JobId },
+}
+
+/// A job as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRecord {
+    pub id: JobId,
+    pub number: i64,
+    pub tenant: TenantId,
+    pub lane: Lane,
+    pub task_type: TaskType,
+    pub requires: Labels,
+    pub priority: i16,
+    pub state: JobState,
+    pub policy: JobPolicy,
+    pub payload: Option<String>,
+    pub result: Option<String>,
+    pub error: Option<RunError>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+    pub origin: Origin,
+    pub idempotency_key: Option<String>,
+    pub external_id: Option<String>,
+    pub replay_of: Option<JobId>,
+}
+
+/// A run as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    pub id: RunId,
+    pub attempt: u32,
+    pub fence: u32,
+    pub status: RunStatus,
+    pub worker: WorkerName,
+    pub claimed_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub error: Option<RunError>,
+    /// The last event number the executor named; `acked_seq` is how far they are all here.
+    pub last_seq: u64,
+    pub acked_seq: u64,
+}
+
+/// Which jobs to list. Newest first.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    pub status: Option<JobStatus>,
+    pub lane: Option<Lane>,
+    pub task_type: Option<TaskType>,
+    pub created_after: Option<Timestamp>,
+    pub created_before: Option<Timestamp>,
+}
+
+/// A page of a list. `next` is where the following page begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T, C> {
+    pub items: Vec<T>,
+    pub next: Option<C>,
+}
+
+/// A person's order about a job.
+#[derive(Debug, Clone)]
+pub struct JobOrder {
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub by: Arc<str>,
+    pub reason: Option<String>,
+}
+
+/// What became of a [`JobOrder`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderAnswer {
+    /// It has this status now.
+    Done(JobStatus),
+    /// It had this status already.
+    Unchanged(JobStatus),
+    /// It has ended like this, so there is nothing to order.
+    Finished(JobStatus),
+    /// The order makes no sense for a job that stands here.
+    NotFrom(JobStatus),
+    NotFound,
+}
+
+/// What only the ledger knows about why a job waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WaitingFacts {
+    /// Runs ahead of it in its channel, counted up to [`Self::AHEAD_MAX`].
+    pub ahead: u64,
+}
+
+impl WaitingFacts {
+    pub const AHEAD_MAX: u64 = 10_000;
+}
+
+#[async_trait]
+pub trait JobStore: Send + Sync {
+    /// Stores each job once. The answers are in the order of the jobs.
+    async fn submit(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Submitted>>;
+
+    /// A job and its runs, oldest first.
+    async fn find_job(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<(JobRecord, Vec<RunRecord>)>>;
+
+    /// Jobs of a tenant, newest first, without payloads and results. A page may be short although there is a next one:
+    /// a filter that fits few jobs is worked off in bounded bites.
+    async fn list_jobs(
+        &self,
+        tenant: TenantId,
+        filter: JobFilter,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> StoreResult<Page<JobRecord, JobId>>;
+
+    async fn cancel_job(&self, order: JobOrder) -> StoreResult<OrderAnswer>;
+
+    /// Queues a job that ended badly again, with a fresh budget.
+    async fn retry_job(&self, order: JobOrder) -> StoreResult<OrderAnswer>;
+
+    async fn waiting_facts(&self, tenant: TenantId, job: JobId) -> StoreResult<WaitingFacts>;
+}

@@ -1,0 +1,44 @@
+//! Storage ports: what the engine may ask of a ledger.
+//!
+//! A trait per noun, requests as plain structs that read like filled-in forms, and four outcomes for every call: `Ok`
+//! is *committed*; [`StoreError`] names the other three. What a rule refuses (a stale lease, a key that is taken) is
+//! not an error but an answer, and stands in the answer's type.
+//! Never here: SQL, connections, a decision. Decisions are in `model`; adapters load, decide there, and write.
+
+pub mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod dead_letters;
+mod error;
+mod events;
+mod jobs;
+mod maintenance;
+mod runs;
+mod tokens;
+mod wake;
+mod workers;
+
+pub use clock::{Clock, ManualClock, SteadyClock};
+pub use dead_letters::*;
+pub use error::StoreError;
+pub use events::*;
+pub use jobs::*;
+pub use maintenance::*;
+pub use runs::*;
+pub use tokens::*;
+pub use wake::Wake;
+pub use workers::*;
+
+/// Everything the ledger is, behind one handle.
+pub trait Ledger:
+    JobStore + RunStore + DeadLetterStore + EventStore + TokenStore + TenantStore + WorkerStore + MaintenanceStore
+{
+    /// Rung after a commit that gave workers something to do.
+    fn work_wake(&self) -> &Wake;
+    /// Rung after a commit that added events.
+    fn event_wake(&self) -> &Wake;
+    /// Rung after a commit that changed when the next timer is due.
+    fn timer_wake(&self) -> &Wake;
+}
+
+pub type StoreResult<T> = Result<T, StoreError>;

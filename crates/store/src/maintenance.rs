@@ -1,0 +1,61 @@
+//! Keeping the ledger in order: health, figures, retention, proof.
+
+use async_trait::async_trait;
+use bowline_model::{Lane, TenantId, Timestamp};
+
+use crate::StoreResult;
+
+/// How much waits in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneDepth {
+    pub lane: Lane,
+    pub queued: u64,
+    pub scheduled: u64,
+    pub running: u64,
+    pub dead: u64,
+}
+
+/// How long things are kept, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    pub finished_jobs_ms: i64,
+    pub events_ms: i64,
+}
+
+/// What retention removed in one bite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    pub jobs: u64,
+    pub events: u64,
+    pub keys: u64,
+    /// Whether there is more to remove at once.
+    pub more: bool,
+}
+
+/// What `verify` found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verified {
+    pub jobs: u64,
+    pub events: u64,
+    pub runs: u64,
+    /// Sentences, each naming the job or run it is about. Empty is good.
+    pub faults: Vec<String>,
+}
+
+#[async_trait]
+pub trait MaintenanceStore: Send + Sync {
+    /// Whether a write would be accepted now.
+    async fn ping(&self) -> StoreResult<()>;
+    /// What waits where; of one tenant, or of all for `None`.
+    async fn lane_depths(&self, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>>;
+    /// Removes one bite of what is older than its time.
+    async fn prune(&self, retention: Retention) -> StoreResult<Pruned>;
+    /// Compares every job with the fold of its events, and every waiting row with its job. Stops after `faults_max`.
+    async fn verify(&self, faults_max: usize) -> StoreResult<Verified>;
+    /// The ledger's own time, by which leases are judged.
+    async fn now(&self) -> StoreResult<Timestamp>;
+    /// Commands waiting for the committer, and how many may wait.
+    fn backlog(&self) -> (usize, usize);
+    /// Writes everything out and stops. Later calls are refused.
+    async fn close(&self);
+}

@@ -1,0 +1,185 @@
+//! Runs: handing them out, hearing of them, giving them up.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bowline_model::lane::LaneWeights;
+use bowline_model::lease::LeaseTimes;
+use bowline_model::worker::{Abilities, Strategy};
+use bowline_model::{JobId, JobStatus, Lane, Outcome, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp, WorkerName};
+
+use crate::StoreResult;
+
+/// A worker that asks for runs.
+#[derive(Debug, Clone)]
+pub struct Claimant {
+    pub worker: WorkerName,
+    /// Whose runs it may have; `None` is everybody's, for the workers inside the server.
+    pub tenant: Option<TenantId>,
+    pub abilities: Arc<Abilities>,
+    pub wants: u32,
+    pub busy: u32,
+    pub slots: u32,
+    /// The hand-out itself is the confirmation: the worker lives in this process.
+    pub accepts_at_once: bool,
+}
+
+/// The rules of a claim.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimRules {
+    pub weights: LaneWeights,
+    pub strategy: Strategy,
+}
+
+/// A run that was handed out.
+#[derive(Debug, Clone)]
+pub struct ClaimedRun {
+    pub run: RunId,
+    pub job: JobId,
+    pub tenant: TenantId,
+    pub worker: WorkerName,
+    pub lane: Lane,
+    pub task_type: TaskType,
+    pub payload: Arc<str>,
+    pub attempt: u32,
+    pub fence: u32,
+    pub timeout_ms: u64,
+    pub created_at: Timestamp,
+    pub claimed_at: Timestamp,
+    pub trace_id: Option<Arc<str>>,
+    pub correlation_id: Option<Arc<str>>,
+}
+
+/// How a run ended, by the word of its worker.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    pub run: RunId,
+    pub worker: WorkerName,
+    /// `None` is everybody's, for the workers inside the server.
+    pub tenant: Option<TenantId>,
+    /// Checked when the worker names it.
+    pub fence: Option<u32>,
+    pub outcome: Outcome,
+    pub error: Option<RunError>,
+    /// JSON.
+    pub result: Option<Arc<str>>,
+    /// The last number the worker gave to an event of this run; 0 for none.
+    pub last_seq: u64,
+}
+
+/// What became of a [`RunReport`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportAnswer {
+    /// The run has ended, and the job stands here now.
+    Recorded(JobStatus),
+    /// The same report was recorded before.
+    Duplicate,
+    /// The lease was gone, but nobody else had begun: the job took this outcome.
+    Corrected(JobStatus),
+    /// The lease was gone. The attempt's record took the outcome (`evidence`), the job did not.
+    Stale { evidence: bool },
+    /// The run ended before, in another way.
+    Finished(RunStatus),
+    /// Not a run of this worker.
+    NotYours,
+    NotFound,
+}
+
+/// A worker's sign of life.
+#[derive(Debug, Clone)]
+pub struct Heartbeat {
+    pub worker: WorkerName,
+    pub tenant: Option<TenantId>,
+    /// The runs it is at.
+    pub runs: Vec<RunId>,
+}
+
+/// What a worker should know about one of its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeatAnswer {
+    /// Go on.
+    Renewed,
+    /// Stop: somebody wants it canceled.
+    Cancel,
+    /// Stop: the run is no longer yours.
+    Stale,
+}
+
+/// An event a worker told about its run.
+#[derive(Debug, Clone)]
+pub struct ToldEvent {
+    /// From 1, without gaps in the end; they may arrive in any order and more than once.
+    pub seq: u64,
+    pub at: Option<Timestamp>,
+    /// JSON.
+    pub detail: Arc<str>,
+}
+
+/// A batch of them.
+#[derive(Debug, Clone)]
+pub struct ToldEvents {
+    pub run: RunId,
+    pub worker: WorkerName,
+    pub tenant: Option<TenantId>,
+    pub fence: Option<u32>,
+    pub events: Vec<ToldEvent>,
+}
+
+/// What became of [`ToldEvents`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TellAnswer {
+    /// The ledger holds 1..=`acked` without a gap. `added` of this batch were new; `owner` is false when the lease is gone
+    /// and the events were kept as evidence only.
+    Held { acked: u64, added: u64, owner: bool },
+    /// This number was used before for something else.
+    SeqConflict(u64),
+    /// A fence that is not this run's.
+    Stale,
+    NotYours,
+    NotFound,
+}
+
+/// What the reaper did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reaped {
+    pub lost: u64,
+    pub returned: u64,
+    pub overdue: u64,
+    pub active: u64,
+}
+
+/// What the timer did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Promoted {
+    pub moved: u64,
+    /// When to look again.
+    pub next_due_at: Option<Timestamp>,
+}
+
+#[async_trait]
+pub trait RunStore: Send + Sync {
+    /// Hands out waiting runs to the claimants, with leases, in one transaction.
+    async fn claim(&self, claimants: Vec<Claimant>, rules: ClaimRules) -> StoreResult<Vec<ClaimedRun>>;
+
+    /// Looks for work that other servers queued. Whether there was any that was not known.
+    async fn find_work(&self) -> StoreResult<bool>;
+
+    /// Records how runs ended. The answers are in the order of the reports.
+    async fn report(&self, reports: Vec<RunReport>) -> StoreResult<Vec<ReportAnswer>>;
+
+    /// Renews leases. The answers are in the order of the runs.
+    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<Vec<(RunId, BeatAnswer)>>;
+
+    /// Keeps what a worker told about its run.
+    async fn tell(&self, told: ToldEvents) -> StoreResult<TellAnswer>;
+
+    /// Gives back runs that this worker was handed and never saw, because the answer could not be delivered.
+    async fn give_back(&self, runs: Vec<RunId>) -> StoreResult<()>;
+
+    /// Judges every lease: silent ones are lost, unconfirmed ones return, overdue ones time out. Nobody is judged by
+    /// silence from before `watermark`.
+    async fn reap(&self, times: LeaseTimes, watermark: Timestamp) -> StoreResult<Reaped>;
+
+    /// Queues up to `limit` jobs whose moment has come.
+    async fn promote(&self, limit: u32) -> StoreResult<Promoted>;
+}

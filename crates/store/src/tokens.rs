@@ -1,0 +1,48 @@
+//! Tenants and tokens: who exists, and what they hold. Secrets are here as hashes only.
+
+use async_trait::async_trait;
+use bowline_model::{TenantId, Timestamp};
+
+use crate::StoreResult;
+
+/// The wall around everything, with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant {
+    pub id: TenantId,
+    pub name: String,
+    pub created_at: Timestamp,
+}
+
+/// A token as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRecord {
+    pub id: String,
+    pub kind: String,
+    /// `None`: not bound to a tenant (the administrator's).
+    pub tenant: Option<TenantId>,
+    pub name: String,
+    pub secret_hash: [u8; 32],
+    pub scopes: String,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+#[async_trait]
+pub trait TenantStore: Send + Sync {
+    /// Creates a tenant; `None` if the name is taken.
+    async fn create_tenant(&self, id: TenantId, name: String) -> StoreResult<Option<Tenant>>;
+    async fn find_tenant(&self, id: TenantId) -> StoreResult<Option<Tenant>>;
+    async fn list_tenants(&self) -> StoreResult<Vec<Tenant>>;
+}
+
+#[async_trait]
+pub trait TokenStore: Send + Sync {
+    /// Stores a token; `false` if the id is taken.
+    async fn create_token(&self, token: TokenRecord) -> StoreResult<bool>;
+    async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>>;
+    /// All tokens of a tenant; of everybody for `None`.
+    async fn list_tokens(&self, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>>;
+    /// Whether there was such a token that was not revoked yet. `tenant` bounds whose it may be.
+    async fn revoke_token(&self, id: String, tenant: Option<TenantId>) -> StoreResult<bool>;
+}

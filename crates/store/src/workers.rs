@@ -1,0 +1,30 @@
+//! Remote workers: who they say they are and when they were last heard.
+
+use async_trait::async_trait;
+use bowline_model::{Labels, TaskType, TenantId, Timestamp, WorkerName};
+
+use crate::StoreResult;
+
+/// A worker as it registered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerRecord {
+    pub tenant: TenantId,
+    pub name: WorkerName,
+    pub worker_type: String,
+    pub task_types: Vec<TaskType>,
+    pub labels: Labels,
+    pub slots: u32,
+    pub registered_at: Timestamp,
+    pub seen_at: Timestamp,
+    pub draining: bool,
+}
+
+#[async_trait]
+pub trait WorkerStore: Send + Sync {
+    /// Stores a worker, or what changed about it. Its times are set by the ledger.
+    async fn register_worker(&self, worker: WorkerRecord) -> StoreResult<()>;
+    async fn find_worker(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<WorkerRecord>>;
+    async fn list_workers(&self, tenant: TenantId) -> StoreResult<Vec<WorkerRecord>>;
+    /// Asks a worker to take no more work (or to go on); `false` if there is no such worker.
+    async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool) -> StoreResult<bool>;
+}

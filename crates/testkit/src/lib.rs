@@ -1,0 +1,30 @@
+//! What our tests stand on: a real PostgreSQL, a hostile network, an honest witness, and processes that can be killed.
+//!
+//! Enters: a test that wants to break something. Leaves: evidence that it was broken (pids, counters, lines in a file).
+//! Never here: anything of Bowline itself. An oracle that shares code with what it judges would share its mistakes.
+//!
+//! Nothing outlives its test. Guards clean up when they are dropped, also by a panic; and when the test process is
+//! killed outright, the kernel ends the children ([`process`]) and the next start sweeps what is left on disk.
+//!
+//! Every call may be made from plain and from async tests: what needs a runtime brings its own, on its own thread.
+
+mod backstage;
+mod nursery;
+mod port;
+pub mod postgres;
+mod proc_table;
+pub mod process;
+pub mod proxy;
+mod room;
+mod signal;
+pub mod sink;
+mod until;
+mod url;
+mod workshop;
+
+pub use port::free_port;
+pub use postgres::{Postgres, TestDatabase, connect, fresh_database};
+pub use process::Child;
+pub use proxy::{ChaosProxy, Direction};
+pub use sink::{Sink, SinkLine};
+pub use until::{Sighting, until};
