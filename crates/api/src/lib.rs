@@ -1,1 +1,35 @@
 //! HTTP: routes, views, errors, SSE, OpenAPI; one endpoint, one file.
+//!
+//! A request passes the door ([`door`]): it gets its ids, its caller is found and checked against what the route
+//! requires, and only then the handler sees it. A handler reads as three breaths: may they, do it, show it. Whatever goes
+//! wrong leaves through [`problem`].
+//! Never here: SQL, decisions about jobs, secrets in answers.
+
+mod app;
+pub mod body;
+mod context;
+mod cursor;
+mod dlq;
+mod door;
+mod events;
+mod gate;
+mod health;
+mod jobs;
+mod lanes;
+mod openapi;
+mod params;
+mod problem;
+mod routes;
+mod serve;
+mod tenants;
+mod tokens;
+mod views;
+mod whoami;
+mod workers;
+
+pub use app::{ApiSettings, App};
+pub use gate::{Gate, GateSettings};
+pub use openapi::document as openapi_document;
+pub use problem::Problem;
+pub use routes::{Access, Route, router, table};
+pub use serve::serve;

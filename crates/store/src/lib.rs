@@ -31,7 +31,14 @@ pub use workers::*;
 
 /// Everything the ledger is, behind one handle.
 pub trait Ledger:
-    JobStore + RunStore + DeadLetterStore + EventStore + TokenStore + TenantStore + WorkerStore + MaintenanceStore
+    std::fmt::Debug + JobStore
+    + RunStore
+    + DeadLetterStore
+    + EventStore
+    + TokenStore
+    + TenantStore
+    + WorkerStore
+    + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.
     fn work_wake(&self) -> &Wake;

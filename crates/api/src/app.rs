@@ -1,0 +1,72 @@
+//! What every handler may use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bowline_engine::Engine;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::cursor::CursorKey;
+use crate::gate::Gate;
+
+/// The API's part of the configuration.
+#[derive(Debug, Clone)]
+pub struct ApiSettings {
+    /// The largest body of an ordinary request.
+    pub body_max: usize,
+    /// The largest body of `POST /jobs/batch`.
+    pub batch_body_max: usize,
+    /// Readers of the event stream at once, in all.
+    pub streams_max: usize,
+    /// Answers carry at most this many items.
+    pub page_max: u32,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self { body_max: 1 << 20, batch_body_max: 8 << 20, streams_max: 500, page_max: 500 }
+    }
+}
+
+/// The state behind every route.
+#[derive(Debug, Clone)]
+pub struct App {
+    pub engine: Arc<Engine>,
+    pub gate: Arc<Gate>,
+    pub settings: Arc<ApiSettings>,
+    pub cursors: Arc<CursorKey>,
+    pub streams: Arc<Semaphore>,
+    /// Canceled when the house closes: streams end, long polls answer.
+    pub stop: CancellationToken,
+    ready: Arc<AtomicBool>,
+}
+
+impl App {
+    pub fn new(
+        engine: Arc<Engine>,
+        gate: Arc<Gate>,
+        settings: ApiSettings,
+        cursor_secret: [u8; 32],
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            engine,
+            gate,
+            streams: Arc::new(Semaphore::new(settings.streams_max)),
+            settings: Arc::new(settings),
+            cursors: Arc::new(CursorKey::new(cursor_secret)),
+            stop,
+            ready: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// Readiness goes first when the house closes, so that nobody new is sent here.
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Release);
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+}

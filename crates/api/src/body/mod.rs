@@ -1,0 +1,106 @@
+//! Request bodies: read up to a limit, within a time, checked strictly before anything else sees them.
+
+pub mod strict;
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::app::App;
+use crate::problem::Problem;
+use strict::Limits;
+
+/// How long a body may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A body that is JSON of this shape, and nothing else.
+#[derive(Debug)]
+pub struct Body<T>(pub T);
+
+/// As [`Body`], for the one route that takes large ones.
+#[derive(Debug)]
+pub struct LargeBody<T>(pub T);
+
+/// As [`Body`]; no body at all is the default of the shape.
+#[derive(Debug)]
+pub struct MaybeBody<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        parse(&read(request, app.settings.body_max).await?).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for LargeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        parse(&read(request, app.settings.batch_body_max).await?).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let empty = hyper::body::Body::is_end_stream(request.body());
+        if empty {
+            return Ok(Self(T::default()));
+        }
+        let bytes = read(request, app.settings.body_max).await?;
+        if bytes.is_empty() { Ok(Self(T::default())) } else { parse(&bytes).map(Self) }
+    }
+}
+
+async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
+    let headers = request.headers();
+    if headers.get(CONTENT_ENCODING).is_some_and(|v| v != "identity") {
+        let message = "compressed bodies are not taken; send it as it is";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message));
+    }
+    let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let kind = kind.split(';').next().unwrap_or("").trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        let message = "the body must be JSON: send `content-type: application/json`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message));
+    }
+    let too_large = || {
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", format!("the body may have {max} bytes"))
+            .with(json!({"max_bytes": max}))
+    };
+    if hyper::body::Body::size_hint(request.body()).lower() > max as u64 {
+        return Err(too_large());
+    }
+    let collected = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), max).collect()).await;
+    match collected {
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "the body did not arrive in time")),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::validation("the body broke off")),
+    }
+}
+
+/// JSON text as a value of this shape; what is wrong with it is said with its place.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    strict::check(bytes, &Limits::default()).map_err(|fault| {
+        let details = json!({"kind": fault.kind.code(), "pointer": fault.pointer, "line": fault.line, "column": fault.column});
+        Problem::validation(format!("the body is not acceptable JSON: {fault}")).with(details)
+    })?;
+    parse_checked(bytes)
+}
+
+/// As [`parse`], for text that has been checked as part of a larger one.
+pub fn parse_checked<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let details = json!({"line": error.line(), "column": error.column()});
+        Problem::validation(error).with(details)
+    })
+}

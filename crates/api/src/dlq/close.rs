@@ -1,0 +1,110 @@
+//! `POST /dlq/{lane}/replay` and `/purge`: what to do with dead letters. The reason is required and kept.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::dead_letter::DeadLetterStatus;
+use bowline_model::{JobId, Lane};
+use bowline_store::{Closed, DeadLetterChoice, DeadLetterOrder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::door::Known;
+use crate::params::Named;
+use crate::problem::Problem;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CloseRequest {
+    /// Which jobs; or say `all`.
+    #[serde(default)]
+    #[schemars(length(max = 1000))]
+    pub job_ids: Vec<JobId>,
+    /// The oldest open ones of the lane, up to `limit`.
+    #[serde(default)]
+    pub all: bool,
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u32>,
+    /// Why. Kept for good.
+    #[schemars(length(min = 3, max = 1000))]
+    pub reason: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ClosedView {
+    pub job_id: JobId,
+    /// replayed, purged, already_closed, not_found.
+    pub outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_job_id: Option<JobId>,
+    /// How it was closed before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<DeadLetterStatus>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CloseAnswer {
+    pub results: Vec<ClosedView>,
+    pub changed: usize,
+}
+
+const ITEMS_MAX: usize = 1_000;
+
+fn order(known: &Known, lane: Lane, body: CloseRequest) -> Result<DeadLetterOrder, Problem> {
+    let reason = body.reason.trim();
+    if reason.chars().count() < 3 || reason.len() > 1_000 {
+        let message = "reason is required: between 3 and 1000 characters that say why";
+        return Err(Problem::validation(message).with(json!({"field": "reason"})));
+    }
+    let limit = body.limit.unwrap_or(100);
+    let choice = match (body.all, body.job_ids.is_empty()) {
+        (true, true) if (1..=1_000).contains(&limit) => DeadLetterChoice::Oldest(limit),
+        (true, true) => return Err(Problem::validation("limit must be between 1 and 1000")),
+        (false, false) if body.job_ids.len() <= ITEMS_MAX => DeadLetterChoice::Jobs(body.job_ids),
+        (false, false) => return Err(Problem::validation(format!("at most {ITEMS_MAX} job_ids at once"))),
+        _ => return Err(Problem::validation("say which: either job_ids, or all")),
+    };
+    Ok(DeadLetterOrder {
+        tenant: known.tenant()?,
+        lane,
+        choice,
+        by: known.actor().into(),
+        reason: reason.to_owned(),
+    })
+}
+
+fn show(closed: Vec<Closed>) -> Json<CloseAnswer> {
+    let view = |job_id, outcome, new_job_id, status| ClosedView { job_id, outcome, new_job_id, status };
+    let results: Vec<ClosedView> = closed
+        .into_iter()
+        .map(|closed| match closed {
+            Closed::Replayed { job, new_job } => view(job, "replayed", Some(new_job), None),
+            Closed::Purged { job } => view(job, "purged", None, None),
+            Closed::Already { job, status, new_job } => view(job, "already_closed", new_job, Some(status)),
+            Closed::NotFound { job } => view(job, "not_found", None, None),
+        })
+        .collect();
+    let changed = results.iter().filter(|r| matches!(r.outcome, "replayed" | "purged")).count();
+    Json(CloseAnswer { results, changed })
+}
+
+pub async fn replay(
+    State(app): State<App>,
+    known: Known,
+    Named(lane): Named<Lane>,
+    Body(body): Body<CloseRequest>,
+) -> Result<Json<CloseAnswer>, Problem> {
+    Ok(show(app.engine.ledger.replay_dead_letters(order(&known, lane, body)?).await?))
+}
+
+pub async fn purge(
+    State(app): State<App>,
+    known: Known,
+    Named(lane): Named<Lane>,
+    Body(body): Body<CloseRequest>,
+) -> Result<Json<CloseAnswer>, Problem> {
+    Ok(show(app.engine.ledger.purge_dead_letters(order(&known, lane, body)?).await?))
+}

@@ -1,0 +1,173 @@
+//! The door every request passes, in and out.
+//!
+//! In: the request gets its ids, its caller is found, and the caller is held against what the route requires. A handler
+//! cannot forget to ask, because it is not reached otherwise. Out: refusals take the one error shape, every answer
+//! carries its request id, and the meters move.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bowline_auth::{Actor, Caller, Denied};
+use bowline_model::{TenantId, WorkerName};
+use bowline_supervise::meters::{ErrorLabels, HttpLabels, RouteLabels};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, RETRY_AFTER, TRANSFER_ENCODING};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method};
+use serde_json::json;
+
+use crate::app::App;
+use crate::context::Context;
+use crate::problem::Problem;
+use crate::routes::Access;
+
+/// What the door knows of the route behind it.
+#[derive(Debug, Clone, Copy)]
+pub struct Plate {
+    pub path: &'static str,
+    pub method: &'static str,
+    pub access: Access,
+}
+
+/// Lets a request pass, or not.
+pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, next: Next) -> Response {
+    let started = tokio::time::Instant::now();
+    let context = Context::of(request.headers());
+    let (parts, body) = request.into_parts();
+    let admitted = admit(&app, &plate, &parts.headers, &parts.method).await;
+    let mut request = Request::from_parts(parts, body);
+    let response = match admitted {
+        Err(problem) => problem.into_response(),
+        Ok(caller) => {
+            let extensions = request.extensions_mut();
+            extensions.insert(context.clone());
+            if let Some(caller) = caller {
+                extensions.insert(Arc::new(caller));
+            }
+            next.run(request).await
+        }
+    };
+    let response = finish(&app, plate.path, response, &context);
+    let meters = &app.engine.meters;
+    let (route, method) = (plate.path, plate.method);
+    let labels = HttpLabels { route, method, status: response.status().as_u16() };
+    meters.http_requests.get_or_create(&labels).inc();
+    let millis = started.elapsed().as_secs_f64() * 1_000.0;
+    meters.http_millis.get_or_create(&RouteLabels { route, method }).observe(millis);
+    response
+}
+
+/// For requests that have no route.
+pub async fn lost(State(app): State<App>, request: Request) -> Response {
+    let context = Context::of(request.headers());
+    let problem = Problem::not_found("NOT_FOUND", "path");
+    finish(&app, "none", problem.into_response(), &context)
+}
+
+/// For paths that have routes, but not with this method.
+pub async fn wrong_method(State(app): State<App>, request: Request) -> Response {
+    let context = Context::of(request.headers());
+    let message = format!("{} is not possible here", request.method());
+    let problem = Problem::new(hyper::StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message);
+    finish(&app, "none", problem.into_response(), &context)
+}
+
+async fn admit(
+    app: &App,
+    plate: &Plate,
+    headers: &HeaderMap,
+    method: &Method,
+) -> Result<Option<Caller>, Problem> {
+    if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
+        return Err(Problem::validation("a request has a length or is chunked, not both"));
+    }
+    let Access::Needs { scope, audience } = plate.access else { return Ok(None) };
+    let control_write = audience == bowline_auth::Audience::Control && *method != Method::GET;
+    let caller = app.gate.admit(headers, control_write).await?;
+    caller.require_audience(audience).map_err(denied)?;
+    caller.require(scope).map_err(denied)?;
+    Ok(Some(caller))
+}
+
+fn denied(denied: Denied) -> Problem {
+    match denied {
+        Denied::Audience(_) => Problem::unauthorized(denied),
+        _ => Problem::forbidden(denied),
+    }
+}
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+fn finish(app: &App, route: &'static str, mut response: Response, context: &Context) -> Response {
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        app.engine.meters.http_errors.get_or_create(&ErrorLabels { route, code: problem.code }).inc();
+        let body = json!({
+            "error": problem.body(), "request_id": &*context.request_id, "trace_id": &*context.trace_id,
+        });
+        let mut answer = (problem.status, Json(body)).into_response();
+        if let Some(seconds) = problem.retry_after_s {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if problem.status == hyper::StatusCode::REQUEST_TIMEOUT {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response = answer;
+    }
+    if let Ok(id) = HeaderValue::from_str(&context.request_id) {
+        response.headers_mut().insert(&REQUEST_ID, id);
+    }
+    harden(response.headers_mut());
+    response
+}
+
+fn harden(headers: &mut HeaderMap) {
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.entry("cache-control").or_insert(HeaderValue::from_static("no-store"));
+}
+
+/// The caller, as the door found it.
+#[derive(Debug, Clone)]
+pub struct Known(pub Arc<Caller>);
+
+impl Known {
+    /// Whose things the caller may see.
+    pub fn tenant(&self) -> Result<TenantId, Problem> {
+        self.0.tenant().map(TenantId::from_uuid).map_err(denied)
+    }
+
+    /// How the caller appears in the ledger.
+    pub fn actor(&self) -> String {
+        self.0.actor.to_string()
+    }
+
+    /// The worker this caller is. Its name comes from the credential; a path that says otherwise is somebody else's.
+    pub fn worker(&self, named: &str) -> Result<WorkerName, Problem> {
+        let Actor::Worker { name, .. } = &self.0.actor else {
+            return Err(Problem::forbidden("this needs a worker's token"));
+        };
+        if name != named {
+            return Err(Problem::forbidden("this token belongs to another worker"));
+        }
+        WorkerName::new(name).map_err(Problem::validation)
+    }
+
+    /// The worker this caller is, where the path names none.
+    pub fn own_worker(&self) -> Result<WorkerName, Problem> {
+        match &self.0.actor {
+            Actor::Worker { name, .. } => WorkerName::new(name).map_err(Problem::validation),
+            _ => Err(Problem::forbidden("this needs a worker's token")),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Known {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let found = parts.extensions.get::<Arc<Caller>>().cloned();
+        found.map(Self).ok_or_else(|| Problem::unauthorized("nobody was let in here"))
+    }
+}

@@ -1,0 +1,35 @@
+//! What readers may filter by. A filter narrows; the tenant is the caller's own, whatever it says.
+
+use bowline_model::{EventKind, JobId, Severity, TenantId, Timestamp};
+use bowline_store::EventFilter;
+
+use crate::problem::Problem;
+
+/// The filters both endpoints know, as texts.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    pub tenant_id: Option<TenantId>,
+    pub r#type: Option<String>,
+    pub severity: Option<String>,
+    pub job_id: Option<JobId>,
+    pub trace_id: Option<String>,
+    pub since: Option<Timestamp>,
+}
+
+impl Wanted {
+    pub fn filter(self, tenant: TenantId) -> Result<EventFilter, Problem> {
+        if self.tenant_id.is_some_and(|asked| asked != tenant) {
+            return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
+        }
+        let kinds: Result<Vec<EventKind>, _> =
+            self.r#type.as_deref().unwrap_or("").split(',').filter(|t| !t.is_empty()).map(str::parse).collect();
+        Ok(EventFilter {
+            tenant: Some(tenant),
+            job: self.job_id,
+            kinds: kinds.map_err(Problem::validation)?,
+            severity_min: self.severity.as_deref().map(str::parse::<Severity>).transpose().map_err(Problem::validation)?,
+            trace_id: self.trace_id,
+            since: self.since,
+        })
+    }
+}

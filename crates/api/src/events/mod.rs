@@ -1,0 +1,8 @@
+//! The event stream: one endpoint, one file.
+
+mod filter;
+mod list;
+mod stream;
+
+pub use list::{EventList, ListQuery, list};
+pub use stream::{StreamQuery, stream};

@@ -1,0 +1,198 @@
+//! `GET /events/stream`: events as they happen, as server-sent events.
+//!
+//! `id:` is the place in the ledger; a client that comes back with `Last-Event-ID` misses nothing. A reader that is too
+//! slow is cut and comes back the same way. A place that is no longer kept is answered with `event: reset`.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bowline_engine::TailItem;
+use bowline_model::{JobId, TenantId, Timestamp};
+use bowline_store::{EventFilter, Position};
+use bytes::Bytes;
+use futures_util::stream;
+use hyper::header::CONTENT_TYPE;
+use hyper::header::HeaderValue;
+use hyper::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::filter::Wanted;
+use crate::app::App;
+use crate::door::Known;
+use crate::params::Params;
+use crate::problem::Problem;
+use crate::views::EventView;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StreamQuery {
+    /// The caller's own; another one is not found.
+    pub tenant_id: Option<TenantId>,
+    /// One or several, separated by commas.
+    pub r#type: Option<String>,
+    /// This loud or louder.
+    pub severity: Option<String>,
+    pub job_id: Option<JobId>,
+    pub trace_id: Option<String>,
+    /// Begin with events from this moment on instead of with the next one.
+    pub since: Option<Timestamp>,
+}
+
+/// A line that says nothing keeps the connection open.
+const SILENCE: Duration = Duration::from_secs(15);
+const BITE: u32 = 500;
+
+struct Reader {
+    app: App,
+    filter: EventFilter,
+    position: Position,
+    /// Reading up from the ledger until the live stream is reached.
+    behind: bool,
+    live: Receiver<TailItem>,
+    ready: VecDeque<Bytes>,
+    over: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+pub async fn stream(
+    State(app): State<App>,
+    known: Known,
+    headers: HeaderMap,
+    Params(query): Params<StreamQuery>,
+) -> Result<Response, Problem> {
+    let tenant = known.tenant()?;
+    let since = query.since;
+    let wanted = Wanted {
+        tenant_id: query.tenant_id,
+        r#type: query.r#type,
+        severity: query.severity,
+        job_id: query.job_id,
+        trace_id: query.trace_id,
+        since,
+    };
+    let filter = wanted.filter(tenant)?;
+    let place = std::sync::Arc::clone(&app.streams).try_acquire_owned().map_err(|_| {
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", "too many readers of the stream").retry_after(5)
+    })?;
+    let live = app.engine.tail.listen();
+    let (oldest, newest) = app.engine.ledger.event_range().await?;
+    let last: Option<Position> = match headers.get("last-event-id") {
+        None => None,
+        Some(id) => {
+            let id = id.to_str().ok().and_then(|text| text.parse().ok());
+            Some(id.ok_or_else(|| Problem::validation("Last-Event-ID is not a position of this stream"))?)
+        }
+    };
+    let mut ready = VecDeque::from([Bytes::from_static(b"retry: 1000\n\n")]);
+    let position = match last {
+        // The event after it may be gone.
+        Some(last) if last.number + 1 < oldest.number && last < oldest => {
+            ready.push_back(Bytes::from(format!("event: reset\nid: {oldest}\ndata: {{\"oldest\":\"{oldest}\"}}\n\n")));
+            Position { number: oldest.number.saturating_sub(1), ..oldest }
+        }
+        Some(last) => last,
+        None if since.is_some() => Position::default(),
+        None => newest,
+    };
+    app.engine.meters.stream_readers.inc();
+    let reader = Reader { app, filter, position, behind: true, live, ready, over: false, _place: place };
+    let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
+        let chunk = reader.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), reader))
+    }));
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if !self.ready.is_empty() {
+                return Some(self.drain());
+            }
+            if self.over {
+                return None;
+            }
+            if self.behind {
+                self.catch_up().await;
+                continue;
+            }
+            let stop = self.app.stop.clone();
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                item = tokio::time::timeout(SILENCE, self.live.recv()) => match item {
+                    Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+                    Ok(Ok(item)) => self.take(&item),
+                    Ok(Err(RecvError::Lagged(_))) => self.cut(),
+                    Ok(Err(RecvError::Closed)) => return None,
+                },
+            }
+        }
+    }
+
+    /// Everything that is ready, in one piece.
+    fn drain(&mut self) -> Bytes {
+        if self.ready.len() == 1 {
+            return self.ready.pop_front().unwrap_or_default();
+        }
+        self.ready.drain(..).flatten().collect()
+    }
+
+    async fn catch_up(&mut self) {
+        match self.app.engine.ledger.events_after(self.position, self.filter.clone(), BITE).await {
+            Ok(page) => {
+                self.position = page.end;
+                for (position, event) in page.events {
+                    self.show(position, event);
+                }
+                self.behind = page.more;
+            }
+            Err(error) => {
+                tracing::debug!("a stream ends, because the ledger is away: {error}");
+                self.over = true;
+            }
+        }
+    }
+
+    fn take(&mut self, item: &TailItem) {
+        for (position, event) in item.iter() {
+            // What was read from the ledger already comes a second time here.
+            if *position <= self.position {
+                continue;
+            }
+            self.position = *position;
+            if self.filter.matches(event) {
+                self.show(*position, event.clone());
+            }
+        }
+    }
+
+    fn show(&mut self, position: Position, event: bowline_model::Event) {
+        let view = EventView::from(event);
+        if let Ok(data) = serde_json::to_string(&view) {
+            self.ready.push_back(Bytes::from(format!("id: {position}\nevent: {}\ndata: {data}\n\n", view.r#type)));
+        }
+    }
+
+    /// Too slow: it is told so, and comes back from where it was.
+    fn cut(&mut self) {
+        self.app.engine.meters.stream_readers_cut.inc();
+        self.ready.push_back(Bytes::from_static(b"event: cut\ndata: {\"reason\":\"too slow\"}\n\n"));
+        self.over = true;
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.app.engine.meters.stream_readers.dec();
+    }
+}

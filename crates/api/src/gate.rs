@@ -1,0 +1,182 @@
+//! Who is calling: tokens and service JWTs, turned into a [`Caller`].
+//!
+//! Tokens are looked up by id and remembered for a moment, so that a revoked one is refused within seconds and a busy
+//! one does not cost a question to the ledger each time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_auth::{Actor, Audiences, Caller, JwtVerifier, ReplayCache, Scopes, Sighting, TokenKind, TokenText};
+use bowline_model::{TenantId, Timestamp};
+use bowline_store::{Clock, Ledger, TokenRecord};
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+
+use crate::problem::Problem;
+
+/// How the gate judges.
+#[derive(Debug)]
+pub struct GateSettings {
+    /// How long a token is remembered. A revoked one is refused after this at the latest.
+    pub remember_ms: i64,
+}
+
+impl Default for GateSettings {
+    fn default() -> Self {
+        Self { remember_ms: 2_000 }
+    }
+}
+
+#[derive(Debug)]
+struct Remembered {
+    token: Option<Arc<TokenRecord>>,
+    at: Timestamp,
+}
+
+/// The gate.
+#[derive(Debug)]
+pub struct Gate {
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    jwt: Option<JwtVerifier>,
+    settings: GateSettings,
+    remembered: Mutex<HashMap<String, Remembered>>,
+    tenants: Mutex<HashMap<TenantId, Timestamp>>,
+    replays: Mutex<ReplayCache>,
+}
+
+const REMEMBERED_MAX: usize = 10_000;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Gate {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        jwt: Option<JwtVerifier>,
+        settings: GateSettings,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            ledger,
+            clock,
+            jwt,
+            settings,
+            remembered: Mutex::default(),
+            tenants: Mutex::default(),
+            replays: Mutex::new(ReplayCache::new(100_000)),
+        })
+    }
+
+    /// The verifier, for whoever refreshes its keys.
+    pub fn jwt(&self) -> Option<&JwtVerifier> {
+        self.jwt.as_ref()
+    }
+
+    /// Finds out who is calling. `once` is for writes on the control plane: a service token is good for one of them.
+    pub async fn admit(&self, headers: &HeaderMap, once: bool) -> Result<Caller, Problem> {
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let (Some(first), None) = (given.next(), given.next()) else {
+            return Err(Problem::unauthorized("send one `Authorization: Bearer …` header"));
+        };
+        let text = first.to_str().ok().and_then(|text| text.split_once(' '));
+        let Some((scheme, secret)) = text else { return Err(unknown()) };
+        let secret = secret.trim();
+        if !scheme.eq_ignore_ascii_case("bearer") || secret.is_empty() {
+            return Err(unknown());
+        }
+        if secret.starts_with(bowline_auth::token::PREFIX) {
+            self.by_token(secret).await
+        } else {
+            self.by_jwt(secret, once).await
+        }
+    }
+
+    async fn by_token(&self, secret: &str) -> Result<Caller, Problem> {
+        let token = TokenText::parse(secret).map_err(|_| unknown())?;
+        let now = self.clock.now();
+        let record = self.find(&token.id().to_string(), now).await?;
+        let known = token.verify_found(record.as_ref().map(|r| &r.secret_hash));
+        let Some(record) = record.filter(|_| known) else { return Err(unknown()) };
+        if record.kind != token.kind().to_string()
+            || record.revoked_at.is_some()
+            || record.expires_at.is_some_and(|at| at <= now)
+        {
+            return Err(unknown());
+        }
+        let scopes: Scopes = record.scopes.parse().unwrap_or(Scopes::EMPTY);
+        let id = token.id();
+        let actor = match token.kind() {
+            TokenKind::Api => Actor::Token { id, name: record.name.clone() },
+            TokenKind::Worker => Actor::Worker { name: record.name.clone(), token: id },
+        };
+        Ok(Caller { actor, tenant: record.tenant.map(|t| *t.as_uuid()), scopes, audiences: Audiences::ALL })
+    }
+
+    async fn find(&self, id: &str, now: Timestamp) -> Result<Option<Arc<TokenRecord>>, Problem> {
+        if let Some(known) = lock(&self.remembered).get(id)
+            && now.millis_since(known.at).abs() < self.settings.remember_ms
+        {
+            return Ok(known.token.clone());
+        }
+        let found = self.ledger.find_token(id.to_owned()).await?.map(Arc::new);
+        let mut remembered = lock(&self.remembered);
+        if remembered.len() >= REMEMBERED_MAX {
+            remembered.clear();
+        }
+        remembered.insert(id.to_owned(), Remembered { token: found.clone(), at: now });
+        Ok(found)
+    }
+
+    /// Forgets a token at once, here; other servers forget it within [`GateSettings::remember_ms`].
+    pub fn forget(&self, id: &str) {
+        lock(&self.remembered).remove(id);
+    }
+
+    async fn by_jwt(&self, secret: &str, once: bool) -> Result<Caller, Problem> {
+        let Some(jwt) = &self.jwt else { return Err(unknown()) };
+        let now = self.clock.now().as_millis() / 1_000;
+        let identity = jwt.verify(secret, now).await.map_err(|error| {
+            tracing::info!("a service token was refused: {error}");
+            if error.is_transient() {
+                Problem::retry_later("KEYS_UNAVAILABLE", "the keys of service tokens cannot be read now")
+            } else {
+                unknown()
+            }
+        })?;
+        if once {
+            let Some(jti) = &identity.jti else {
+                return Err(Problem::unauthorized("a service token needs a `jti` to change the control plane"));
+            };
+            match lock(&self.replays).seen(jti, identity.expires_at, now) {
+                Sighting::First => {}
+                Sighting::Again | Sighting::Expired => return Err(unknown()),
+                Sighting::Full => {
+                    return Err(Problem::retry_later("KEYS_UNAVAILABLE", "too many service tokens at once"));
+                }
+            }
+        }
+        if let Some(tenant) = identity.tenant {
+            self.known_tenant(TenantId::from_uuid(tenant)).await?;
+        }
+        Ok(Caller::from(identity))
+    }
+
+    async fn known_tenant(&self, tenant: TenantId) -> Result<(), Problem> {
+        let now = self.clock.now();
+        if lock(&self.tenants).get(&tenant).is_some_and(|at| now.millis_since(*at) < 60_000) {
+            return Ok(());
+        }
+        if self.ledger.find_tenant(tenant).await?.is_none() {
+            return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
+        }
+        lock(&self.tenants).insert(tenant, now);
+        Ok(())
+    }
+}
+
+/// One answer for every credential that is not good: which part of it was wrong is nobody's business.
+fn unknown() -> Problem {
+    Problem::unauthorized("the credential is missing, unknown, expired or revoked")
+}

@@ -1,0 +1,120 @@
+//! `POST /jobs/batch`: many wishes in one request, each answered by itself.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::Timestamp;
+use bowline_store::Submitted;
+use hyper::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::submit::{SubmitRequest, key_conflict, request};
+use crate::app::App;
+use crate::body::{LargeBody, parse_checked};
+use crate::context::Context;
+use crate::door::Known;
+use crate::problem::Problem;
+use crate::views::job_word;
+
+const JOBS_MAX: usize = 1_000;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRequest {
+    /// Up to 1,000 wishes, each as in `POST /jobs`. A bad one does not hold up the others.
+    #[schemars(with = "Vec<SubmitRequest>")]
+    pub jobs: Vec<Box<RawValue>>,
+}
+
+/// What became of one wish: a job, or an error.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ItemView {
+    Stored {
+        job_id: bowline_model::JobId,
+        number: i64,
+        status: &'static str,
+        queued_at: Timestamp,
+        replayed: bool,
+    },
+    Refused {
+        error: Value,
+    },
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BatchAnswer {
+    pub accepted: usize,
+    pub replayed: usize,
+    pub refused: usize,
+    /// In the order of the wishes.
+    pub results: Vec<ItemView>,
+    pub request_id: Arc<str>,
+    pub trace_id: Arc<str>,
+}
+
+pub async fn submit_batch(
+    State(app): State<App>,
+    known: Known,
+    context: Context,
+    LargeBody(body): LargeBody<BatchRequest>,
+) -> Result<(StatusCode, Json<BatchAnswer>), Problem> {
+    let tenant = known.tenant()?;
+    if body.jobs.is_empty() || body.jobs.len() > JOBS_MAX {
+        return Err(Problem::validation(format!("a batch has between 1 and {JOBS_MAX} jobs")));
+    }
+    let now = app.engine.clock.now();
+    let mut wishes = Vec::with_capacity(body.jobs.len());
+    let mut refused: Vec<Option<Problem>> = Vec::with_capacity(body.jobs.len());
+    for raw in &body.jobs {
+        let wish = parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| request(item, None, now));
+        match wish {
+            Ok(wish) => {
+                wishes.push(wish);
+                refused.push(None);
+            }
+            Err(problem) => refused.push(Some(problem)),
+        }
+    }
+    let stored = if wishes.is_empty() {
+        Vec::new()
+    } else {
+        app.engine.intake.submit(tenant, &context.origin(&known.actor()), wishes).await?
+    };
+    let mut stored = stored.into_iter();
+    let mut answer = BatchAnswer {
+        accepted: 0,
+        replayed: 0,
+        refused: 0,
+        results: Vec::with_capacity(refused.len()),
+        request_id: context.request_id,
+        trace_id: context.trace_id,
+    };
+    for problem in refused {
+        let item = match problem.map_or_else(|| stored.next().ok_or(None), |p| Err(Some(p))) {
+            Ok(Submitted::Accepted { id, number, status, at }) => {
+                answer.accepted += 1;
+                ItemView::Stored { job_id: id, number, status: job_word(status), queued_at: at, replayed: false }
+            }
+            Ok(Submitted::Replayed { id, number, status, at }) => {
+                answer.replayed += 1;
+                ItemView::Stored { job_id: id, number, status: job_word(status), queued_at: at, replayed: true }
+            }
+            Ok(Submitted::Conflict { key, .. }) => {
+                answer.refused += 1;
+                ItemView::Refused { error: key_conflict(&key).body() }
+            }
+            Err(problem) => {
+                answer.refused += 1;
+                let problem = problem.unwrap_or_else(|| Problem::validation("the ledger gave no answer"));
+                ItemView::Refused { error: problem.body() }
+            }
+        };
+        answer.results.push(item);
+    }
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}

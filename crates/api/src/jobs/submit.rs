@@ -1,0 +1,163 @@
+//! `POST /jobs`: ask for a job. Answered when it is durable.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use bowline_engine::JobRequest;
+use bowline_model::{JobPolicy, Labels, Lane, TaskType, Timestamp};
+use bowline_store::Submitted;
+use hyper::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::context::Context;
+use crate::door::Known;
+use crate::problem::Problem;
+use crate::views::job_word;
+
+/// A wish.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitRequest {
+    /// What sort of work it is. Workers say which of these they take.
+    pub r#type: TaskType,
+    /// What to work on. Kept exactly as written.
+    #[serde(default)]
+    pub payload: Option<Box<RawValue>>,
+    #[serde(default)]
+    pub lane: Option<Lane>,
+    /// Higher goes first within its line.
+    #[serde(default)]
+    #[schemars(range(min = -100, max = 100))]
+    pub priority: i16,
+    /// Not before this moment.
+    #[serde(default)]
+    pub run_at: Option<Timestamp>,
+    /// The same key and the same wish give the same job. The header `Idempotency-Key` says the same.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+    /// The caller's own name for the job; unique like a key.
+    #[serde(default)]
+    pub external_id: Option<String>,
+    /// Labels a worker must have.
+    #[serde(default)]
+    pub labels: Labels,
+    #[serde(default)]
+    pub policy: Option<JobPolicy>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct IdempotencyView {
+    pub key: Option<String>,
+    pub replayed: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SubmitAnswer {
+    pub job_id: bowline_model::JobId,
+    pub number: i64,
+    pub status: &'static str,
+    pub queued_at: Timestamp,
+    pub idempotency: IdempotencyView,
+    pub request_id: Arc<str>,
+    pub trace_id: Arc<str>,
+}
+
+/// Runs this far ahead are a mistake, not a schedule.
+const AHEAD_MAX_MS: i64 = 10 * 366 * 24 * 60 * 60 * 1_000;
+const KEY_MAX: usize = 256;
+
+/// A key as a client wrote it: bare, or quoted as the standard wants it.
+pub fn key_of(what: &str, text: &str) -> Result<String, Problem> {
+    let text = text.trim();
+    let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
+    if text.is_empty() || text.len() > KEY_MAX || text.chars().any(char::is_control) {
+        let message = format!("{what} must have between 1 and {KEY_MAX} characters and no control characters");
+        return Err(Problem::validation(message).with(json!({"field": what})));
+    }
+    Ok(text.to_owned())
+}
+
+/// A wish, checked.
+pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Result<JobRequest, Problem> {
+    if !(-100..=100).contains(&body.priority) {
+        return Err(Problem::validation("priority must be between -100 and 100").with(json!({"field": "priority"})));
+    }
+    if let Some(policy) = &body.policy {
+        policy.check().map_err(|e| Problem::validation(format!("policy: {e}")).with(json!({"field": "policy"})))?;
+    }
+    if body.run_at.is_some_and(|at| at.millis_since(now) > AHEAD_MAX_MS || at.as_micros() < 0) {
+        let message = "run_at must lie within ten years from now and after 1970";
+        return Err(Problem::validation(message).with(json!({"field": "run_at"})));
+    }
+    let in_body = body.idempotency_key.as_deref().map(|k| key_of("idempotency_key", k)).transpose()?;
+    if let (Some(header), Some(in_body)) = (&key, &in_body)
+        && header != in_body
+    {
+        return Err(Problem::validation("the header Idempotency-Key and idempotency_key say different things"));
+    }
+    let payload = body.payload.map_or_else(|| "null".into(), |raw| Arc::from(Box::<str>::from(raw)));
+    Ok(JobRequest {
+        lane: body.lane.unwrap_or_default(),
+        task_type: body.r#type,
+        labels: body.labels,
+        priority: body.priority,
+        payload,
+        policy: body.policy.filter(|p| *p != JobPolicy::default()).map(Arc::new),
+        run_at: body.run_at,
+        idempotency_key: key.or(in_body),
+        external_id: body.external_id.as_deref().map(|k| key_of("external_id", k)).transpose()?,
+    })
+}
+
+/// The refusal for a key that belongs to another wish.
+pub fn key_conflict(key: &str) -> Problem {
+    Problem::conflict("IDEMPOTENCY_CONFLICT", "this key was used before with another body").with(json!({"key": key}))
+}
+
+/// The key of the header, if there is one.
+pub fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    match headers.get("idempotency-key") {
+        None => Ok(None),
+        Some(value) => {
+            let text = value.to_str().map_err(|_| Problem::validation("Idempotency-Key must be plain text"))?;
+            key_of("Idempotency-Key", text).map(Some)
+        }
+    }
+}
+
+pub async fn submit(
+    State(app): State<App>,
+    known: Known,
+    context: Context,
+    headers: HeaderMap,
+    Body(body): Body<SubmitRequest>,
+) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
+    let tenant = known.tenant()?;
+    let request = request(body, header_key(&headers)?, app.engine.clock.now())?;
+    let key = request.idempotency_key.clone();
+    let stored = app.engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
+    let (id, number, status, at, replayed) = match stored.into_iter().next() {
+        Some(Submitted::Accepted { id, number, status, at }) => (id, number, status, at, false),
+        Some(Submitted::Replayed { id, number, status, at }) => (id, number, status, at, true),
+        Some(Submitted::Conflict { key, .. }) => return Err(key_conflict(&key)),
+        None => {
+            return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
+        }
+    };
+    let answer = SubmitAnswer {
+        job_id: id,
+        number,
+        status: job_word(status),
+        queued_at: at,
+        idempotency: IdempotencyView { key, replayed },
+        request_id: context.request_id,
+        trace_id: context.trace_id,
+    };
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}

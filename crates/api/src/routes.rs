@@ -1,0 +1,304 @@
+//! The table of routes: every path, what it requires, what it takes and gives. The router, the OpenAPI document and the
+//! test that walks every route with bad credentials are all made from this one list.
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
+use bowline_auth::{Audience, Scope};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::app::App;
+use crate::door::{self, Plate};
+use crate::{dlq, events, health, jobs, lanes, openapi, tenants, tokens, whoami, workers};
+
+/// What a route requires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody. A short list on purpose.
+    Open,
+    Needs {
+        scope: Scope,
+        audience: Audience,
+    },
+}
+
+const fn exec(scope: Scope) -> Access {
+    Access::Needs { scope, audience: Audience::Exec }
+}
+
+const fn control(scope: Scope) -> Access {
+    Access::Needs { scope, audience: Audience::Control }
+}
+
+type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
+
+/// One route.
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub operation: &'static str,
+    pub summary: &'static str,
+    pub access: Access,
+    pub takes: Option<MakeSchema>,
+    pub query: Option<MakeSchema>,
+    pub gives: Option<MakeSchema>,
+    pub status: u16,
+    handler: MethodRouter<App>,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+impl Route {
+    fn new(
+        method: &'static str,
+        path: &'static str,
+        operation: &'static str,
+        summary: &'static str,
+        access: Access,
+        handler: MethodRouter<App>,
+    ) -> Self {
+        Self { method, path, operation, summary, access, takes: None, query: None, gives: None, status: 200, handler }
+    }
+
+    fn takes<T: JsonSchema>(mut self) -> Self {
+        self.takes = Some(schema_of::<T>);
+        self
+    }
+
+    fn asks<T: JsonSchema>(mut self) -> Self {
+        self.query = Some(schema_of::<T>);
+        self
+    }
+
+    fn gives<T: JsonSchema>(mut self, status: u16) -> Self {
+        self.gives = Some(schema_of::<T>);
+        self.status = status;
+        self
+    }
+}
+
+/// Every route there is.
+pub fn table() -> Vec<Route> {
+    use Access::Open;
+    use Scope as S;
+    vec![
+        Route::new("POST", "/jobs", "submitJob", "Ask for a job", exec(S::JobsWrite), post(jobs::submit))
+            .takes::<jobs::SubmitRequest>()
+            .gives::<jobs::SubmitAnswer>(202),
+        Route::new(
+            "POST",
+            "/jobs/batch",
+            "submitJobs",
+            "Ask for up to 1,000 jobs, each answered by itself",
+            exec(S::JobsWrite),
+            post(jobs::submit_batch),
+        )
+        .takes::<jobs::BatchRequest>()
+        .gives::<jobs::BatchAnswer>(202),
+        Route::new("GET", "/jobs", "listJobs", "List jobs, newest first", exec(S::JobsRead), get(jobs::list))
+            .asks::<jobs::ListQuery>()
+            .gives::<jobs::JobPage>(200),
+        Route::new("GET", "/jobs/{id}", "getJob", "A job and its runs", exec(S::JobsRead), get(jobs::get))
+            .gives::<jobs::JobAnswer>(200),
+        Route::new(
+            "POST",
+            "/jobs/{id}/cancel",
+            "cancelJob",
+            "Stop a job: at once if it waits, as soon as its worker confirms if it runs",
+            exec(S::JobsWrite),
+            post(jobs::cancel),
+        )
+        .takes::<jobs::OrderRequest>()
+        .gives::<jobs::OrderView>(200),
+        Route::new(
+            "POST",
+            "/jobs/{id}/retry",
+            "retryJob",
+            "Queue a job that ended badly again, with a fresh budget",
+            exec(S::JobsWrite),
+            post(jobs::retry),
+        )
+        .takes::<jobs::OrderRequest>()
+        .gives::<jobs::OrderView>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/events",
+            "listJobEvents",
+            "What happened to a job, oldest first",
+            exec(S::JobsRead),
+            get(jobs::events),
+        )
+        .asks::<jobs::EventsQuery>()
+        .gives::<events::EventList>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/why",
+            "explainJob",
+            "What a job is waiting for, as a sentence and as data",
+            exec(S::JobsRead),
+            get(jobs::why),
+        )
+        .gives::<jobs::WhyView>(200),
+        Route::new("GET", "/lanes", "listLanes", "What waits where", exec(S::ControlRead), get(lanes::list))
+            .gives::<lanes::LaneList>(200),
+        Route::new(
+            "GET",
+            "/dlq/{lane}",
+            "listDeadLetters",
+            "Dead letters of a lane, newest first",
+            control(S::DlqRead),
+            get(dlq::list),
+        )
+        .asks::<dlq::ListQuery>()
+        .gives::<dlq::DeadLetterPage>(200),
+        Route::new(
+            "POST",
+            "/dlq/{lane}/replay",
+            "replayDeadLetters",
+            "Make one new job of each chosen dead letter",
+            control(S::DlqWrite),
+            post(dlq::replay),
+        )
+        .takes::<dlq::CloseRequest>()
+        .gives::<dlq::CloseAnswer>(200),
+        Route::new(
+            "POST",
+            "/dlq/{lane}/purge",
+            "purgeDeadLetters",
+            "Close each chosen dead letter for good",
+            control(S::DlqWrite),
+            post(dlq::purge),
+        )
+        .takes::<dlq::CloseRequest>()
+        .gives::<dlq::CloseAnswer>(200),
+        Route::new(
+            "GET",
+            "/events",
+            "listEvents",
+            "Events in the ledger's order",
+            exec(S::EventsRead),
+            get(events::list),
+        )
+        .asks::<events::ListQuery>()
+        .gives::<events::EventList>(200),
+        Route::new(
+            "GET",
+            "/events/stream",
+            "streamEvents",
+            "Events as they happen (server-sent events; resume with Last-Event-ID)",
+            exec(S::EventsRead),
+            get(events::stream),
+        )
+        .asks::<events::StreamQuery>(),
+        Route::new(
+            "POST",
+            "/workers/register",
+            "registerWorker",
+            "A worker says who it is and what it takes",
+            exec(S::WorkersRun),
+            post(workers::register),
+        )
+        .takes::<bowline_protocol::RegisterRequest>()
+        .gives::<bowline_protocol::RegisterAnswer>(200),
+        Route::new(
+            "GET",
+            "/workers/{id}/tasks",
+            "takeTasks",
+            "A worker waits for tasks (long poll)",
+            exec(S::WorkersRun),
+            get(workers::tasks),
+        )
+        .asks::<bowline_protocol::TasksQuery>()
+        .gives::<Vec<bowline_protocol::Task>>(200),
+        Route::new(
+            "POST",
+            "/workers/{id}/heartbeat",
+            "beat",
+            "A worker renews its leases and hears what to stop",
+            exec(S::WorkersRun),
+            post(workers::heartbeat),
+        )
+        .takes::<bowline_protocol::HeartbeatRequest>()
+        .gives::<bowline_protocol::HeartbeatAnswer>(200),
+        Route::new(
+            "POST",
+            "/runs/{id}/events",
+            "tellEvents",
+            "A worker tells what happened in its run",
+            exec(S::WorkersRun),
+            post(workers::tell),
+        )
+        .takes::<bowline_protocol::EventsRequest>()
+        .gives::<bowline_protocol::EventsAck>(200),
+        Route::new(
+            "POST",
+            "/tasks/result",
+            "reportResult",
+            "A worker tells how its run ended",
+            exec(S::WorkersRun),
+            post(workers::result),
+        )
+        .takes::<bowline_protocol::ResultRequest>()
+        .gives::<bowline_protocol::ResultAnswer>(200),
+        Route::new("GET", "/workers", "listWorkers", "Workers and when they were seen", exec(S::ControlRead), get(workers::list))
+            .gives::<workers::WorkerList>(200),
+        Route::new(
+            "POST",
+            "/workers/{id}/drain",
+            "drainWorker",
+            "Ask a worker to take no more tasks, or to go on",
+            control(S::ControlWrite),
+            post(workers::drain),
+        )
+        .takes::<workers::DrainRequest>()
+        .gives::<workers::DrainAnswer>(200),
+        Route::new("POST", "/tokens", "createToken", "Make a token; it is shown once", control(S::TokensWrite), post(tokens::create))
+            .takes::<tokens::CreateRequest>()
+            .gives::<tokens::CreatedView>(201),
+        Route::new("GET", "/tokens", "listTokens", "Tokens, without their secrets", control(S::TokensWrite), get(tokens::list))
+            .gives::<tokens::TokenList>(200),
+        Route::new(
+            "POST",
+            "/tokens/{id}/revoke",
+            "revokeToken",
+            "Make a token worthless",
+            control(S::TokensWrite),
+            post(tokens::revoke),
+        )
+        .gives::<tokens::RevokedView>(200),
+        Route::new("POST", "/tenants", "createTenant", "Make a tenant", control(S::Admin), post(tenants::create))
+            .takes::<tenants::CreateRequest>()
+            .gives::<tenants::TenantView>(201),
+        Route::new("GET", "/tenants", "listTenants", "Every tenant", control(S::Admin), get(tenants::list))
+            .gives::<tenants::TenantList>(200),
+        Route::new("GET", "/whoami", "whoAmI", "Who the caller is and may do", exec(S::JobsRead), get(whoami::show))
+            .gives::<whoami::CallerView>(200),
+        Route::new("GET", "/metrics", "readMetrics", "Meters for Prometheus", control(S::ControlRead), get(health::metrics)),
+        Route::new("GET", "/healthz", "isAlive", "Whether the process is alive", Open, get(health::alive))
+            .gives::<health::HealthView>(200),
+        Route::new("GET", "/readyz", "isReady", "Whether requests should be sent here", Open, get(health::ready))
+            .gives::<health::HealthView>(200),
+        Route::new("GET", "/health", "health", "Whether the parts are well", Open, get(health::health))
+            .gives::<health::HealthView>(200),
+        Route::new("GET", "/openapi.json", "openApi", "This document", Open, get(openapi::show)),
+    ]
+}
+
+/// The router, with the door before every route.
+pub fn router(app: App) -> Router {
+    let mut router = Router::new();
+    for route in table() {
+        let plate = Plate { path: route.path, method: route.method, access: route.access };
+        let handler = route.handler.layer(from_fn_with_state((app.clone(), plate), door::pass));
+        router = router.route(route.path, handler);
+    }
+    router.method_not_allowed_fallback(door::wrong_method).fallback(door::lost).with_state(app)
+}

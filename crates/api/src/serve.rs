@@ -1,0 +1,124 @@
+//! The socket: accepting connections, with limits on everything a stranger can send, and closing them well.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app::App;
+use crate::routes::router;
+
+const HEADER_TIME: Duration = Duration::from_secs(10);
+const HEADERS_MAX: usize = 100;
+const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// A peer that takes nothing for this long is cut.
+const STALL_MAX: Duration = Duration::from_secs(20);
+/// How long requests in hand may take once the house closes.
+const CLOSE_TIME: Duration = Duration::from_secs(20);
+
+/// Serves until `stop`, then finishes what is in hand.
+pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> anyhow::Result<()> {
+    let service = router(app);
+    let connections = TaskTracker::new();
+    let graceful = GracefulShutdown::new();
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_headers(HEADERS_MAX).max_buf_size(HEADER_BYTES_MAX);
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, most likely: those in hand will free some.
+                tracing::warn!("a connection was not accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        drop(stream.set_nodelay(true));
+        let io = TokioIo::new(Impatient::new(stream));
+        let connection = builder.serve_connection(io, TowerToHyperService::new(service.clone()));
+        let watched = graceful.watch(connection);
+        connections.spawn(async move {
+            if let Err(error) = watched.await {
+                tracing::debug!("a connection ended: {error}");
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(CLOSE_TIME, graceful.shutdown()).await.is_err() {
+        tracing::warn!("{} connections were cut while closing", connections.len());
+    }
+    Ok(())
+}
+
+/// A stream that gives up on a peer that takes nothing.
+struct Impatient {
+    stream: TcpStream,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Impatient {
+    const fn new(stream: TcpStream) -> Self {
+        Self { stream, stalled: None }
+    }
+
+    fn judge<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if poll.is_ready() {
+            self.stalled = None;
+            return poll;
+        }
+        let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + STALL_MAX)));
+        match timer.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing"))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Impatient {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Impatient {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.judge(cx, poll)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.stream).poll_flush(cx);
+        self.judge(cx, poll)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.judge(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,132 @@
+//! `POST /tokens`: make a token. Its secret is shown once and kept as a hash.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
+use bowline_model::event::EventData;
+use bowline_model::{EventKind, TenantId, Timestamp, WorkerName};
+use bowline_store::{Notice, TokenRecord};
+use hyper::StatusCode;
+use rand::RngExt;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::body::Body;
+use crate::door::Known;
+use crate::problem::Problem;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KindWord {
+    Api,
+    Worker,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateRequest {
+    pub kind: KindWord,
+    /// For a worker's token: the worker's id.
+    pub name: String,
+    /// What it may do; an API token may read and write jobs unless given, a worker's token may only work.
+    #[serde(default)]
+    pub scopes: Option<Vec<String>>,
+    /// A year at most; 90 days unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 31_622_400))]
+    pub expires_in_s: Option<u64>,
+    /// Another tenant than the caller's own; for administrators.
+    #[serde(default)]
+    pub tenant_id: Option<TenantId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CreatedView {
+    pub id: String,
+    pub kind: KindWord,
+    pub name: String,
+    pub scopes: Vec<String>,
+    pub tenant_id: TenantId,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    /// Shown this once.
+    pub token: String,
+}
+
+const YEAR_S: u64 = 366 * 24 * 60 * 60;
+const DEFAULT_S: u64 = 90 * 24 * 60 * 60;
+
+pub async fn create(
+    State(app): State<App>,
+    known: Known,
+    Body(body): Body<CreateRequest>,
+) -> Result<(StatusCode, Json<CreatedView>), Problem> {
+    let own = known.tenant()?;
+    let tenant = body.tenant_id.unwrap_or(own);
+    let admin = known.0.scopes.allows(Scope::Admin);
+    if tenant != own && !admin {
+        return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
+    }
+    if tenant != own && app.engine.ledger.find_tenant(tenant).await?.is_none() {
+        return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
+    }
+    WorkerName::new(&body.name).map_err(|e| Problem::validation(format!("name: {e}")))?;
+    let scopes = match (&body.scopes, body.kind) {
+        (None, KindWord::Worker) => Scopes::of(Scope::WorkersRun),
+        (None, KindWord::Api) => Scopes::of(Scope::JobsRead).with(Scope::JobsWrite).with(Scope::EventsRead),
+        (Some(list), KindWord::Api) => Scopes::parse(list.iter().map(String::as_str)).map_err(Problem::validation)?,
+        (Some(_), KindWord::Worker) => {
+            return Err(Problem::validation("a worker's token may only work; leave scopes out"));
+        }
+    };
+    if scopes.is_empty() {
+        return Err(Problem::validation("a token needs at least one scope"));
+    }
+    // A worker's token is less than any right to make tokens; everything else must be the giver's own.
+    if body.kind == KindWord::Api {
+        known.0.require_grant(scopes).map_err(Problem::forbidden)?;
+    }
+    let seconds = body.expires_in_s.unwrap_or(DEFAULT_S);
+    if seconds == 0 || seconds > YEAR_S {
+        return Err(Problem::validation(format!("expires_in_s must be between 1 and {YEAR_S}")));
+    }
+    let now = app.engine.clock.now();
+    let expires_at = now.plus_millis(i64::try_from(seconds).unwrap_or(0) * 1_000);
+    let kind = match body.kind {
+        KindWord::Api => TokenKind::Api,
+        KindWord::Worker => TokenKind::Worker,
+    };
+    let mut entropy = [0u8; bowline_auth::token::ENTROPY_BYTES];
+    rand::rng().fill(&mut entropy);
+    let token = TokenText::mint(kind, entropy);
+    let record = TokenRecord {
+        id: token.id().to_string(),
+        kind: kind.to_string(),
+        tenant: Some(tenant),
+        name: body.name.clone(),
+        secret_hash: token.secret_hash(),
+        scopes: scopes.to_string(),
+        created_at: now,
+        expires_at: Some(expires_at),
+        revoked_at: None,
+    };
+    app.engine.ledger.create_token(record).await?;
+    let data = EventData {
+        by: Some(known.actor()),
+        reason: Some(format!("token {} for {}", token.id(), body.name)),
+        ..EventData::default()
+    };
+    app.engine.ledger.note(Notice { tenant, kind: EventKind::TokenCreated, data }).await?;
+    let view = CreatedView {
+        id: token.id().to_string(),
+        kind: body.kind,
+        name: body.name,
+        scopes: scopes.iter().map(|s| s.to_string()).collect(),
+        tenant_id: tenant,
+        created_at: now,
+        expires_at,
+        token: token.expose().to_owned(),
+    };
+    Ok((StatusCode::CREATED, Json(view)))
+}

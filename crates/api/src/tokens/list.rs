@@ -1,0 +1,46 @@
+//! `GET /tokens`: tokens, without their secrets.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::{TenantId, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::app::App;
+use crate::door::Known;
+use crate::problem::Problem;
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TokenView {
+    pub id: String,
+    pub kind: &'static str,
+    pub name: String,
+    pub scopes: Vec<String>,
+    pub tenant_id: Option<TenantId>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TokenList {
+    pub tokens: Vec<TokenView>,
+}
+
+pub async fn list(State(app): State<App>, known: Known) -> Result<Json<TokenList>, Problem> {
+    let tokens = app.engine.ledger.list_tokens(Some(known.tenant()?)).await?;
+    let tokens = tokens
+        .into_iter()
+        .map(|t| TokenView {
+            kind: if t.kind == "wrk" { "worker" } else { "api" },
+            id: t.id,
+            name: t.name,
+            scopes: t.scopes.split(' ').map(str::to_owned).collect(),
+            tenant_id: t.tenant,
+            created_at: t.created_at,
+            expires_at: t.expires_at,
+            revoked_at: t.revoked_at,
+        })
+        .collect();
+    Ok(Json(TokenList { tokens }))
+}

@@ -1,0 +1,9 @@
+//! Tokens: one endpoint, one file.
+
+mod create;
+mod list;
+mod revoke;
+
+pub use create::{CreateRequest, CreatedView, create};
+pub use list::{TokenList, list};
+pub use revoke::{RevokedView, revoke};

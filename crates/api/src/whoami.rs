@@ -1,0 +1,25 @@
+//! `GET /whoami`: who the caller is, and what they may do.
+
+use axum::Json;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::door::Known;
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CallerView {
+    pub actor: String,
+    pub tenant_id: Option<uuid::Uuid>,
+    pub scopes: Vec<String>,
+    pub audiences: Vec<&'static str>,
+}
+
+pub async fn show(known: Known) -> Json<CallerView> {
+    let caller = &known.0;
+    Json(CallerView {
+        actor: caller.actor.to_string(),
+        tenant_id: caller.tenant,
+        scopes: caller.scopes.iter().map(|s| s.to_string()).collect(),
+        audiences: caller.audiences.iter().map(|a| a.text()).collect(),
+    })
+}

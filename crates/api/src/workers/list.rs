@@ -1,0 +1,61 @@
+//! `GET /workers`: who works here, and when they were last heard.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::{Labels, TaskType, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::app::App;
+use crate::door::Known;
+use crate::problem::Problem;
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkerView {
+    pub worker_id: String,
+    pub worker_type: String,
+    pub task_types: Vec<TaskType>,
+    pub labels: Labels,
+    pub slots: u32,
+    pub registered_at: Option<Timestamp>,
+    pub seen_at: Option<Timestamp>,
+    pub draining: bool,
+    /// Lives inside this server.
+    pub builtin: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkerList {
+    pub workers: Vec<WorkerView>,
+}
+
+pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerList>, Problem> {
+    let own = &app.engine.builtin;
+    let mut workers = Vec::new();
+    if own.slots() > 0 {
+        workers.push(WorkerView {
+            worker_id: own.name().to_string(),
+            worker_type: "builtin".to_owned(),
+            task_types: own.abilities().task_types.iter().cloned().collect(),
+            labels: Labels::default(),
+            slots: own.slots(),
+            registered_at: None,
+            seen_at: Some(app.engine.clock.now()),
+            draining: false,
+            builtin: true,
+        });
+    }
+    let remote = app.engine.ledger.list_workers(known.tenant()?).await?;
+    workers.extend(remote.into_iter().map(|w| WorkerView {
+        worker_id: w.name.to_string(),
+        worker_type: w.worker_type,
+        task_types: w.task_types,
+        labels: w.labels,
+        slots: w.slots,
+        registered_at: Some(w.registered_at),
+        seen_at: Some(w.seen_at),
+        draining: w.draining,
+        builtin: false,
+    }));
+    Ok(Json(WorkerList { workers }))
+}

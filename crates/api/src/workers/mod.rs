@@ -1,0 +1,17 @@
+//! The worker protocol: one endpoint, one file.
+
+mod drain;
+mod heartbeat;
+mod list;
+mod register;
+mod result;
+mod tasks;
+mod tell;
+
+pub use drain::{DrainAnswer, DrainRequest, drain};
+pub use heartbeat::heartbeat;
+pub use list::{WorkerList, list};
+pub use register::register;
+pub use result::result;
+pub use tasks::tasks;
+pub use tell::tell;

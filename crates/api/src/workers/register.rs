@@ -1,0 +1,62 @@
+//! `POST /workers/register`: a worker says who it is and what it takes.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_engine::builtin::NAME_PREFIX;
+use bowline_model::Timestamp;
+use bowline_protocol::{RegisterAnswer, RegisterRequest, VERSION};
+use bowline_store::WorkerRecord;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::door::Known;
+use crate::problem::Problem;
+
+const TYPES_MAX: usize = 1_000;
+
+fn ms(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+pub async fn register(
+    State(app): State<App>,
+    known: Known,
+    Body(body): Body<RegisterRequest>,
+) -> Result<Json<RegisterAnswer>, Problem> {
+    let tenant = known.tenant()?;
+    let name = known.worker(body.worker_id.as_str())?;
+    if name.as_str().starts_with(NAME_PREFIX) {
+        return Err(Problem::validation(format!("names that begin with {NAME_PREFIX} belong to the server")));
+    }
+    if body.task_types.is_empty() || body.task_types.len() > TYPES_MAX {
+        return Err(Problem::validation(format!("a worker takes between 1 and {TYPES_MAX} task types")));
+    }
+    if body.slots == 0 || body.slots > 100_000 {
+        return Err(Problem::validation("slots must be between 1 and 100000"));
+    }
+    let worker_type = body.worker_type.unwrap_or_else(|| "worker".to_owned());
+    if worker_type.len() > 64 {
+        return Err(Problem::validation("worker_type has at most 64 characters"));
+    }
+    let now = Timestamp::default();
+    let record = WorkerRecord {
+        tenant,
+        name: name.clone(),
+        worker_type,
+        task_types: body.task_types,
+        labels: body.labels,
+        slots: body.slots,
+        registered_at: now,
+        seen_at: now,
+        draining: false,
+    };
+    app.engine.ledger.register_worker(record).await?;
+    let lease = &app.engine.settings.lease;
+    Ok(Json(RegisterAnswer {
+        worker_id: name,
+        protocol: VERSION,
+        heartbeat_ms: ms(lease.heartbeat_ms),
+        lease_ms: ms(lease.ttl_ms),
+        accept_ms: ms(lease.accept_ms),
+    }))
+}

@@ -1,0 +1,55 @@
+//! `POST /runs/{id}/events`: a worker tells what happened in its run.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::RunId;
+use bowline_protocol::{EventsAck, EventsRequest};
+use bowline_store::{TellAnswer, ToldEvent, ToldEvents};
+use serde_json::json;
+
+use super::result::no_run;
+use crate::app::App;
+use crate::body::Body;
+use crate::door::Known;
+use crate::params::Named;
+use crate::problem::Problem;
+
+const EVENTS_MAX: usize = 1_000;
+/// A number this far is a mistake; the gap before it would never be filled.
+const SEQ_MAX: u64 = 1 << 40;
+
+pub async fn tell(
+    State(app): State<App>,
+    known: Known,
+    Named(run): Named<RunId>,
+    Body(body): Body<EventsRequest>,
+) -> Result<Json<EventsAck>, Problem> {
+    let tenant = known.tenant()?;
+    let worker = known.own_worker()?;
+    if body.events.is_empty() || body.events.len() > EVENTS_MAX {
+        return Err(Problem::validation(format!("between 1 and {EVENTS_MAX} events at once")));
+    }
+    if let Some(bad) = body.events.iter().find(|e| e.seq == 0 || e.seq > SEQ_MAX) {
+        return Err(Problem::validation(format!("seq {} is not between 1 and {SEQ_MAX}", bad.seq)));
+    }
+    let events = body
+        .events
+        .into_iter()
+        .map(|e| ToldEvent { seq: e.seq, at: e.at, detail: Box::<str>::from(e.data).into() })
+        .collect();
+    let told = ToldEvents { run, worker, tenant: Some(tenant), fence: body.fence, events };
+    match app.engine.ledger.tell(told).await? {
+        TellAnswer::Held { acked, added, .. } => Ok(Json(EventsAck { acknowledged: acked, added })),
+        TellAnswer::SeqConflict(seq) => {
+            app.engine.meters.seq_conflicts.inc();
+            let message = format!("event {seq} of this run was told before with other content");
+            Err(Problem::conflict("SEQ_CONFLICT", message).with(json!({"seq": seq})))
+        }
+        TellAnswer::Stale => {
+            app.engine.meters.stale_writes_refused.inc();
+            Err(Problem::conflict("STALE_LEASE", "this fence is not the run's"))
+        }
+        TellAnswer::NotYours => Err(Problem::forbidden("this run was not handed to you")),
+        TellAnswer::NotFound => Err(no_run()),
+    }
+}

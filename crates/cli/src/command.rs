@@ -1,0 +1,86 @@
+//! The commands that ask a server, and the way to each.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::client::Client;
+use crate::connection::Connection;
+use crate::dlq::DlqCommand;
+use crate::events::EventsArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::job::JobCommand;
+use crate::output::Screen;
+use crate::tenant::TenantCommand;
+use crate::token::TokenCommand;
+use crate::workers::WorkersCommand;
+use crate::{dlq, events, job, lanes, tenant, token, whoami, workers};
+
+/// Everything that is done by asking a server.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ClientCommand {
+    /// Submit jobs, look at them, stop them, try them again
+    #[command(subcommand)]
+    Job(JobCommand),
+
+    /// Dead letters: jobs that ended hopeless
+    #[command(subcommand)]
+    Dlq(DlqCommand),
+
+    /// What happened, and what is happening
+    Events(EventsArgs),
+
+    /// The lanes, and what waits in them
+    Lanes,
+
+    /// The workers, and whether they take work
+    Workers {
+        #[command(subcommand)]
+        command: Option<WorkersCommand>,
+    },
+
+    /// Tenants
+    #[command(subcommand)]
+    Tenant(TenantCommand),
+
+    /// Tokens for programs and workers
+    #[command(subcommand)]
+    Token(TokenCommand),
+
+    /// Who the server takes you for, and what you may do
+    Whoami,
+}
+
+/// Carries out a command on the process's own outputs.
+pub async fn run(connection: &Connection, command: ClientCommand) -> ExitCode {
+    let mut screen = Screen::stdio(connection);
+    run_on(connection, command, &mut screen).await.into()
+}
+
+/// Carries out a command on the given outputs. Failures are told there; what comes back is how it ended.
+pub async fn run_on(connection: &Connection, command: ClientCommand, screen: &mut Screen) -> Exit {
+    match dispatch(connection, command, screen).await {
+        Ok(exit) => exit,
+        Err(failure) => {
+            if !failure.is_silent() {
+                screen.notes().failure(&failure, screen.json());
+            }
+            failure.exit()
+        }
+    }
+}
+
+async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut Screen) -> Result<Exit, Failure> {
+    let client = Client::new(connection, screen.notes())?;
+    match command {
+        ClientCommand::Job(command) => Box::pin(job::run(&client, screen, command)).await,
+        ClientCommand::Dlq(command) => dlq::run(&client, screen, command).await,
+        ClientCommand::Events(args) => events::run(&client, screen, args).await,
+        ClientCommand::Lanes => lanes::run(&client, screen).await,
+        ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
+        ClientCommand::Tenant(command) => tenant::run(&client, screen, command).await,
+        ClientCommand::Token(command) => token::run(&client, screen, command).await,
+        ClientCommand::Whoami => whoami::run(&client, screen).await,
+    }
+}

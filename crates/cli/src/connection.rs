@@ -1,0 +1,247 @@
+//! How to reach the server, and who is asking.
+//!
+//! A token is looked for in this order: `--token`, `--token-file`, `BOWLINE_TOKEN`, and then the administrator's token
+//! that a server on this machine wrote to `./bowline-data/admin.token`. That last one is never sent to another
+//! machine: nobody asked for it to go there.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use reqwest::Url;
+
+use crate::failure::Failure;
+
+/// Where a server listens unless it is told otherwise.
+pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7420";
+/// Where a server started here leaves the administrator's token.
+pub const DEFAULT_TOKEN_FILE: &str = "./bowline-data/admin.token";
+const TOKEN_VARIABLE: &str = "BOWLINE_TOKEN";
+const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl FromStr for Secret {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self::new(text))
+    }
+}
+
+/// The options that every client command takes.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct Connection {
+    /// Where the server listens
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "BOWLINE_URL",
+        hide_env_values = true,
+        default_value = DEFAULT_SERVER,
+        help_heading = "Connection and output"
+    )]
+    pub server: String,
+
+    /// The token to show; other users of this machine can see it, BOWLINE_TOKEN and files they cannot
+    #[arg(long, global = true, value_name = "TOKEN", help_heading = "Connection and output")]
+    pub token: Option<Secret>,
+
+    /// A file with the token [default: ./bowline-data/admin.token if it exists, for a server on this machine]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        conflicts_with = "token",
+        help_heading = "Connection and output"
+    )]
+    pub token_file: Option<PathBuf>,
+
+    /// Print the server's JSON: one document, or one a line for streams
+    #[arg(long, global = true, help_heading = "Connection and output")]
+    pub json: bool,
+
+    /// No colours; NO_COLOR does the same
+    #[arg(long, global = true, help_heading = "Connection and output")]
+    pub no_color: bool,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self { server: DEFAULT_SERVER.to_owned(), token: None, token_file: None, json: false, no_color: false }
+    }
+}
+
+/// A token, and where it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Credentials {
+    pub token: Option<Secret>,
+    /// The end of the sentence "the token …", for hints.
+    found: String,
+}
+
+impl Credentials {
+    /// What to say to somebody whose credentials were not accepted.
+    pub fn hint(&self) -> String {
+        match &self.token {
+            Some(_) => format!("the token {} was not accepted; it may be revoked, expired, or of another server", self.found),
+            None => format!(
+                "no token was sent: pass --token or --token-file, or set {TOKEN_VARIABLE}; {}",
+                self.found
+            ),
+        }
+    }
+}
+
+impl Connection {
+    /// The server's address, checked.
+    pub(crate) fn url(&self) -> Result<Url, Failure> {
+        let wrong = |why: &str| Failure::Usage(format!("--server (or BOWLINE_URL) {:?} {why}", self.server));
+        let url = Url::parse(self.server.trim())
+            .map_err(|_| wrong("is not an address such as http://127.0.0.1:7420"))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+            return Err(wrong("must begin with http:// or https:// and name a host"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Failure::Usage("--server must not carry a password; use --token-file or BOWLINE_TOKEN".into()));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("must end with its host or path"));
+        }
+        Ok(url)
+    }
+
+    /// The token to show to the server at `url`.
+    pub(crate) fn credentials(&self, url: &Url) -> Result<Credentials, Failure> {
+        self.find_token(is_loopback(url), std::env::var(TOKEN_VARIABLE).ok(), Path::new(DEFAULT_TOKEN_FILE))
+    }
+
+    fn find_token(&self, local: bool, variable: Option<String>, default: &Path) -> Result<Credentials, Failure> {
+        let found = |token: Secret, found: String| Ok(Credentials { token: Some(token), found });
+        if let Some(token) = &self.token {
+            return found(token.clone(), "given with --token".to_owned());
+        }
+        if let Some(path) = &self.token_file {
+            let token = read_token(path)
+                .map_err(|why| Failure::Usage(format!("cannot read the token file {}: {why}", path.display())))?;
+            return found(token, format!("in {}", path.display()));
+        }
+        if let Some(token) = variable.map(|text| Secret::new(&text)).filter(|token| !token.0.is_empty()) {
+            return found(token, format!("in {TOKEN_VARIABLE}"));
+        }
+        let path = default.display();
+        if !local {
+            return Ok(Credentials { token: None, found: format!("{path} is only used for a server on this machine") });
+        }
+        match read_token(default) {
+            Ok(token) => found(token, format!("in {path}")),
+            Err(TokenFileError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(Credentials { token: None, found: format!("there is no {path} in this directory") })
+            }
+            Err(why) => Ok(Credentials { token: None, found: format!("{path} cannot be used: {why}") }),
+        }
+    }
+}
+
+/// Whether a server at this address runs on this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[derive(Debug, thiserror::Error)]
+enum TokenFileError {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("it is empty")]
+    Empty,
+    #[error("it holds more than a token")]
+    TooLong,
+}
+
+fn read_token(path: &Path) -> Result<Secret, TokenFileError> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > TOKEN_BYTES_MAX {
+        return Err(TokenFileError::TooLong);
+    }
+    let token = Secret::new(&text);
+    if token.0.is_empty() { Err(TokenFileError::Empty) } else { Ok(token) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(server: &str) -> Connection {
+        Connection { server: server.to_owned(), ..Connection::default() }
+    }
+
+    #[test]
+    fn only_plain_addresses_are_accepted() {
+        for good in ["http://127.0.0.1:7420", "https://bowline.example/prefix/", "http://[::1]:1", " http://localhost "] {
+            assert!(with(good).url().is_ok(), "{good}");
+        }
+        for bad in ["", "127.0.0.1:7420", "localhost:7420", "ftp://x", "http://a:b@x", "http://x/?q=1", "file:///etc"] {
+            assert!(matches!(with(bad).url(), Err(Failure::Usage(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_token_wins() {
+        let directory = tempfile::tempdir().unwrap();
+        let (default, other) = (directory.path().join("admin.token"), directory.path().join("other"));
+        let token = |connection: &Connection, local, variable: Option<&str>| {
+            let found = connection.find_token(local, variable.map(str::to_owned), &default).unwrap();
+            found.token.map(|token| token.0)
+        };
+        let mut connection = Connection::default();
+        assert_eq!(token(&connection, true, None), None);
+        std::fs::write(&default, "from-default\n").unwrap();
+        std::fs::write(&other, " from-file \n").unwrap();
+        assert_eq!(token(&connection, true, None).as_deref(), Some("from-default"));
+        assert_eq!(token(&connection, false, None), None, "a local token stays local");
+        assert_eq!(token(&connection, true, Some("")).as_deref(), Some("from-default"));
+        assert_eq!(token(&connection, false, Some("from-env")).as_deref(), Some("from-env"));
+        connection.token_file = Some(other);
+        assert_eq!(token(&connection, true, Some("from-env")).as_deref(), Some("from-file"));
+        connection.token = Some(Secret::new("from-flag"));
+        assert_eq!(token(&connection, true, Some("from-env")).as_deref(), Some("from-flag"));
+        connection = Connection { token_file: Some(directory.path().join("absent")), ..Connection::default() };
+        assert!(matches!(connection.find_token(true, None, &default), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn a_secret_does_not_show_itself() {
+        let connection = Connection { token: Some(Secret::new("hush")), ..Connection::default() };
+        assert!(!format!("{connection:?}").contains("hush"));
+    }
+
+    #[test]
+    fn this_machine_has_several_names() {
+        let local = |text: &str| is_loopback(&Url::parse(text).unwrap());
+        assert!(local("http://127.0.0.1:7420") && local("http://[::1]") && local("http://LOCALHOST:1"));
+        assert!(!local("http://10.0.0.1") && !local("http://127.0.0.1.example.com"));
+    }
+}

@@ -1,0 +1,36 @@
+//! How a command ends, for whoever started it.
+
+use std::process::ExitCode;
+
+/// The exit codes. Scripts rely on them; they do not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done. For `job watch` and `job submit --wait`: the job succeeded.
+    Success,
+    /// The server refused, or the job failed.
+    Refused,
+    /// The command line makes no sense.
+    Usage,
+    /// The job that was watched was canceled.
+    Canceled,
+    /// The server cannot be reached.
+    Unreachable,
+}
+
+impl Exit {
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Refused => 1,
+            Self::Usage => 2,
+            Self::Canceled => 3,
+            Self::Unreachable => 4,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}

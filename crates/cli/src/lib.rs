@@ -1,0 +1,30 @@
+//! The client side of the command line.
+//!
+//! Enters: arguments that clap has understood, and the server's answers, which are not trusted.
+//! Leaves: requests to the HTTP API, text or JSON on standard output, remarks on standard error, an exit code.
+//! Never here: the ledger, the engine, configuration of a server. Whatever this room can do, anybody can do over HTTP.
+//!
+//! The binary flattens [`Connection`] into its options and [`ClientCommand`] into its commands, and calls [`run`].
+
+mod client;
+mod command;
+mod connection;
+mod dlq;
+mod duration;
+mod events;
+mod exit;
+mod failure;
+mod job;
+mod lanes;
+mod listing;
+mod output;
+mod tenant;
+mod token;
+mod whoami;
+mod workers;
+
+pub use command::{ClientCommand, run, run_on};
+pub use connection::{Connection, DEFAULT_SERVER, DEFAULT_TOKEN_FILE, Secret};
+pub use duration::{NotADuration, Span};
+pub use exit::Exit;
+pub use output::Screen;

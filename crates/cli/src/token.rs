@@ -1,0 +1,157 @@
+//! `token create|list|revoke`: credentials for programs and workers.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::client::{Again, Client, Request};
+use crate::duration::Span;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::listing::Listing;
+use crate::output::{Cell, Column, Facts, Paint, Screen, Text};
+use crate::whoami::joined;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token; its text is shown once
+    Create(CreateArgs),
+    /// List the tokens, without their texts
+    List,
+    /// End a token at once
+    Revoke { id: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// For programs that call the API
+    Api,
+    /// For programs that execute runs
+    Worker,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CreateArgs {
+    /// What it is for
+    #[arg(long, value_enum)]
+    kind: TokenKind,
+    /// A name to recognise it by
+    #[arg(long)]
+    name: String,
+    /// What it may do, such as jobs.write; repeat for several [default: the server's, by kind]
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<String>,
+    /// How long it is good for, such as 30d [default: until it is revoked]
+    #[arg(long, value_name = "DURATION")]
+    expires: Option<Span>,
+    /// The tenant it belongs to [default: yours]
+    #[arg(long, value_name = "ID")]
+    tenant: Option<String>,
+}
+
+#[derive(Serialize)]
+struct NewToken<'a> {
+    kind: TokenKind,
+    name: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    scopes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant_id: Option<&'a str>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct TokenView {
+    id: Text,
+    kind: Text,
+    name: Text,
+    scopes: Vec<Text>,
+    tenant_id: Text,
+    created_at: Text,
+    expires_at: Text,
+    revoked_at: Text,
+    revoked: Option<bool>,
+    token: Text,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column::left("ID").whole(),
+    Column::left("NAME"),
+    Column::left("KIND"),
+    Column::left("STATE"),
+    Column::left("CREATED"),
+    Column::left("EXPIRES"),
+    Column::left("SCOPES").spare(),
+];
+
+fn row(screen: &Screen, token: &TokenView) -> Vec<Cell> {
+    let revoked = token.revoked == Some(true) || !token.revoked_at.is_empty();
+    let expired = token.expires_at.as_str().parse().is_ok_and(|at: bowline_model::Timestamp| at <= screen.now());
+    let state = match (revoked, expired) {
+        (true, _) => Cell::painted("revoked", Paint::Quiet),
+        (false, true) => Cell::painted("expired", Paint::Quiet),
+        (false, false) => Cell::painted("valid", Paint::Good),
+    };
+    let expires = if token.expires_at.is_empty() { "never".to_owned() } else { screen.ago(&token.expires_at) };
+    vec![
+        (&token.id).into(),
+        (&token.name).into(),
+        (&token.kind).into(),
+        state,
+        screen.ago(&token.created_at).into(),
+        expires.into(),
+        joined(&token.scopes).into(),
+    ]
+}
+
+pub async fn run(client: &Client, screen: &mut Screen, command: TokenCommand) -> Result<Exit, Failure> {
+    match command {
+        TokenCommand::Create(args) => create(client, screen, &args).await?,
+        TokenCommand::List => {
+            let mut listing = Listing::new(screen, "tokens", None, &COLUMNS, row);
+            listing.read(client, Request::get(["tokens"])).await?;
+            listing.finish("No tokens. Make one with `bowline token create --kind api --name NAME`.")?;
+        }
+        TokenCommand::Revoke { id } => {
+            let request = Request::post(["tokens", &id, "revoke"]).body("{}").again(Again::Safe);
+            let answer = client.call(&request).await?;
+            if screen.json() {
+                screen.json_line(answer.text())?;
+            } else {
+                screen.line(&format!("token {} is revoked", Text::new(&id)))?;
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Result<(), Failure> {
+    let body = NewToken {
+        kind: args.kind,
+        name: &args.name,
+        scopes: &args.scopes,
+        expires_in_s: args.expires.map(Span::as_secs),
+        tenant_id: args.tenant.as_deref(),
+    };
+    let body = serde_json::to_string(&body).map_err(|error| Failure::Usage(error.to_string()))?;
+    let answer = client.call(&Request::post(["tokens"]).body(body)).await?;
+    if screen.json() {
+        return screen.json_line(answer.text());
+    }
+    let token: TokenView = answer.read()?;
+    let expires = if token.expires_at.is_empty() { "never".to_owned() } else { screen.ago(&token.expires_at) };
+    screen.facts(
+        &Facts::new()
+            .with("id", &token.id)
+            .with("name", &token.name)
+            .with("kind", &token.kind)
+            .with("scopes", joined(&token.scopes))
+            .with("tenant", &token.tenant_id)
+            .with("expires", expires)
+            .painted("token", &token.token, Paint::Strong),
+    )?;
+    screen.note("keep the token now: it is not shown again");
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! `workers [list|drain|undrain]`: who executes runs.
+
+use std::collections::BTreeMap;
+
+use clap::Subcommand;
+use serde::Deserialize;
+
+use crate::client::{Again, Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::listing::Listing;
+use crate::output::{Cell, Column, Paint, Screen, Text};
+use crate::whoami::joined;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum WorkersCommand {
+    /// List the workers (the default)
+    List,
+    /// Let a worker finish what it holds and take nothing new
+    Drain { id: String },
+    /// Let a drained worker take work again
+    Undrain { id: String },
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WorkerView {
+    worker_id: Text,
+    worker_type: Text,
+    task_types: Vec<Text>,
+    labels: Option<BTreeMap<String, Text>>,
+    slots: Text,
+    seen_at: Text,
+    draining: bool,
+    builtin: bool,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column::left("WORKER").whole(),
+    Column::left("TYPE"),
+    Column::left("STATE"),
+    Column::right("SLOTS"),
+    Column::left("SEEN"),
+    Column::left("TASKS"),
+    Column::left("LABELS").spare(),
+];
+
+fn row(screen: &Screen, worker: &WorkerView) -> Vec<Cell> {
+    let state = if worker.draining { Cell::painted("draining", Paint::Busy) } else { Cell::painted("ready", Paint::Good) };
+    let kind = if worker.builtin { "built in" } else { worker.worker_type.as_str() };
+    vec![
+        (&worker.worker_id).into(),
+        kind.into(),
+        state,
+        (&worker.slots).into(),
+        screen.ago(&worker.seen_at).into(),
+        joined(&worker.task_types).into(),
+        labels(worker.labels.as_ref()).into(),
+    ]
+}
+
+/// Labels in one line.
+pub fn labels(labels: Option<&BTreeMap<String, Text>>) -> String {
+    let pairs = labels.into_iter().flatten().map(|(name, value)| format!("{}={value}", Text::new(name)));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+pub async fn run(client: &Client, screen: &mut Screen, command: Option<WorkersCommand>) -> Result<Exit, Failure> {
+    match command.unwrap_or(WorkersCommand::List) {
+        WorkersCommand::List => {
+            let mut listing = Listing::new(screen, "workers", None, &COLUMNS, row);
+            listing.read(client, Request::get(["workers"])).await?;
+            listing.finish(
+                "No workers. Make a token with `bowline token create --kind worker --name NAME` and start one with it.",
+            )?;
+        }
+        WorkersCommand::Drain { id } => drain(client, screen, &id, true).await?,
+        WorkersCommand::Undrain { id } => drain(client, screen, &id, false).await?,
+    }
+    Ok(Exit::Success)
+}
+
+async fn drain(client: &Client, screen: &mut Screen, id: &str, draining: bool) -> Result<(), Failure> {
+    let body = serde_json::json!({ "draining": draining }).to_string();
+    // Setting a thing to a value twice is setting it once.
+    let request = Request::post(["workers", id, "drain"]).body(body).again(Again::Safe);
+    let answer = client.call(&request).await?;
+    if screen.json() {
+        return screen.json_line(answer.text());
+    }
+    let what = if draining { "finishes what it holds and takes nothing new" } else { "takes work again" };
+    screen.line(&format!("worker {} {what}", Text::new(id)))
+}

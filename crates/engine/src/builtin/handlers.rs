@@ -1,0 +1,139 @@
+//! What the built-in worker can do: `noop`, `echo`, `sleep`, `fail`; and whatever an embedding program adds.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_model::{ErrorClass, JobId, RunError, RunId, TaskType, TenantId};
+use rand::RngExt;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+/// What a handler gets.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub run: RunId,
+    pub job: JobId,
+    pub tenant: TenantId,
+    pub payload: Arc<str>,
+    pub attempt: u32,
+    pub fence: u32,
+    /// Canceled when the run should stop. A handler that returns after that is taken to have stopped.
+    pub stop: CancellationToken,
+}
+
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Option<Arc<str>>, RunError>> + Send>>;
+
+/// One way to do one sort of work. The answer is JSON, or nothing.
+pub trait Handler: Send + Sync {
+    fn handle(&self, task: Task) -> HandlerFuture;
+}
+
+impl<F, R> Handler for F
+where
+    F: Fn(Task) -> R + Send + Sync,
+    R: Future<Output = Result<Option<Arc<str>>, RunError>> + Send + 'static,
+{
+    fn handle(&self, task: Task) -> HandlerFuture {
+        Box::pin(self(task))
+    }
+}
+
+/// Handlers by the task type they take.
+#[derive(Clone, Default)]
+pub struct Handlers(BTreeMap<TaskType, Arc<dyn Handler>>);
+
+impl std::fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Handlers {
+    /// The ones that come with the house.
+    pub fn standard() -> Self {
+        let mut handlers = Self::default();
+        let types = [
+            ("noop", Arc::new(noop) as Arc<dyn Handler>),
+            ("echo", Arc::new(echo)),
+            ("sleep", Arc::new(sleep)),
+            ("fail", Arc::new(fail)),
+        ];
+        for (name, handler) in types {
+            handlers.0.insert(TaskType::new(name).expect("the standard names are names"), handler);
+        }
+        handlers
+    }
+
+    pub fn add(&mut self, task_type: TaskType, handler: Arc<dyn Handler>) {
+        self.0.insert(task_type, handler);
+    }
+
+    pub fn find(&self, task_type: &TaskType) -> Option<&Arc<dyn Handler>> {
+        self.0.get(task_type)
+    }
+
+    pub fn task_types(&self) -> impl Iterator<Item = &TaskType> {
+        self.0.keys()
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(payload: &'a str, shape: &str) -> Result<T, RunError> {
+    serde_json::from_str(payload)
+        .map_err(|e| RunError::new(ErrorClass::Permanent, format!("the payload must be {shape}: {e}")))
+}
+
+/// Does nothing, well.
+async fn noop(_: Task) -> Result<Option<Arc<str>>, RunError> {
+    Ok(None)
+}
+
+/// Answers with its payload.
+async fn echo(task: Task) -> Result<Option<Arc<str>>, RunError> {
+    Ok(Some(task.payload))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SleepPayload {
+    ms: u64,
+}
+
+/// Waits, and stops waiting when asked to.
+async fn sleep(task: Task) -> Result<Option<Arc<str>>, RunError> {
+    let wish: SleepPayload = read(&task.payload, r#"{"ms": 100}"#)?;
+    tokio::select! {
+        () = task.stop.cancelled() => Ok(None),
+        () = tokio::time::sleep(Duration::from_millis(wish.ms)) => Ok(None),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FailPayload {
+    probability: f64,
+    class: ErrorClass,
+    message: String,
+}
+
+impl Default for FailPayload {
+    fn default() -> Self {
+        Self { probability: 1.0, class: ErrorClass::Transient, message: "asked to fail".to_owned() }
+    }
+}
+
+/// Fails, by a given probability and in a given way. Class `handler` panics, as a broken handler would.
+async fn fail(task: Task) -> Result<Option<Arc<str>>, RunError> {
+    let shape = r#"{"probability": 0.5, "class": "transient", "message": "…"}"#;
+    let wish: FailPayload =
+        if task.payload.trim() == "null" { FailPayload::default() } else { read(&task.payload, shape)? };
+    if rand::rng().random::<f64>() >= wish.probability {
+        return Ok(None);
+    }
+    if wish.class == ErrorClass::Handler {
+        panic!("{}", wish.message);
+    }
+    Err(RunError::new(wish.class, wish.message))
+}

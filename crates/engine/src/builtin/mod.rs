@@ -1,0 +1,8 @@
+//! The built-in worker: runs handlers inside the server, under the same leases and rules as any other worker.
+
+mod handlers;
+mod reporter;
+mod worker;
+
+pub use handlers::{Handler, HandlerFuture, Handlers, Task};
+pub use worker::{BuiltInWorker, NAME_PREFIX};

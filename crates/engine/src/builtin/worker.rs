@@ -1,0 +1,295 @@
+//! The loop of the built-in worker: take as many runs as there are free places, run each, report each.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bowline_model::worker::Abilities;
+use bowline_model::{ErrorClass, Labels, Outcome, RunError, RunId, WorkerName};
+use bowline_store::{BeatAnswer, Claimant, ClaimedRun, Heartbeat, Ledger, RunReport};
+use bowline_supervise::Meters;
+use bowline_supervise::meters::TypeLabels;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::handlers::{HandlerFuture, Handlers, Task};
+use super::reporter::report_forever;
+use crate::dispatcher::Dispatcher;
+use crate::settings::EngineSettings;
+
+struct Held {
+    stop: CancellationToken,
+    /// Asked to stop by a person, not by a lost lease.
+    canceled: bool,
+    since: Instant,
+}
+
+/// The worker inside the server.
+pub struct BuiltInWorker {
+    name: WorkerName,
+    abilities: Arc<Abilities>,
+    handlers: Handlers,
+    slots: u32,
+    busy: AtomicU32,
+    freed: Notify,
+    held: Mutex<HashMap<RunId, Held>>,
+    ledger: Arc<dyn Ledger>,
+    meters: Arc<Meters>,
+    heartbeat: Duration,
+    tasks: TaskTracker,
+}
+
+impl std::fmt::Debug for BuiltInWorker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BuiltInWorker").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// How the names of built-in workers begin. No other worker may register with it.
+pub const NAME_PREFIX: &str = "builtin/";
+
+impl BuiltInWorker {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        meters: Arc<Meters>,
+        settings: &EngineSettings,
+        handlers: Handlers,
+    ) -> anyhow::Result<Arc<Self>> {
+        let name = WorkerName::new(&format!("{NAME_PREFIX}{}", settings.server_name))?;
+        let abilities = Abilities { task_types: handlers.task_types().cloned().collect(), labels: Labels::default() };
+        Ok(Arc::new(Self {
+            name,
+            abilities: Arc::new(abilities),
+            handlers,
+            slots: settings.builtin_slots,
+            busy: AtomicU32::new(0),
+            freed: Notify::new(),
+            held: Mutex::default(),
+            ledger,
+            meters,
+            heartbeat: Duration::from_millis(u64::try_from(settings.lease.heartbeat_ms).unwrap_or(8_000)),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    pub fn name(&self) -> &WorkerName {
+        &self.name
+    }
+
+    pub fn abilities(&self) -> &Arc<Abilities> {
+        &self.abilities
+    }
+
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    pub fn busy(&self) -> u32 {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<RunId, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks a run to stop, if it is one of ours.
+    pub fn cancel(&self, run: RunId) {
+        if let Some(held) = self.held().get_mut(&run) {
+            held.canceled = true;
+            held.stop.cancel();
+        }
+    }
+
+    /// Works until the house closes, then finishes what it has.
+    pub async fn serve(self: Arc<Self>, dispatcher: Arc<Dispatcher>, stop: CancellationToken) -> anyhow::Result<()> {
+        let (outcomes, line) = mpsc::unbounded_channel();
+        let reporter = self.tasks.spawn(report_forever(Arc::clone(&self.ledger), Arc::clone(&self.meters), line));
+        let beating = CancellationToken::new();
+        let heart = self.tasks.spawn(Arc::clone(&self).beat(beating.clone()));
+        loop {
+            let free = self.slots.saturating_sub(self.busy());
+            if free == 0 {
+                tokio::select! {
+                    () = stop.cancelled() => break,
+                    () = self.freed.notified() => continue,
+                }
+            }
+            let claimant = Claimant {
+                worker: self.name.clone(),
+                tenant: None,
+                abilities: Arc::clone(&self.abilities),
+                wants: free,
+                busy: self.busy(),
+                slots: self.slots,
+                accepts_at_once: true,
+            };
+            let runs = tokio::select! {
+                () = stop.cancelled() => break,
+                // A place that becomes free is worth asking for at once, but not one by one.
+                () = self.more_room(free) => continue,
+                runs = dispatcher.take(claimant, Duration::from_secs(30)) => runs,
+            };
+            for run in runs {
+                self.begin(run, &outcomes);
+            }
+        }
+        // Runs that are in hand finish; whoever has not by the time the house insists is given up by its lease.
+        while self.busy() > 0 {
+            self.freed.notified().await;
+        }
+        beating.cancel();
+        drop(outcomes);
+        drop(heart.await);
+        drop(reporter.await);
+        Ok(())
+    }
+
+    /// Returns when so many more places are free that asking again is worth it.
+    async fn more_room(&self, asked: u32) {
+        loop {
+            self.freed.notified().await;
+            let free = self.slots.saturating_sub(self.busy());
+            if free >= asked.saturating_mul(2).max(asked + 16) || (self.busy() == 0 && free > asked) {
+                return;
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>, run: ClaimedRun, outcomes: &mpsc::UnboundedSender<RunReport>) {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        let stop = CancellationToken::new();
+        let task = Task {
+            run: run.run,
+            job: run.job,
+            tenant: run.tenant,
+            payload: Arc::clone(&run.payload),
+            attempt: run.attempt,
+            fence: run.fence,
+            stop: stop.clone(),
+        };
+        let Some(handler) = self.handlers.find(&run.task_type).cloned() else {
+            let error = RunError::new(ErrorClass::Handler, format!("no handler for {}", run.task_type));
+            self.end(&run, Err(error), false, outcomes);
+            return;
+        };
+        // Work that is done at the first look needs no task of its own.
+        let mut future: HandlerFuture = match std::panic::catch_unwind(AssertUnwindSafe(|| handler.handle(task))) {
+            Ok(future) => future,
+            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, outcomes),
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        match std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
+            Ok(Poll::Ready(outcome)) => return self.end(&run, outcome, false, outcomes),
+            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, outcomes),
+            Ok(Poll::Pending) => {}
+        }
+        self.held().insert(run.run, Held { stop: stop.clone(), canceled: false, since: Instant::now() });
+        let (worker, outcomes) = (Arc::clone(self), outcomes.clone());
+        self.tasks.spawn(async move {
+            let limit = Duration::from_millis(run.timeout_ms);
+            let guarded = CatchPanic(future);
+            let outcome = match tokio::time::timeout(limit, guarded).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    stop.cancel();
+                    Err(RunError::new(ErrorClass::Timeout, format!("the run took longer than {} ms", run.timeout_ms)))
+                }
+            };
+            let canceled = worker.held().remove(&run.run).is_some_and(|held| held.canceled);
+            worker.end(&run, outcome, canceled, &outcomes);
+        });
+    }
+
+    fn end(
+        &self,
+        run: &ClaimedRun,
+        outcome: Result<Option<Arc<str>>, RunError>,
+        canceled: bool,
+        outcomes: &mpsc::UnboundedSender<RunReport>,
+    ) {
+        let (outcome, error, result) = match outcome {
+            _ if canceled => (Outcome::Canceled, None, None),
+            Ok(result) => (Outcome::Succeeded, None, result),
+            Err(error) => (Outcome::Failed(error.class), Some(error), None),
+        };
+        let label = || TypeLabels { r#type: run.task_type.to_string() };
+        if outcome == Outcome::Succeeded {
+            let millis = run.claimed_at.millis_since(run.created_at);
+            self.meters.job_millis.get_or_create(&label()).observe(millis as f64);
+        } else if matches!(outcome, Outcome::Failed(_)) {
+            self.meters.retries.get_or_create(&label()).inc();
+        }
+        let report = RunReport {
+            run: run.run,
+            worker: self.name.clone(),
+            tenant: None,
+            fence: Some(run.fence),
+            outcome,
+            error,
+            result,
+            last_seq: 0,
+        };
+        // Only fails when the worker has ended, and it does not end while a run is in hand.
+        let _ = outcomes.send(report);
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        self.freed.notify_one();
+    }
+
+    /// Renews the leases of runs that take long, and stops those that are not ours any more.
+    async fn beat(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(self.heartbeat) => {}
+            }
+            let young = self.heartbeat / 2;
+            let runs: Vec<RunId> =
+                self.held().iter().filter(|(_, h)| h.since.elapsed() > young).map(|(run, _)| *run).collect();
+            if runs.is_empty() {
+                continue;
+            }
+            let beat = Heartbeat { worker: self.name.clone(), tenant: None, runs };
+            match self.ledger.heartbeat(beat).await {
+                Ok(answers) => {
+                    for (run, answer) in answers {
+                        match answer {
+                            BeatAnswer::Renewed => {}
+                            BeatAnswer::Cancel => self.cancel(run),
+                            BeatAnswer::Stale => {
+                                if let Some(held) = self.held().get(&run) {
+                                    held.stop.cancel();
+                                }
+                            }
+                        }
+                    }
+                }
+                Err(error) => tracing::warn!("the built-in worker's leases were not renewed: {error}"),
+            }
+        }
+    }
+}
+
+fn broken(panic: &(dyn std::any::Any + Send)) -> RunError {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    RunError::new(ErrorClass::Handler, format!("the handler panicked: {}", text.unwrap_or_default()))
+}
+
+/// A handler whose panic is an outcome.
+struct CatchPanic(HandlerFuture);
+
+impl std::future::Future for CatchPanic {
+    type Output = Result<Option<Arc<str>>, RunError>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
+            Ok(poll) => poll,
+            Err(panic) => Poll::Ready(Err(broken(&*panic))),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The engine as one handle: what the API and the binary hold.
+
+use std::sync::Arc;
+
+use bowline_model::{JobId, RunStatus, TenantId};
+use bowline_store::{Clock, JobOrder, Ledger, OrderAnswer, StoreResult};
+use bowline_supervise::{Meters, Supervisor, TaskKind};
+
+use crate::builtin::{BuiltInWorker, Handlers};
+use crate::dispatcher::Dispatcher;
+use crate::intake::Intake;
+use crate::settings::EngineSettings;
+use crate::tail::Tail;
+use crate::why::{self, Why};
+use crate::{pruner, reaper, timers};
+
+/// Everything that moves jobs.
+#[derive(Debug)]
+pub struct Engine {
+    pub ledger: Arc<dyn Ledger>,
+    pub clock: Arc<dyn Clock>,
+    pub meters: Arc<Meters>,
+    pub settings: Arc<EngineSettings>,
+    pub intake: Intake,
+    pub dispatcher: Arc<Dispatcher>,
+    pub tail: Arc<Tail>,
+    pub builtin: Arc<BuiltInWorker>,
+}
+
+impl Engine {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        meters: Arc<Meters>,
+        settings: EngineSettings,
+        handlers: Handlers,
+    ) -> anyhow::Result<Arc<Self>> {
+        let settings = Arc::new(settings);
+        Ok(Arc::new(Self {
+            intake: Intake::new(Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters), settings.seed),
+            dispatcher: Dispatcher::new(Arc::clone(&ledger), &settings),
+            tail: Tail::new(Arc::clone(&ledger)),
+            builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
+            ledger,
+            clock,
+            meters,
+            settings,
+        }))
+    }
+
+    /// Starts every loop under the supervisor.
+    pub fn start(self: &Arc<Self>, supervisor: &Supervisor) {
+        let stop = supervisor.stop().clone();
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::Dispatcher, move || Arc::clone(&engine.dispatcher).serve(token.clone()));
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::EventTail, move || Arc::clone(&engine.tail).serve(token.clone()));
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::LeaseReaper, move || {
+            let (ledger, settings) = (Arc::clone(&engine.ledger), Arc::clone(&engine.settings));
+            reaper::reap_forever(ledger, settings, Arc::clone(&engine.meters), token.clone())
+        });
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::Timers, move || {
+            timers::promote_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.clock), token.clone())
+        });
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::Pruner, move || {
+            pruner::prune_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.settings), token.clone())
+        });
+        if self.settings.builtin_slots > 0 {
+            let (engine, token) = (Arc::clone(self), stop);
+            supervisor.start(TaskKind::BuiltInWorker, move || {
+                Arc::clone(&engine.builtin).serve(Arc::clone(&engine.dispatcher), token.clone())
+            });
+        }
+    }
+
+    /// Cancels a job. If it runs in this process, its handler hears of it at once; other workers hear of it with their
+    /// next heartbeat.
+    pub async fn cancel_job(&self, order: JobOrder) -> StoreResult<OrderAnswer> {
+        let (tenant, job) = (order.tenant, order.job);
+        let answer = self.ledger.cancel_job(order).await?;
+        if let OrderAnswer::Done(bowline_model::JobStatus::Canceling) = answer
+            && let Some((_, runs)) = self.ledger.find_job(tenant, job).await?
+        {
+            for run in runs.iter().filter(|run| matches!(run.status, RunStatus::Starting | RunStatus::Running)) {
+                self.builtin.cancel(run.id);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Why a job stands where it stands; `None` if the tenant has no such job.
+    pub async fn why(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<Why>> {
+        let Some((record, runs)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
+        let facts = self.ledger.waiting_facts(tenant, job).await?;
+        let builtin =
+            self.settings.builtin_slots > 0 && self.builtin.abilities().task_types.contains(&record.task_type);
+        let free = self.builtin.slots().saturating_sub(self.builtin.busy());
+        let takers = why::takers(&*self.ledger, tenant, builtin, free).await?;
+        let alive_since = self.clock.now().plus_millis(-2 * self.settings.lease.ttl_ms);
+        Ok(Some(why::explain(&record, &runs, facts, &takers, alive_since)))
+    }
+}

@@ -1,0 +1,23 @@
+//! What moves jobs.
+//!
+//! The engine sees the ledger through its ports and nothing else: no SQL, no HTTP. Its loops are reconcilers: woken by a
+//! bell or a timer, given no input, safe to repeat, safe to run on several servers at once.
+
+pub mod builtin;
+mod dispatcher;
+mod engine;
+mod intake;
+mod pruner;
+mod reaper;
+mod settings;
+mod tail;
+mod timers;
+mod watermark;
+mod why;
+
+pub use dispatcher::Dispatcher;
+pub use engine::Engine;
+pub use intake::{Intake, JobRequest};
+pub use settings::EngineSettings;
+pub use tail::{Tail, TailItem};
+pub use why::{Reason, Why};

@@ -1,0 +1,20 @@
+//! The numbers the engine runs by.
+
+use bowline_model::lane::LaneWeights;
+use bowline_model::lease::LeaseTimes;
+use bowline_model::worker::Strategy;
+use bowline_store::Retention;
+
+/// The engine's part of the configuration.
+#[derive(Debug, Clone)]
+pub struct EngineSettings {
+    pub weights: LaneWeights,
+    pub strategy: Strategy,
+    pub lease: LeaseTimes,
+    pub retention: Retention,
+    /// Runs the built-in worker may have at once; 0 switches it off.
+    pub builtin_slots: u32,
+    /// Tells this server's own worker from those of other servers.
+    pub server_name: String,
+    pub seed: u64,
+}

@@ -1,0 +1,57 @@
+//! Since when we have been listening without a break.
+//!
+//! Nobody is called silent for a time in which we could not have heard them: not after a start, not after the ledger was
+//! away, not after our own process stood still.
+
+use std::time::Duration;
+
+use bowline_model::Timestamp;
+
+/// The moment since which silence counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Watermark {
+    since: Timestamp,
+    broken: bool,
+}
+
+impl Watermark {
+    pub const fn starting_at(now: Timestamp) -> Self {
+        Self { since: now, broken: false }
+    }
+
+    /// The ledger could not be reached.
+    pub const fn ledger_away(&mut self) {
+        self.broken = true;
+    }
+
+    /// The ledger answered at `now`, `gap` after we last looked; we meant to look every `beat`.
+    pub fn ledger_answered(&mut self, now: Timestamp, gap: Duration, beat: Duration) {
+        if self.broken || gap > beat * 3 + Duration::from_millis(500) {
+            self.since = now;
+            self.broken = false;
+        }
+    }
+
+    pub const fn since(&self) -> Timestamp {
+        self.since
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_and_a_pause_both_begin_the_silence_anew() {
+        let at = Timestamp::from_millis;
+        let beat = Duration::from_millis(500);
+        let mut mark = Watermark::starting_at(at(0));
+        mark.ledger_answered(at(500), beat, beat);
+        assert_eq!(mark.since(), at(0));
+        mark.ledger_away();
+        mark.ledger_answered(at(60_000), beat, beat);
+        assert_eq!(mark.since(), at(60_000));
+        mark.ledger_answered(at(90_000), Duration::from_secs(30), beat);
+        assert_eq!(mark.since(), at(90_000));
+    }
+}

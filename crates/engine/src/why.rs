@@ -1,0 +1,170 @@
+//! Why a job waits: as a sentence for people and as data for programs.
+
+use bowline_model::{JobStatus, TaskType, TenantId, Timestamp};
+use bowline_store::{JobRecord, RunRecord, StoreResult, WaitingFacts, WorkerRecord};
+use serde_json::{Value, json};
+
+/// One thing that holds a job back, or explains where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reason {
+    pub code: &'static str,
+    pub sentence: String,
+    pub data: Value,
+}
+
+/// The whole answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Why {
+    pub status: JobStatus,
+    pub sentence: String,
+    pub reasons: Vec<Reason>,
+}
+
+/// What is known about who could take a job.
+#[derive(Debug, Clone, Default)]
+pub struct Takers {
+    pub builtin: bool,
+    pub builtin_free: u32,
+    pub remote: Vec<WorkerRecord>,
+}
+
+impl Takers {
+    fn able(&self, task_type: &TaskType, job: &JobRecord) -> Vec<&WorkerRecord> {
+        self.remote
+            .iter()
+            .filter(|w| w.task_types.contains(task_type) && job.requires.satisfied_by(&w.labels))
+            .collect()
+    }
+}
+
+/// Explains where a job stands.
+pub fn explain(
+    job: &JobRecord,
+    runs: &[RunRecord],
+    facts: WaitingFacts,
+    takers: &Takers,
+    alive_since: Timestamp,
+) -> Why {
+    let mut reasons = Vec::new();
+    match job.state.status {
+        JobStatus::Pending => reasons.push(pending(job)),
+        JobStatus::Queued => queued(job, facts, takers, alive_since, &mut reasons),
+        JobStatus::Running | JobStatus::Canceling => reasons.push(running(job, runs)),
+        JobStatus::AwaitingApproval => reasons.push(Reason {
+            code: "awaiting_approval",
+            sentence: "it waits for somebody to approve it".to_owned(),
+            data: json!({}),
+        }),
+        JobStatus::Paused => reasons.push(Reason {
+            code: "paused",
+            sentence: "it is paused".to_owned(),
+            data: json!({}),
+        }),
+        status => reasons.push(Reason {
+            code: "finished",
+            sentence: match &job.error {
+                Some(error) => format!("it has ended as {status}: {}", error.message),
+                None => format!("it has ended as {status}"),
+            },
+            data: json!({"finished_at": job.finished_at, "error": job.error}),
+        }),
+    }
+    let sentence = reasons.first().map_or_else(String::new, |r| {
+        let mut chars = r.sentence.chars();
+        chars.next().map(|c| c.to_uppercase().collect::<String>() + chars.as_str() + ".").unwrap_or_default()
+    });
+    Why { status: job.state.status, sentence, reasons }
+}
+
+fn pending(job: &JobRecord) -> Reason {
+    let due = job.state.due_at.unwrap_or(job.updated_at);
+    if job.state.attempts == 0 {
+        Reason {
+            code: "scheduled",
+            sentence: format!("it is scheduled for {due}"),
+            data: json!({"run_at": due}),
+        }
+    } else {
+        let last = job.error.as_ref().map(|e| format!(" ({})", e.message)).unwrap_or_default();
+        Reason {
+            code: "retry_backoff",
+            sentence: format!("attempt {} failed{last}; the next one is due at {due}", job.state.attempts),
+            data: json!({
+                "retry_at": due, "failures": job.state.failures, "max_attempts": job.policy.retry.max_attempts,
+            }),
+        }
+    }
+}
+
+fn queued(job: &JobRecord, facts: WaitingFacts, takers: &Takers, alive_since: Timestamp, reasons: &mut Vec<Reason>) {
+    let able = takers.able(&job.task_type, job);
+    let alive: Vec<&&WorkerRecord> = able.iter().filter(|w| w.seen_at >= alive_since && !w.draining).collect();
+    let builtin = takers.builtin && job.requires.is_empty();
+    if !builtin && alive.is_empty() {
+        let labels = if job.requires.is_empty() {
+            String::new()
+        } else {
+            format!(" with the labels {}", job.requires.canonical())
+        };
+        let (code, rest) = if able.is_empty() {
+            ("no_worker", "none has ever registered")
+        } else if able.iter().all(|w| w.draining) {
+            ("workers_draining", "all that could are draining")
+        } else {
+            ("workers_silent", "all that could have gone silent")
+        };
+        reasons.push(Reason {
+            code,
+            sentence: format!("no worker takes {}{labels}: {rest}", job.task_type),
+            data: json!({
+                "task_type": job.task_type, "labels": job.requires,
+                "workers": able.iter().map(|w| json!({"worker_id": w.name, "seen_at": w.seen_at, "draining": w.draining})).collect::<Vec<_>>(),
+            }),
+        });
+    }
+    if facts.ahead > 0 {
+        let many = if facts.ahead >= WaitingFacts::AHEAD_MAX { "at least " } else { "" };
+        reasons.push(Reason {
+            code: "behind_others",
+            sentence: format!("{many}{} runs are ahead of it in its line", facts.ahead),
+            data: json!({"ahead": facts.ahead, "lane": job.lane, "priority": job.priority}),
+        });
+    }
+    if reasons.is_empty() {
+        let busy = builtin && takers.builtin_free == 0;
+        reasons.push(Reason {
+            code: if busy { "workers_busy" } else { "next_in_line" },
+            sentence: if busy {
+                "it is first in its line, and every worker that takes it is busy".to_owned()
+            } else {
+                "it is first in its line and waits for a worker to ask".to_owned()
+            },
+            data: json!({"lane": job.lane, "workers": alive.len()}),
+        });
+    }
+}
+
+fn running(job: &JobRecord, runs: &[RunRecord]) -> Reason {
+    let run = runs.iter().find(|run| run.fence == job.state.fence);
+    let data = json!({
+        "run_id": run.map(|r| r.id), "worker_id": run.map(|r| r.worker.clone()),
+        "attempt": job.state.attempts, "claimed_at": run.map(|r| r.claimed_at),
+    });
+    let worker = run.map_or_else(String::new, |r| format!(" with worker {}", r.worker));
+    if job.state.status == JobStatus::Canceling {
+        let sentence = format!("somebody asked to cancel it; its attempt{worker} has not confirmed yet");
+        Reason { code: "canceling", sentence, data }
+    } else {
+        Reason { code: "running", sentence: format!("attempt {} is{worker}", job.state.attempts), data }
+    }
+}
+
+/// Loads what [`explain`] needs about remote workers.
+pub async fn takers(
+    ledger: &dyn bowline_store::Ledger,
+    tenant: TenantId,
+    builtin: bool,
+    builtin_free: u32,
+) -> StoreResult<Takers> {
+    Ok(Takers { builtin, builtin_free, remote: ledger.list_workers(tenant).await? })
+}

@@ -1,0 +1,108 @@
+//! Promises about tenants and tokens: who exists, and what they hold.
+
+use bowline_model::TenantId;
+
+use super::bench::Bench;
+use crate::{Tenant, TokenRecord};
+
+/// A token of our tenant.
+pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
+    TokenRecord {
+        id: id.to_owned(),
+        kind: "api".to_owned(),
+        tenant: Some(bench.tenant),
+        name: "ci".to_owned(),
+        secret_hash: [7; 32],
+        scopes: "jobs:read jobs:write".to_owned(),
+        created_at: bench.now(),
+        expires_at: Some(bench.now().plus_millis(1_000)),
+        revoked_at: None,
+    }
+}
+
+async fn create(bench: &Bench, token: TokenRecord) -> bool {
+    bench.ledger.create_token(token).await.expect("the ledger takes tokens")
+}
+
+async fn find(bench: &Bench, id: &str) -> Option<TokenRecord> {
+    bench.ledger.find_token(id.to_owned()).await.expect("the ledger can be read")
+}
+
+async fn revoke(bench: &Bench, id: &str, tenant: Option<TenantId>) -> bool {
+    bench.ledger.revoke_token(id.to_owned(), tenant).await.expect("the ledger takes orders")
+}
+
+pub async fn a_tenant_is_created_and_found(bench: &Bench) {
+    let made = bench.ledger.create_tenant(bench.tenant, "acme".to_owned()).await.expect("the ledger takes tenants");
+    let wanted = Tenant { id: bench.tenant, name: "acme".to_owned(), created_at: bench.now() };
+    assert_eq!(made.as_ref(), Some(&wanted));
+    bench.pass_ms(1_000);
+    let other = bench.ledger.create_tenant(bench.neighbour, "zeta".to_owned()).await.expect("the ledger takes tenants");
+    assert!(other.is_some());
+    assert_eq!(bench.ledger.find_tenant(bench.tenant).await.expect("the ledger can be read"), Some(wanted.clone()));
+    let names: Vec<String> =
+        bench.ledger.list_tenants().await.expect("the ledger can be read").into_iter().map(|t| t.name).collect();
+    assert_eq!(names, ["acme", "zeta"]);
+    let nobody = TenantId::mint(bench.now(), [9; 10]);
+    assert_eq!(bench.ledger.find_tenant(nobody).await.expect("the ledger can be read"), None);
+}
+
+pub async fn a_tenants_name_is_given_once(bench: &Bench) {
+    let create = async |id, name: &str| {
+        bench.ledger.create_tenant(id, name.to_owned()).await.expect("the ledger takes tenants")
+    };
+    let first = create(bench.tenant, "acme").await;
+    assert!(first.is_some());
+    assert_eq!(create(bench.neighbour, "acme").await, None, "the name is taken");
+    assert_eq!(create(bench.tenant, "other").await, None, "the id is taken");
+    bench.pass_ms(1_000);
+    assert_eq!(create(bench.tenant, "acme").await, first, "whoever lost the answer asks again and gets the same");
+    assert_eq!(bench.ledger.list_tenants().await.expect("the ledger can be read").len(), 1);
+}
+
+pub async fn a_token_is_created_and_found(bench: &Bench) {
+    let token = token(bench, "t1");
+    assert!(create(bench, token.clone()).await);
+    assert_eq!(find(bench, "t1").await, Some(token.clone()));
+    assert_eq!(find(bench, "T1").await, None);
+    let root = TokenRecord { id: "root".to_owned(), tenant: None, expires_at: None, ..token.clone() };
+    bench.pass_ms(1);
+    assert!(create(bench, TokenRecord { created_at: bench.now(), ..root.clone() }).await);
+    let ours = bench.ledger.list_tokens(Some(bench.tenant)).await.expect("the ledger can be read");
+    assert_eq!(ours, [token]);
+    let all = bench.ledger.list_tokens(None).await.expect("the ledger can be read");
+    assert_eq!(all.iter().map(|t| t.id.as_str()).collect::<Vec<_>>(), ["t1", "root"]);
+}
+
+pub async fn a_tokens_id_is_given_once(bench: &Bench) {
+    let first = token(bench, "t1");
+    assert!(create(bench, first.clone()).await);
+    let thief = TokenRecord { secret_hash: [8; 32], tenant: Some(bench.neighbour), ..first.clone() };
+    assert!(!create(bench, thief).await);
+    assert_eq!(find(bench, "t1").await, Some(first.clone()), "the first one stands");
+    bench.pass_ms(1);
+    assert!(create(bench, first.clone()).await, "whoever lost the answer asks again and gets the same");
+    assert_eq!(find(bench, "t1").await, Some(first));
+}
+
+pub async fn a_token_is_revoked_once(bench: &Bench) {
+    create(bench, token(bench, "t1")).await;
+    bench.pass_ms(5);
+    let revoked_at = bench.now();
+    assert!(revoke(bench, "t1", Some(bench.tenant)).await);
+    bench.pass_ms(5);
+    assert!(!revoke(bench, "t1", Some(bench.tenant)).await, "it was revoked before");
+    assert!(!revoke(bench, "t1", None).await);
+    assert_eq!(find(bench, "t1").await.and_then(|token| token.revoked_at), Some(revoked_at));
+    assert!(!revoke(bench, "nobody", None).await);
+    assert!(!create(bench, token(bench, "t1")).await, "a revoked token is not brought back by creating it again");
+    assert_eq!(find(bench, "t1").await.and_then(|token| token.revoked_at), Some(revoked_at));
+}
+
+pub async fn an_administrator_revokes_anybodys_token(bench: &Bench) {
+    create(bench, token(bench, "t1")).await;
+    assert!(revoke(bench, "t1", None).await);
+    create(bench, TokenRecord { tenant: None, ..token(bench, "root") }).await;
+    assert!(!revoke(bench, "root", Some(bench.tenant)).await, "a tenant does not revoke the administrator's");
+    assert!(revoke(bench, "root", None).await);
+}
