@@ -108,14 +108,17 @@ impl Client {
         base.set_fragment(None);
         let mut authorization = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadAddress::Token)?;
         authorization.set_sensitive(true);
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder()
             .user_agent(concat!("bowline-agent/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(5))
             .tcp_keepalive(Duration::from_secs(15))
             // A token is for the server it was made for, not for where that one points.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(BadAddress::Http)?;
+            .redirect(reqwest::redirect::Policy::none());
+        if base.scheme() == "http" {
+            // Reading the system's certificates takes a while, and fails where there are none, as in small containers.
+            http = http.tls_certs_only([]);
+        }
+        let http = http.build().map_err(BadAddress::Http)?;
         Ok(Self { http, base, authorization })
     }
 
@@ -125,11 +128,14 @@ impl Client {
     }
 
     /// A long poll. Tasks come unread, so that one we cannot read does not spoil the others.
-    pub async fn tasks(&self, worker: &WorkerName, max: usize, wait: Duration) -> Result<Vec<Box<RawValue>>, CallError> {
+    pub async fn tasks(
+        &self,
+        worker: &WorkerName,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Box<RawValue>>, CallError> {
         let mut url = self.url(&["workers", worker.as_str(), "tasks"]);
-        url.query_pairs_mut()
-            .append_pair("max", &max.to_string())
-            .append_pair("wait", &wait.as_millis().to_string());
+        url.query_pairs_mut().append_pair("max", &max.to_string()).append_pair("wait", &wait.as_millis().to_string());
         read(self.send(Method::GET, url, None::<&()>, wait + CALL_MAX).await?).await
     }
 
@@ -236,12 +242,9 @@ fn refusal(status: u16, body: &[u8]) -> Refusal {
         message: String,
     }
     match serde_json::from_slice::<Problem>(body) {
-        Ok(problem) => Refusal {
-            status,
-            code: problem.error.code,
-            message: problem.error.message,
-            request_id: problem.request_id,
-        },
+        Ok(problem) => {
+            Refusal { status, code: problem.error.code, message: problem.error.message, request_id: problem.request_id }
+        }
         Err(_) => Refusal { status, code: String::new(), message: String::new(), request_id: None },
     }
 }
@@ -270,7 +273,8 @@ mod tests {
 
     #[test]
     fn a_refusal_reads_well_whoever_sent_it() {
-        let body = br#"{"error":{"code":"STALE_LEASE","message":"gone","details":{}},"request_id":"r1","trace_id":"t"}"#;
+        let body =
+            br#"{"error":{"code":"STALE_LEASE","message":"gone","details":{}},"request_id":"r1","trace_id":"t"}"#;
         assert_eq!(refusal(409, body).to_string(), "409 STALE_LEASE: gone (request r1)");
         assert_eq!(refusal(502, b"<html>").to_string(), "502");
     }

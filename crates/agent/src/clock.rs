@@ -6,7 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bowline_model::Timestamp;
 
-#[expect(clippy::disallowed_methods, reason = "this is the edge: the worker's own clock, shown to people, never decided on")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge: the worker's own clock, shown to people, never decided on"
+)]
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))

@@ -69,7 +69,8 @@ impl Hand {
 
     /// The accepted tasks that are still ours, as far as we know.
     pub fn named(&self) -> Vec<RunId> {
-        let named = |(run, lease): (&RunId, &Option<Arc<Lease>>)| lease.as_ref().filter(|l| !l.is_stale()).map(|_| *run);
+        let named =
+            |(run, lease): (&RunId, &Option<Arc<Lease>>)| lease.as_ref().filter(|l| !l.is_stale()).map(|_| *run);
         self.inner().held.iter().filter_map(named).collect()
     }
 

@@ -199,7 +199,7 @@ impl Progress {
             })
             .cloned()
             .collect();
-        (!events.is_empty()).then(|| EventsRequest { fence: Some(self.fence), events })
+        (!events.is_empty()).then_some(EventsRequest { fence: Some(self.fence), events })
     }
 
     /// The server holds everything up to `seq`. Whether that was news.

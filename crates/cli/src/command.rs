@@ -17,7 +17,8 @@ use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
 use crate::{dlq, events, job, lanes, tenant, token, whoami, workers};
 
-/// Everything that is done by asking a server.
+// Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
+// the description of the whole program.)
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClientCommand {
     /// Submit jobs, look at them, stop them, try them again

@@ -48,7 +48,8 @@ impl FromStr for Secret {
     }
 }
 
-/// The options that every client command takes.
+// The options that every client command takes. (Not a doc comment: flattened into the binary's options, it would become
+// the description of the whole program.)
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Connection {
     /// Where the server listens
@@ -68,13 +69,7 @@ pub struct Connection {
     pub token: Option<Secret>,
 
     /// A file with the token [default: ./bowline-data/admin.token if it exists, for a server on this machine]
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        conflicts_with = "token",
-        help_heading = "Connection and output"
-    )]
+    #[arg(long, global = true, value_name = "PATH", conflicts_with = "token", help_heading = "Connection and output")]
     pub token_file: Option<PathBuf>,
 
     /// Print the server's JSON: one document, or one a line for streams
@@ -104,11 +99,10 @@ impl Credentials {
     /// What to say to somebody whose credentials were not accepted.
     pub fn hint(&self) -> String {
         match &self.token {
-            Some(_) => format!("the token {} was not accepted; it may be revoked, expired, or of another server", self.found),
-            None => format!(
-                "no token was sent: pass --token or --token-file, or set {TOKEN_VARIABLE}; {}",
-                self.found
-            ),
+            Some(_) => {
+                format!("the token {} was not accepted; it may be revoked, expired, or of another server", self.found)
+            }
+            None => format!("no token was sent: pass --token or --token-file, or set {TOKEN_VARIABLE}; {}", self.found),
         }
     }
 }
@@ -117,8 +111,8 @@ impl Connection {
     /// The server's address, checked.
     pub(crate) fn url(&self) -> Result<Url, Failure> {
         let wrong = |why: &str| Failure::Usage(format!("--server (or BOWLINE_URL) {:?} {why}", self.server));
-        let url = Url::parse(self.server.trim())
-            .map_err(|_| wrong("is not an address such as http://127.0.0.1:7420"))?;
+        let url =
+            Url::parse(self.server.trim()).map_err(|_| wrong("is not an address such as http://127.0.0.1:7420"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err(wrong("must begin with http:// or https:// and name a host"));
         }
@@ -200,7 +194,8 @@ mod tests {
 
     #[test]
     fn only_plain_addresses_are_accepted() {
-        for good in ["http://127.0.0.1:7420", "https://bowline.example/prefix/", "http://[::1]:1", " http://localhost "] {
+        for good in ["http://127.0.0.1:7420", "https://bowline.example/prefix/", "http://[::1]:1", " http://localhost "]
+        {
             assert!(with(good).url().is_ok(), "{good}");
         }
         for bad in ["", "127.0.0.1:7420", "localhost:7420", "ftp://x", "http://a:b@x", "http://x/?q=1", "file:///etc"] {
@@ -230,6 +225,14 @@ mod tests {
         assert_eq!(token(&connection, true, Some("from-env")).as_deref(), Some("from-flag"));
         connection = Connection { token_file: Some(directory.path().join("absent")), ..Connection::default() };
         assert!(matches!(connection.find_token(true, None, &default), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn hints_say_where_a_token_was_looked_for() {
+        let absent = Path::new("./nowhere/admin.token");
+        let hint = |local| Connection::default().find_token(local, None, absent).unwrap().hint();
+        assert!(hint(true).ends_with("set BOWLINE_TOKEN; there is no ./nowhere/admin.token in this directory"));
+        assert!(hint(false).ends_with("./nowhere/admin.token is only used for a server on this machine"));
     }
 
     #[test]

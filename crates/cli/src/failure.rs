@@ -73,7 +73,10 @@ impl Refusal {
             Ok(ErrorBody { error, request_id }) => Self {
                 code: error.code,
                 message: error.message,
-                details: error.details.map(|d| d.get().to_owned()).filter(|d| !matches!(d.as_str(), "null" | "{}" | "[]")),
+                details: error
+                    .details
+                    .map(|d| d.get().to_owned())
+                    .filter(|d| !matches!(d.as_str(), "null" | "{}" | "[]")),
                 request_id,
                 body: Some(body.to_owned()),
                 ..Self::default()
@@ -81,7 +84,7 @@ impl Refusal {
             Err(_) => Self::default(),
         };
         if refusal.message.is_empty() {
-            let words = cut(&Text::new(body.trim()).to_string(), 200);
+            let words = cut(Text::new(body.trim()).as_str(), 200);
             let words = if words.is_empty() { String::new() } else { format!(": {words}") };
             refusal.message = Text::new(&format!("the server answered {status}{words}"));
         }
@@ -156,7 +159,8 @@ impl Failure {
             Self::Declined => "CLIENT_DECLINED",
             Self::Output(_) => "CLIENT_OUTPUT",
         };
-        let error = serde_json::json!({ "code": code, "message": self.to_string(), "details": { "hint": self.hint() } });
+        let error =
+            serde_json::json!({ "code": code, "message": self.to_string(), "details": { "hint": self.hint() } });
         json_safe(&serde_json::json!({ "error": error }).to_string())
     }
 }

@@ -127,7 +127,13 @@ impl JsonList {
         Self { key, first: None, begun: false, written: 0, rest: Page::new() }
     }
 
-    pub fn add(&mut self, screen: &mut Screen, items: Vec<Box<RawValue>>, rest: Page, answer: Answer) -> Result<(), Failure> {
+    pub fn add(
+        &mut self,
+        screen: &mut Screen,
+        items: Vec<Box<RawValue>>,
+        rest: Page,
+        answer: Answer,
+    ) -> Result<(), Failure> {
         self.rest = rest;
         if !self.begun && self.first.is_none() {
             self.first = Some((answer, items));

@@ -12,7 +12,10 @@ use crate::output::{Cell, Column, Facts, Screen, Text};
 #[derive(Debug, Clone, Subcommand)]
 pub enum TenantCommand {
     /// Make a tenant
-    Create { name: String },
+    Create {
+        /// What to call it
+        name: String,
+    },
     /// List the tenants
     List,
 }

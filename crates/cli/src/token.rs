@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Again, Client, Request};
+use crate::client::{Client, Request};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -18,7 +18,10 @@ pub enum TokenCommand {
     /// List the tokens, without their texts
     List,
     /// End a token at once
-    Revoke { id: String },
+    Revoke {
+        /// The token's id, as `token list` shows it
+        id: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -41,7 +44,7 @@ pub struct CreateArgs {
     /// What it may do, such as jobs.write; repeat for several [default: the server's, by kind]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
-    /// How long it is good for, such as 30d [default: until it is revoked]
+    /// How long it is good for, such as 30d [default: the server's]
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
     /// The tenant it belongs to [default: yours]
@@ -115,7 +118,7 @@ pub async fn run(client: &Client, screen: &mut Screen, command: TokenCommand) ->
             listing.finish("No tokens. Make one with `bowline token create --kind api --name NAME`.")?;
         }
         TokenCommand::Revoke { id } => {
-            let request = Request::post(["tokens", &id, "revoke"]).body("{}").again(Again::Safe);
+            let request = Request::post(["tokens", &id, "revoke"]);
             let answer = client.call(&request).await?;
             if screen.json() {
                 screen.json_line(answer.text())?;

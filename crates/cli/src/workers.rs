@@ -17,9 +17,15 @@ pub enum WorkersCommand {
     /// List the workers (the default)
     List,
     /// Let a worker finish what it holds and take nothing new
-    Drain { id: String },
+    Drain {
+        /// The worker's id
+        id: String,
+    },
     /// Let a drained worker take work again
-    Undrain { id: String },
+    Undrain {
+        /// The worker's id
+        id: String,
+    },
 }
 
 #[derive(Deserialize, Default)]
@@ -46,7 +52,8 @@ const COLUMNS: [Column; 7] = [
 ];
 
 fn row(screen: &Screen, worker: &WorkerView) -> Vec<Cell> {
-    let state = if worker.draining { Cell::painted("draining", Paint::Busy) } else { Cell::painted("ready", Paint::Good) };
+    let state =
+        if worker.draining { Cell::painted("draining", Paint::Busy) } else { Cell::painted("ready", Paint::Good) };
     let kind = if worker.builtin { "built in" } else { worker.worker_type.as_str() };
     vec![
         (&worker.worker_id).into(),

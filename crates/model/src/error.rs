@@ -48,8 +48,12 @@ impl RunError {
     /// Messages come from outside and may be of any length; the ledger keeps this much.
     pub const MESSAGE_MAX: usize = 4_096;
 
+    /// Zero bytes are replaced, because not every ledger can keep them in a text.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         let mut message = message.into();
+        if message.contains('\0') {
+            message = message.replace('\0', "\u{fffd}");
+        }
         if message.len() > Self::MESSAGE_MAX {
             let mut end = Self::MESSAGE_MAX;
             while !message.is_char_boundary(end) {

@@ -100,7 +100,8 @@ impl FoldedJob {
                 self.end_run(event, RunStatus::Succeeded)?;
             }
             K::JobFailed | K::JobDeadLettered | K::JobErrored => {
-                let lost = data.class == Some(ErrorClass::Lost);
+                // What became of the run, not what somebody called the error.
+                let lost = data.outcome.map_or(data.class == Some(ErrorClass::Lost), |end| end == RunStatus::Lost);
                 if lost {
                     self.state.losses += 1;
                 } else {

@@ -190,10 +190,10 @@ proptest! {
                 Err(Refused::StaleLease) => {}
                 Err(_) => {}
             }
-            if let Fact::Reported { fence, .. } = fact {
-                if fence < state.fence {
-                    prop_assert_eq!(state.on(&fact, &policy, at(now), chance), Err(Refused::StaleLease), "C4");
-                }
+            if let Fact::Reported { fence, .. } = fact
+                && fence < state.fence
+            {
+                prop_assert_eq!(state.on(&fact, &policy, at(now), chance), Err(Refused::StaleLease), "C4");
             }
         }
         let folded = fold(&history).unwrap();

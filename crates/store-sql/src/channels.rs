@@ -11,7 +11,7 @@ use bowline_model::claim::ChannelHead;
 use bowline_model::{Labels, Lane, TaskType, TenantId};
 use bowline_store::StoreResult;
 
-use crate::db::{Db, Sql, Val};
+use crate::db::{Col, Db, Row, Sql, Val};
 
 /// What makes a line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,7 +36,11 @@ struct State {
 #[derive(Debug, Default)]
 pub struct Channels(Mutex<State>);
 
-const ALL: Sql = Sql::Same("select id, tenant, lane, type, requires from channel where id > $1 order by id");
+const ALL: Sql = Sql::Same("select id, tenant, lane, type, requires from channel");
+const SOME: Sql = Sql::Each {
+    sqlite: "select id, tenant, lane, type, requires from channel where id = ?1",
+    postgres: "select id, tenant, lane, type, requires from channel where id = any ($1::bigint[])",
+};
 const ADD: Sql =
     Sql::Same("insert into channel (tenant, lane, type, requires) values ($1, $2, $3, $4) on conflict do nothing");
 const FIND: Sql = Sql::Same("select id from channel where tenant = $1 and lane = $2 and type = $3 and requires = $4");
@@ -57,10 +61,6 @@ impl Channels {
 
     pub fn id_of(&self, key: &ChannelKey) -> Option<i64> {
         self.state().by_key.get(key).copied()
-    }
-
-    pub fn key_of(&self, id: i64) -> Option<ChannelKey> {
-        self.state().by_id.get(&id).cloned()
     }
 
     /// Says that something was queued in these lines.
@@ -101,29 +101,28 @@ impl Channels {
         !self.state().active.is_empty()
     }
 
-    fn learn(&self, id: i64, key: ChannelKey) {
+    fn remember(&self, lines: impl IntoIterator<Item = (i64, ChannelKey)>) {
         let mut state = self.state();
-        state.by_key.insert(key.clone(), id);
-        state.by_id.insert(id, key);
+        for (id, key) in lines {
+            state.by_key.insert(key.clone(), id);
+            state.by_id.insert(id, key);
+        }
     }
 
-    /// Learns lines that others made.
-    pub async fn refresh(&self, db: &mut impl Db) -> StoreResult<()> {
-        let known = self.state().by_id.keys().next_back().copied().unwrap_or(0);
-        // Ids are handed out before they are committed; look back a little for late ones.
-        let from = (known - 64).max(0);
-        let found = db
-            .query(ALL, &[Val::Int(from)], |row| {
-                let requires = row.text(4)?;
-                let lane = Lane::from_code(row.int(2)?);
-                let task_type = TaskType::new(&row.text(3)?);
-                Ok((row.int(0)?, TenantId::from_uuid(row.id(1)?), lane, task_type, requires))
-            })
-            .await?;
-        for (id, tenant, lane, task_type, requires) in found {
-            if let (Some(lane), Ok(task_type), Ok(requires)) = (lane, task_type, Labels::from_canonical(&requires)) {
-                self.learn(id, ChannelKey { tenant, lane, task_type, requires });
-            }
+    /// Learns all lines there are.
+    pub async fn learn_all(&self, db: &mut impl Db) -> StoreResult<()> {
+        self.remember(db.query(ALL, &[], read).await?.into_iter().flatten());
+        Ok(())
+    }
+
+    /// Learns those of these lines that it does not know: other servers make lines, too.
+    pub async fn learn(&self, db: &mut impl Db, ids: &[i64]) -> StoreResult<()> {
+        let unknown: Vec<i64> = {
+            let state = self.state();
+            ids.iter().copied().filter(|id| !state.by_id.contains_key(id)).collect()
+        };
+        if !unknown.is_empty() {
+            self.remember(db.query_many(SOME, &[Col::Int(unknown)], read).await?.into_iter().flatten());
         }
         Ok(())
     }
@@ -148,24 +147,31 @@ impl Channels {
             ];
             db.execute(ADD, &params).await?;
             if let Some(id) = db.query(FIND, &params, |row| row.int(0)).await?.first() {
-                self.learn(*id, key.clone());
+                self.remember([(*id, key.clone())]);
             }
         }
         Ok(())
     }
 
-    /// Looks which lines have work, whoever queued it there.
+    /// Looks which lines have work, whoever queued it there. Whether there is one that was not known to have any.
     pub async fn replace_active(&self, db: &mut impl Db) -> StoreResult<bool> {
         let waiting = db.query(WAITING, &[], |row| row.int(0)).await?;
-        if waiting.iter().any(|id| self.key_of(*id).is_none()) {
-            self.refresh(db).await?;
-        }
-        let fresh: Vec<i64> = {
+        self.learn(db, &waiting).await?;
+        let found = {
             let state = self.state();
-            waiting.into_iter().filter(|id| !state.active.contains_key(id)).collect()
+            waiting.iter().any(|id| !state.active.contains_key(id))
         };
-        let found = !fresh.is_empty();
-        self.queued(fresh);
+        // The known ones too: a claim that looked before we did must not call them empty now.
+        self.queued(waiting);
         Ok(found)
     }
+}
+
+/// `None` for a line that only another version of us understands; that one will serve it.
+fn read(row: &dyn Row) -> StoreResult<Option<(i64, ChannelKey)>> {
+    let (id, tenant) = (row.int(0)?, TenantId::from_uuid(row.id(1)?));
+    let lane = Lane::from_code(row.int(2)?);
+    let (task_type, requires) = (TaskType::new(&row.text(3)?), Labels::from_canonical(&row.text(4)?));
+    let (Some(lane), Ok(task_type), Ok(requires)) = (lane, task_type, requires) else { return Ok(None) };
+    Ok(Some((id, ChannelKey { tenant, lane, task_type, requires })))
 }

@@ -123,8 +123,9 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
         if wishes.is_empty() {
             continue;
         }
-        match attempt(db, shared, rng, &wishes).await {
-            Ok((answers, after)) => {
+        let mut after = After::default();
+        match attempt(db, shared, rng, &wishes, &mut after).await {
+            Ok(answers) => {
                 after.ring(shared);
                 for (wish, answer) in wishes.into_iter().zip(answers) {
                     wish.reply(Ok(answer));
@@ -132,6 +133,11 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
             }
             Err(error) => {
                 db.rollback().await;
+                if matches!(error, StoreError::Unknown(_)) {
+                    // It may be stored. Whoever is rung in vain looks and finds nothing; whoever is not would not look.
+                    after.emptied.clear();
+                    after.ring(shared);
+                }
                 let poisonous = matches!(error, StoreError::Conflict(_) | StoreError::Broken(_));
                 if poisonous && wishes.len() > 1 && db.is_usable() {
                     tracing::debug!("a batch of {} is tried in halves: {error}", wishes.len());
@@ -193,7 +199,8 @@ async fn attempt(
     shared: &Shared,
     rng: &mut StdRng,
     wishes: &[Command],
-) -> StoreResult<(Vec<Answer>, After)> {
+    after: &mut After,
+) -> StoreResult<Vec<Answer>> {
     for wish in wishes {
         if let Command::Submit(jobs, _) = wish {
             let keys = write::channel_keys(jobs);
@@ -202,26 +209,27 @@ async fn attempt(
     }
     let now = db.begin(Mode::Write).await?;
     let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms };
-    let mut after = After::default();
     let mut answers: Vec<Option<Answer>> = wishes.iter().map(|_| None).collect();
-    submit_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
-    report_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
-    beat_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
+    submit_all(db, &mut desk, wishes, &mut answers, after).await?;
+    report_all(db, &mut desk, wishes, &mut answers, after).await?;
+    beat_all(db, &mut desk, wishes, &mut answers, after).await?;
     for (n, wish) in wishes.iter().enumerate() {
         if answers[n].is_none() && !matches!(wish, Command::Claim(..)) {
-            answers[n] = Some(one(db, &mut desk, wish, &mut after).await?);
+            answers[n] = Some(one(db, &mut desk, wish, after).await?);
         }
     }
-    claim_all(db, &mut desk, wishes, &mut answers, &mut after).await?;
+    claim_all(db, &mut desk, wishes, &mut answers, after).await?;
+    // Timers, retries and replays may queue into lines that another server made.
+    shared.channels.learn(db, &after.channels).await?;
     let answers: Option<Vec<Answer>> = answers.into_iter().collect();
     let answers = answers.ok_or_else(|| StoreError::Broken("a wish was left without an answer".to_owned()))?;
     if planted::on(Mistake::AnswerBeforeCommit) {
         // The mistake: what follows can still fail, and nobody will hear of it.
         let _ = db.commit().await;
-        return Ok((answers, after));
+        return Ok(answers);
     }
     db.commit().await?;
-    Ok((answers, after))
+    Ok(answers)
 }
 
 async fn submit_all(
@@ -326,7 +334,7 @@ async fn claim_all(
     }
     let Some(rules) = rules else { return Ok(()) };
     let (mut claimed, emptied, heard) = write::claim(db, desk, &claimants, rules).await?;
-    after.hear(heard);
+    heard.into_iter().for_each(|h| after.hear(h));
     after.emptied = emptied;
     for (n, from, len) in spans {
         let own = claimed[from..from + len].iter_mut().flat_map(std::mem::take).collect();

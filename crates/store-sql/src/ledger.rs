@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ pub struct SqlSettings {
     pub seed: u64,
 }
 
+/// What makes a ledger in memory move, while it is polled.
+pub type Driver = Pin<Box<dyn Future<Output = ()>>>;
+
 /// A ledger on either engine.
 pub struct SqlLedger {
     shared: Arc<Shared>,
@@ -52,7 +56,7 @@ pub struct SqlLedger {
     /// Room for submissions. Everything else is bounded by the number of workers, and must get through.
     room: Semaphore,
     room_max: usize,
-    salt: u64,
+    own: Own,
     closing: AtomicBool,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     _lock: Option<File>,
@@ -67,17 +71,34 @@ impl std::fmt::Debug for SqlLedger {
 
 const WISHES_MAX: usize = 65_536;
 const READERS: usize = 2;
-const SALT_ADD: Sql = Sql::Same("insert into ledger (key, value) values ('salt', $1) on conflict do nothing");
-const SALT: Sql = Sql::Same("select value from ledger where key = 'salt'");
+const OWN_ADD: Sql = Sql::Same("insert into ledger (key, value) values ($1, $2) on conflict do nothing");
+const OWN: Sql = Sql::Same("select value from ledger where key = $1");
 
-/// The ledger's own number, made once.
-pub(crate) async fn salt(db: &mut impl Db, rng: &mut StdRng) -> StoreResult<u64> {
-    use rand::RngExt;
-    let fresh = rng.random::<u64>().to_string();
-    db.execute(SALT_ADD, &[Val::Text(&fresh)]).await?;
-    let found = db.query(SALT, &[], |row| row.text(0)).await?;
-    let found = found.first().and_then(|text| text.parse().ok());
-    found.ok_or_else(|| StoreError::Broken("the ledger has no salt".to_owned()))
+/// Numbers the ledger made for itself when it was new. All servers on it share them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    /// Keeps the event ids of two ledgers apart.
+    pub salt: u64,
+    pub cursor_secret: [u8; 32],
+}
+
+/// The ledger's own numbers, made once.
+pub(crate) async fn own(db: &mut impl Db, rng: &mut StdRng) -> StoreResult<Own> {
+    let mut words = [0u64; 5];
+    for (n, word) in words.iter_mut().enumerate() {
+        use rand::RngExt;
+        let key = format!("own_{n}");
+        let fresh = rng.random::<u64>().to_string();
+        db.execute(OWN_ADD, &[Val::Text(&key), Val::Text(&fresh)]).await?;
+        let found = db.query(OWN, &[Val::Text(&key)], |row| row.text(0)).await?;
+        let found = found.first().and_then(|text| text.parse().ok());
+        *word = found.ok_or_else(|| StoreError::Broken("the ledger has lost its own numbers".to_owned()))?;
+    }
+    let mut cursor_secret = [0; 32];
+    for (place, word) in cursor_secret.chunks_exact_mut(8).zip(&words[1..]) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+    Ok(Own { salt: words[0], cursor_secret })
 }
 
 pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
@@ -91,7 +112,16 @@ pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
     })
 }
 
-/// Waits on the calling thread. The SQLite side never really waits, so this is only a loop around `poll`.
+/// Takes the answer of a future that has no reason to wait: what SQLite does is done at once. So a ledger can be opened
+/// from anywhere, inside a runtime or outside.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => unreachable!("a call to SQLite does not wait"),
+    }
+}
+
+/// Waits on the calling thread, which is the ledger's own.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -114,7 +144,7 @@ impl SqlLedger {
         let mut writer = SqliteDb::open_writer(&path, Arc::clone(&settings.clock))?;
         let shared = shared(settings);
         let mut rng = StdRng::seed_from_u64(settings.seed);
-        let (migrated, salt) = block_on(prepare(&mut writer, &shared, &mut rng))?;
+        let (migrated, own) = at_once(prepare(&mut writer, &shared, &mut rng))?;
         writer.tune_writer()?;
         let (wishes, line) = mpsc::channel(WISHES_MAX);
         let (looks, questions) = mpsc::channel::<Look>(1_024);
@@ -133,20 +163,17 @@ impl SqlLedger {
             let source = Source::Held(Box::new(AnyDb::Sqlite(writer)));
             block_on(commit_forever(source, line, for_writer, rng));
         })?);
-        Ok(Self::new(shared, wishes, Some(looks), settings, salt, threads, Some(lock), migrated))
+        Ok(Self::new(shared, wishes, Some(looks), settings, own, threads, Some(lock), migrated))
     }
 
     /// A ledger in memory, driven by the caller: the future must be polled for anything to happen. For tests and
     /// simulations that own time and order; `faults` makes it fail on purpose.
-    pub fn open_memory(
-        settings: &SqlSettings,
-        faults: Option<Arc<dyn FaultPlan>>,
-    ) -> StoreResult<(Self, Pin<Box<dyn Future<Output = ()>>>)> {
+    pub fn open_memory(settings: &SqlSettings, faults: Option<Arc<dyn FaultPlan>>) -> StoreResult<(Self, Driver)> {
         let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
         let shared = shared(settings);
         let mut rng = StdRng::seed_from_u64(settings.seed);
-        let (migrated, salt) = block_on(prepare(&mut db, &shared, &mut rng))?;
-        Ok(Self::in_memory(db, shared, rng, settings, migrated, salt, faults))
+        let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng))?;
+        Ok(Self::in_memory(db, shared, rng, settings, migrated, own, faults))
     }
 
     fn in_memory(
@@ -155,9 +182,9 @@ impl SqlLedger {
         rng: StdRng,
         settings: &SqlSettings,
         migrated: Migrated,
-        salt: u64,
+        own: Own,
         faults: Option<Arc<dyn FaultPlan>>,
-    ) -> (Self, Pin<Box<dyn Future<Output = ()>>>) {
+    ) -> (Self, Driver) {
         if let Some(faults) = faults {
             db.inject(faults);
         }
@@ -165,7 +192,7 @@ impl SqlLedger {
         let line = Arc::new(tokio::sync::Mutex::new(line));
         let source = Source::Held(Box::new(AnyDb::Sqlite(db)));
         let driver = Box::pin(commit_forever(source, line, Arc::clone(&shared), rng));
-        (Self::new(shared, wishes, None, settings, salt, Vec::new(), None, migrated), driver)
+        (Self::new(shared, wishes, None, settings, own, Vec::new(), None, migrated), driver)
     }
 
     /// Opens or makes the ledger in a PostgreSQL database. Several processes may have it.
@@ -180,8 +207,8 @@ impl SqlLedger {
             postgres::run(pg, for_thread, line, questions, seed, ready);
         })?;
         let opened = opened.await.map_err(|_| StoreError::Unavailable("the ledger's thread ended".to_owned()))?;
-        let (migrated, salt) = opened?;
-        Ok(Self::new(shared, wishes, Some(looks), settings, salt, vec![thread], None, migrated))
+        let (migrated, own) = opened?;
+        Ok(Self::new(shared, wishes, Some(looks), settings, own, vec![thread], None, migrated))
     }
 
     #[expect(clippy::too_many_arguments, reason = "private; the parts come from three ways to open a ledger")]
@@ -190,7 +217,7 @@ impl SqlLedger {
         wishes: mpsc::Sender<Command>,
         looks: Option<mpsc::Sender<Look>>,
         settings: &SqlSettings,
-        salt: u64,
+        own: Own,
         threads: Vec<thread::JoinHandle<()>>,
         lock: Option<File>,
         migrated: Migrated,
@@ -201,7 +228,7 @@ impl SqlLedger {
             looks,
             room: Semaphore::new(settings.backlog_max),
             room_max: settings.backlog_max,
-            salt,
+            own,
             closing: AtomicBool::new(false),
             threads: Mutex::new(threads),
             _lock: lock,
@@ -209,10 +236,15 @@ impl SqlLedger {
         }
     }
 
-    async fn wish<T>(&self, make: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Command) -> StoreResult<T> {
+    fn is_open(&self) -> StoreResult<()> {
         if self.closing.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable("the ledger is closing".to_owned()));
         }
+        Ok(())
+    }
+
+    async fn wish<T>(&self, make: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Command) -> StoreResult<T> {
+        self.is_open()?;
         let (line, answer) = oneshot::channel();
         self.wishes.send(make(line)).await.map_err(|_| StoreError::Unavailable("the ledger has stopped".to_owned()))?;
         // A line that is dropped without an answer means the committer died in mid-batch: it may be stored.
@@ -223,6 +255,7 @@ impl SqlLedger {
         &self,
         ask: impl for<'a> FnOnce(&'a mut AnyDb) -> Pin<Box<dyn Future<Output = StoreResult<T>> + 'a>> + Send + 'static,
     ) -> StoreResult<T> {
+        self.is_open()?;
         let (line, answer) = oneshot::channel();
         let look: Look = Box::new(move |db| {
             Box::pin(async move {
@@ -238,19 +271,24 @@ impl SqlLedger {
         answer.await.map_err(|_| away())?
     }
 
+    /// What cursors of this ledger are sealed with.
+    pub const fn cursor_secret(&self) -> [u8; 32] {
+        self.own.cursor_secret
+    }
+
     /// Runs of workers in this process's predecessors are over; we hold the directory alone. Says how many there were.
     pub async fn reclaim(&self, worker_prefix: &str) -> StoreResult<u64> {
         self.wish(|line| Command::Reclaim(worker_prefix.to_owned(), line)).await
     }
 }
 
-async fn prepare(db: &mut SqliteDb, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, u64)> {
+async fn prepare(db: &mut SqliteDb, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, Own)> {
     let migrated = migrate::sqlite(db).await?;
     db.load_numbers()?;
-    shared.channels.refresh(db).await?;
+    shared.channels.learn_all(db).await?;
     shared.channels.replace_active(db).await?;
-    let salt = salt(db, rng).await?;
-    Ok((migrated, salt))
+    let own = own(db, rng).await?;
+    Ok((migrated, own))
 }
 
 fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> StoreResult<thread::JoinHandle<()>> {
@@ -315,6 +353,7 @@ impl JobStore for SqlLedger {
 #[async_trait]
 impl RunStore for SqlLedger {
     async fn claim(&self, claimants: Vec<Claimant>, rules: ClaimRules) -> StoreResult<Vec<ClaimedRun>> {
+        self.is_open()?;
         if !self.shared.channels.has_active() {
             return Ok(Vec::new());
         }
@@ -376,7 +415,7 @@ impl DeadLetterStore for SqlLedger {
 #[async_trait]
 impl EventStore for SqlLedger {
     async fn events_after(&self, after: Position, filter: EventFilter, limit: u32) -> StoreResult<EventPage> {
-        let salt = self.salt;
+        let salt = self.own.salt;
         self.look(move |db| Box::pin(async move { read::events_after(db, salt, after, &filter, limit).await })).await
     }
 
@@ -387,7 +426,7 @@ impl EventStore for SqlLedger {
         after: Option<Position>,
         limit: u32,
     ) -> StoreResult<Option<Page<(Position, Event), Position>>> {
-        let salt = self.salt;
+        let salt = self.own.salt;
         self.look(move |db| Box::pin(read::job_events(db, salt, tenant, job, after, limit))).await
     }
 

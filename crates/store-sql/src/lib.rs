@@ -17,5 +17,5 @@ mod read;
 mod write;
 
 pub use db::PgSettings;
-pub use ledger::{SqlLedger, SqlSettings};
+pub use ledger::{Driver, SqlLedger, SqlSettings};
 pub use migrate::Migrated;

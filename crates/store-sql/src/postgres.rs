@@ -13,7 +13,7 @@ use tokio_postgres::{AsyncMessage, NoTls};
 use crate::command::{Command, Look};
 use crate::committer::{Shared, Source, commit_forever, read_forever};
 use crate::db::{Db, PgDb, PgSettings, Sql, Val};
-use crate::ledger::salt;
+use crate::ledger::{Own, own};
 use crate::migrate::{self, Migrated};
 
 /// Two, so that one gathers and decides while the other waits for the disk.
@@ -23,7 +23,7 @@ const READERS: usize = 3;
 const BELL_GAP: Duration = Duration::from_millis(5);
 const NOTIFY: Sql = Sql::Same("select pg_notify('bowline', $1)");
 
-type Opened = oneshot::Sender<StoreResult<(Migrated, u64)>>;
+type Opened = oneshot::Sender<StoreResult<(Migrated, Own)>>;
 
 /// The body of the ledger's thread.
 pub fn run(
@@ -69,13 +69,13 @@ pub fn run(
     });
 }
 
-async fn open(settings: &Arc<PgSettings>, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, u64)> {
+async fn open(settings: &Arc<PgSettings>, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, Own)> {
     let mut db = PgDb::connect(settings).await?;
     let migrated = migrate::postgres(&mut db).await?;
-    shared.channels.refresh(&mut db).await?;
+    shared.channels.learn_all(&mut db).await?;
     shared.channels.replace_active(&mut db).await?;
-    let salt = salt(&mut db, rng).await?;
-    Ok((migrated, salt))
+    let own = own(&mut db, rng).await?;
+    Ok((migrated, own))
 }
 
 /// Rings for the other servers, however often this one did something.
@@ -124,6 +124,8 @@ async fn listen(
         }
     });
     client.batch_execute("listen bowline").await?;
+    // What was rung before anybody listened.
+    look(source, shared).await;
     while bells.recv().await.is_some() {
         look(source, shared).await;
     }

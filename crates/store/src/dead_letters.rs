@@ -49,11 +49,22 @@ pub struct DeadLetterOrder {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Closed {
     /// A new job was made of it.
-    Replayed { job: JobId, new_job: JobId },
-    Purged { job: JobId },
+    Replayed {
+        job: JobId,
+        new_job: JobId,
+    },
+    Purged {
+        job: JobId,
+    },
     /// Somebody was faster.
-    Already { job: JobId, status: DeadLetterStatus, new_job: Option<JobId> },
-    NotFound { job: JobId },
+    Already {
+        job: JobId,
+        status: DeadLetterStatus,
+        new_job: Option<JobId>,
+    },
+    NotFound {
+        job: JobId,
+    },
 }
 
 #[async_trait]

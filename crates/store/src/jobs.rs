@@ -46,11 +46,24 @@ pub struct NewJob {
 /// What became of a [`NewJob`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submitted {
-    Accepted { id: JobId, number: i64, status: JobStatus, at: Timestamp },
+    Accepted {
+        id: JobId,
+        number: i64,
+        status: JobStatus,
+        at: Timestamp,
+    },
     /// The same ask was answered before with this job.
-    Replayed { id: JobId, number: i64, status: JobStatus, at: Timestamp },
+    Replayed {
+        id: JobId,
+        number: i64,
+        status: JobStatus,
+        at: Timestamp,
+    },
     /// The key belongs to another ask.
-    Conflict { key: String, id: JobId },
+    Conflict {
+        key: String,
+        id: JobId,
+    },
 }
 
 /// A job as it stands.

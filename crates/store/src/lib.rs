@@ -31,7 +31,8 @@ pub use workers::*;
 
 /// Everything the ledger is, behind one handle.
 pub trait Ledger:
-    std::fmt::Debug + JobStore
+    std::fmt::Debug
+    + JobStore
     + RunStore
     + DeadLetterStore
     + EventStore

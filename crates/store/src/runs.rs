@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::{Abilities, Strategy};
-use bowline_model::{JobId, JobStatus, Lane, Outcome, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp, WorkerName};
+use bowline_model::{
+    JobId, JobStatus, Lane, Outcome, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp, WorkerName,
+};
 
 use crate::StoreResult;
 
@@ -77,7 +79,9 @@ pub enum ReportAnswer {
     /// The lease was gone, but nobody else had begun: the job took this outcome.
     Corrected(JobStatus),
     /// The lease was gone. The attempt's record took the outcome (`evidence`), the job did not.
-    Stale { evidence: bool },
+    Stale {
+        evidence: bool,
+    },
     /// The run ended before, in another way.
     Finished(RunStatus),
     /// Not a run of this worker.
@@ -130,7 +134,11 @@ pub struct ToldEvents {
 pub enum TellAnswer {
     /// The ledger holds 1..=`acked` without a gap. `added` of this batch were new; `owner` is false when the lease is gone
     /// and the events were kept as evidence only.
-    Held { acked: u64, added: u64, owner: bool },
+    Held {
+        acked: u64,
+        added: u64,
+        owner: bool,
+    },
     /// This number was used before for something else.
     SeqConflict(u64),
     /// A fence that is not this run's.

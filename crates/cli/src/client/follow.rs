@@ -26,6 +26,8 @@ pub enum News {
     Event(String),
     /// The position was too old: events are missing before the next one.
     Reset,
+    /// A connection stands, the first one or another. What happens from here on will be heard.
+    Connected,
 }
 
 /// A reader of `GET /events/stream` that does not give up.
@@ -33,11 +35,13 @@ pub struct Follower<'c> {
     client: &'c Client,
     request: Request,
     since: Option<String>,
+    /// Whether nothing may be missed before the first event either.
+    gapless: bool,
     last_id: Option<String>,
     open: Option<Response>,
     parser: Parser,
     ready: VecDeque<News>,
-    /// Connections that failed or ended since the last sign of life.
+    /// Connections that failed or ended since the last event.
     tried: u32,
     /// The server's own wish, from `retry:`.
     wait_min: Duration,
@@ -50,6 +54,7 @@ impl<'c> Follower<'c> {
             client,
             request,
             since,
+            gapless: true,
             last_id: None,
             open: None,
             parser: Parser::default(),
@@ -57,6 +62,13 @@ impl<'c> Follower<'c> {
             tried: 0,
             wait_min: Duration::ZERO,
         }
+    }
+
+    /// Whoever looks for itself when a connection stands need not ask the server to go back in time.
+    #[must_use]
+    pub fn with_gaps(mut self) -> Self {
+        self.gapless = false;
+        self
     }
 
     /// The next news. Fails only if the first connection does, or if the server refuses for good.
@@ -74,9 +86,11 @@ impl<'c> Follower<'c> {
                     self.take(&bytes);
                     continue;
                 }
-                Ok(Ok(None)) => self.client.strange("the stream ended".to_owned()),
+                Ok(Ok(None)) => self.client.unreachable("the stream ended".to_owned(), None),
                 Ok(Err(error)) => self.client.lost(&error),
-                Err(_) => self.client.strange(format!("the stream was silent for {}s", SILENCE_MAX.as_secs())),
+                Err(_) => {
+                    self.client.unreachable(format!("the stream was silent for {}s", SILENCE_MAX.as_secs()), None)
+                }
             };
             self.open = None;
             self.tried += 1;
@@ -99,22 +113,19 @@ impl<'c> Follower<'c> {
         let failure = match tokio::time::timeout(OPEN_TIMEOUT, sending).await {
             Ok(Ok(response)) => {
                 // If it breaks before the first event, nothing between then and now may be lost.
-                if self.since.is_none() {
+                if self.since.is_none() && self.gapless {
                     self.since = server_time(&response);
                 }
+                self.ready.push_back(News::Connected);
                 self.parser = Parser::default();
                 self.open = Some(response);
                 return Ok(());
             }
             Ok(Err(failure)) => failure,
-            Err(_) => self.client.strange(format!("no answer within {}s", OPEN_TIMEOUT.as_secs())),
+            Err(_) => self.client.unreachable(format!("no answer within {}s", OPEN_TIMEOUT.as_secs()), None),
         };
         self.tried += 1;
-        let wait = match &failure {
-            Failure::Strange { .. } => Some(retry::backoff(self.tried, rand::random())),
-            failure => retry::wait(failure, self.tried, self.client.reached(), rand::random()),
-        };
-        match wait {
+        match retry::wait(&failure, self.tried, self.client.reached(), rand::random()) {
             Some(wait) => self.pause(&failure, Some(wait)).await,
             None => return Err(failure),
         }
@@ -131,7 +142,9 @@ impl<'c> Follower<'c> {
         let (ready, last_id, since) = (&mut self.ready, &mut self.last_id, &mut self.since);
         let (tried, wait_min, notes) = (&mut self.tried, &mut self.wait_min, self.client.notes());
         self.parser.push(bytes, &mut |frame| {
-            *tried = 0;
+            if !matches!(frame, Frame::Comment | Frame::Retry(_)) {
+                *tried = 0;
+            }
             match frame {
                 Frame::Event { id, kind, .. } if kind == "reset" => {
                     // From here on, whatever the server has; asking for the old position again would bring the same.
@@ -139,6 +152,8 @@ impl<'c> Follower<'c> {
                     *since = None;
                     ready.push_back(News::Reset);
                 }
+                // The stream ends now and is taken up again where it was.
+                Frame::Event { kind, .. } if kind == "cut" => notes.say("the server cut the stream: too slow a reader"),
                 Frame::Event { id, data, .. } => {
                     *last_id = id.or_else(|| last_id.take());
                     match serde_json::from_str::<serde::de::IgnoredAny>(&data) {

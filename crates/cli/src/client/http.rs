@@ -109,7 +109,7 @@ pub struct Client {
     base: Url,
     credentials: Credentials,
     notes: Notes,
-    /// The server has answered at least once.
+    /// The server was there at least once.
     reached: AtomicBool,
 }
 
@@ -184,14 +184,19 @@ impl Client {
     async fn once(&self, request: &Request) -> Result<Answer, Failure> {
         let response = self.send(request, "application/json", HeaderMap::new()).await?;
         let text = self.read_text(response, ANSWER_BYTES_MAX, true).await?;
-        let answer = Answer { text, server: self.base.to_string() };
+        let answer = Answer { text, server: self.server() };
         // What is passed on as JSON has been seen to be JSON.
         answer.read::<IgnoredAny>()?;
         Ok(answer)
     }
 
     /// Sends a request and returns the answer unread, if it is a success.
-    pub(super) async fn send(&self, request: &Request, accept: &'static str, headers: HeaderMap) -> Result<Response, Failure> {
+    pub(super) async fn send(
+        &self,
+        request: &Request,
+        accept: &'static str,
+        headers: HeaderMap,
+    ) -> Result<Response, Failure> {
         let url = self.address(request)?;
         let mut builder = self.http.request(request.method.clone(), url).headers(headers).header(ACCEPT, accept);
         if let Some(key) = &request.idempotency_key {
@@ -252,11 +257,15 @@ impl Client {
 
     /// An answer that no Bowline server gives.
     pub fn strange(&self, cause: String) -> Failure {
-        Failure::Strange { server: self.base.to_string(), cause }
+        Failure::Strange { server: self.server(), cause }
     }
 
     /// The server is not there, or its answer did not arrive.
     pub(super) fn lost(&self, error: &reqwest::Error) -> Failure {
+        if !error.is_connect() {
+            // Somebody was there, and only the answer is missing.
+            self.reached.store(true, Ordering::Relaxed);
+        }
         let cause = root_cause(error);
         let hint = if self.base.scheme() == "https" && cause.contains("InvalidContentType") {
             Some("the server does not speak TLS; did you mean http:// ?".to_owned())
@@ -268,9 +277,13 @@ impl Client {
         self.unreachable(cause, hint)
     }
 
-    fn unreachable(&self, cause: String, hint: Option<String>) -> Failure {
-        let server = self.base.as_str().trim_end_matches('/').to_owned();
-        Failure::Unreachable { server, cause, hint }
+    pub(super) fn unreachable(&self, cause: String, hint: Option<String>) -> Failure {
+        Failure::Unreachable { server: self.server(), cause, hint }
+    }
+
+    /// The server's address, as people write it.
+    fn server(&self) -> String {
+        self.base.as_str().trim_end_matches('/').to_owned()
     }
 
     fn hint(&self, refusal: &Refusal, location: Option<String>) -> Option<String> {
@@ -282,7 +295,9 @@ impl Client {
                 None => "the server is busy; try again later".to_owned(),
             }),
             300..=399 => location.map(|to| format!("the server points to {to}; use that with --server")),
-            _ if refusal.body.is_none() => Some("is this really a Bowline server? Check --server or BOWLINE_URL".to_owned()),
+            _ if refusal.body.is_none() => {
+                Some("is this really a Bowline server? Check --server or BOWLINE_URL".to_owned())
+            }
             _ => None,
         }
     }

@@ -9,7 +9,11 @@ pub const EVENT_BYTES_MAX: usize = 1024 * 1024;
 /// What a stream of bytes turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    Event { id: Option<String>, kind: String, data: String },
+    Event {
+        id: Option<String>,
+        kind: String,
+        data: String,
+    },
     /// An id without an event: the position moved on.
     Position(String),
     /// A sign of life.
@@ -17,7 +21,9 @@ pub enum Frame {
     /// How long to wait before connecting again, in milliseconds.
     Retry(u64),
     /// An event was too large and was left out.
-    TooLarge { id: Option<String> },
+    TooLarge {
+        id: Option<String>,
+    },
 }
 
 #[derive(Debug, Default)]

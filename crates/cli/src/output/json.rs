@@ -89,7 +89,10 @@ mod tests {
 
     #[test]
     fn short_json_stays_on_a_line_and_keeps_its_digits() {
-        assert_eq!(readable("{ \"z\":1.00000000000000000001,\n\"a\":[ ] }", 9), "{\"z\": 1.00000000000000000001, \"a\": []}");
+        assert_eq!(
+            readable("{ \"z\":1.00000000000000000001,\n\"a\":[ ] }", 9),
+            "{\"z\": 1.00000000000000000001, \"a\": []}"
+        );
         assert_eq!(readable("\"a: {\\\"b\\\", c}\"", 9), "\"a: {\\\"b\\\", c}\"");
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_model::Timestamp;
 use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::facts::Facts;
 use super::paint::Paint;
@@ -158,10 +158,10 @@ impl Screen {
     /// A progress bar over `total` things; invisible without a terminal.
     pub(crate) fn progress(&self, total: u64, what: &str) -> LiveBar {
         let bar = ProgressBar::with_draw_target(Some(total), self.draw_target());
-        let template = "{msg} {wide_bar:.green/dim} {human_pos}/{human_len} {per_sec:.dim} {eta:.dim}";
-        let plain = "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
+        let template = "{msg} {wide_bar:.green/dim} {human_pos}/{human_len} {rate:.dim} {eta:.dim}";
+        let plain = "{msg} {wide_bar} {human_pos}/{human_len} {rate} {eta}";
         if let Ok(style) = ProgressStyle::with_template(if self.color { template } else { plain }) {
-            bar.set_style(style);
+            bar.set_style(style.with_key("rate", rate));
         }
         bar.set_message(what.to_owned());
         LiveBar::shown(bar, &self.notes)
@@ -182,6 +182,11 @@ impl Screen {
     fn draw_target(&self) -> ProgressDrawTarget {
         if self.live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
     }
+}
+
+/// How fast a bar moves, in whole things.
+fn rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    let _ = write!(out, "{}/s", time::thousands(state.per_sec() as u64));
 }
 
 /// Something that moves at the bottom of the terminal. It disappears when it is dropped.

@@ -258,7 +258,7 @@ mod tests {
     fn later_pages_keep_the_widths_of_the_first() {
         let mut table = Table::new(&[Column::left("A"), Column::left("B")]);
         assert_eq!(table.render(&[vec!["xx".into(), "1".into()]], Some(80), false), "A   B\nxx  1\n");
-        assert_eq!(table.render(&[vec!["yyyy".into(), "2".into()]], Some(80), false), "y…  …\n".replace("  …", "  2"));
+        assert_eq!(table.render(&[vec!["yyyy".into(), "2".into()]], Some(80), false), "y…  2\n");
     }
 
     #[test]

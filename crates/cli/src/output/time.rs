@@ -9,7 +9,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// `3s ago`, `in 10m`; a date for what is more than 60 days away; the text itself if it is no moment.
+/// `now`, `3s ago`, `in 10m`; a date for what is more than 60 days away; the text itself if it is no moment.
 pub fn relative(moment: &Text, now: Timestamp) -> String {
     if moment.is_empty() {
         return String::new();
@@ -18,21 +18,22 @@ pub fn relative(moment: &Text, now: Timestamp) -> String {
     let millis = now.millis_since(at);
     let distance = millis.saturating_abs();
     if distance < SECOND {
-        return "just now".to_owned();
+        return "now".to_owned();
     }
     if distance > 60 * DAY {
         return at.to_string().chars().take(10).collect();
     }
-    let text = coarse(distance);
-    if millis > 0 { format!("{text} ago") } else { format!("in {text}") }
-}
-
-fn coarse(millis: i64) -> String {
-    match millis {
-        ..MINUTE => format!("{}s", millis / SECOND),
-        MINUTE..HOUR => format!("{}m", millis / MINUTE),
-        HOUR..DAY => format!("{}h", millis / HOUR),
-        _ => format!("{}d", millis / DAY),
+    let (unit, letter) = match distance {
+        ..MINUTE => (SECOND, 's'),
+        MINUTE..HOUR => (MINUTE, 'm'),
+        HOUR..DAY => (HOUR, 'h'),
+        _ => (DAY, 'd'),
+    };
+    if millis > 0 {
+        format!("{}{letter} ago", distance / unit)
+    } else {
+        // What was made for 30 days a moment ago is due in 30 days, not in 29.
+        format!("in {}{letter}", (distance + unit / 2) / unit)
     }
 }
 
@@ -90,14 +91,15 @@ mod tests {
     #[test]
     fn moments_are_told_from_now() {
         let told = |moment: &str| relative(&Text::new(moment), now());
-        assert_eq!(told("2026-01-03T11:59:59.500Z"), "just now");
-        assert_eq!(told("2026-01-03T12:00:00.999Z"), "just now");
+        assert_eq!(told("2026-01-03T11:59:59.500Z"), "now");
+        assert_eq!(told("2026-01-03T12:00:00.999Z"), "now");
         assert_eq!(told("2026-01-03T11:59:57Z"), "3s ago");
         assert_eq!(told("2026-01-03T11:55:01Z"), "4m ago");
         assert_eq!(told("2026-01-03T10:00:00Z"), "2h ago");
         assert_eq!(told("2025-12-29T12:00:00Z"), "5d ago");
         assert_eq!(told("2025-01-03T12:00:00Z"), "2025-01-03");
         assert_eq!(told("2026-01-03T12:10:00Z"), "in 10m");
+        assert_eq!(told("2026-02-02T11:59:59Z"), "in 30d");
         assert_eq!(told("2027-01-03T12:10:00Z"), "2027-01-03");
         assert_eq!(told("yesterday"), "yesterday");
         assert_eq!(told(""), "");

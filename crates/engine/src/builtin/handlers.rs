@@ -60,6 +60,7 @@ impl Handlers {
             ("echo", Arc::new(echo)),
             ("sleep", Arc::new(sleep)),
             ("fail", Arc::new(fail)),
+            ("bench.stamp", Arc::new(stamp)),
         ];
         for (name, handler) in types {
             handlers.0.insert(TaskType::new(name).expect("the standard names are names"), handler);
@@ -93,6 +94,13 @@ async fn noop(_: Task) -> Result<Option<Arc<str>>, RunError> {
 /// Answers with its payload.
 async fn echo(task: Task) -> Result<Option<Arc<str>>, RunError> {
     Ok(Some(task.payload))
+}
+
+/// Answers when it began, by the machine's clock: for `bowline bench`.
+#[expect(clippy::disallowed_methods, reason = "both sides of a measurement stamp by the machine's clock")]
+async fn stamp(_: Task) -> Result<Option<Arc<str>>, RunError> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Ok(Some(format!(r#"{{"started_us":{}}}"#, now.as_micros()).into()))
 }
 
 #[derive(Deserialize)]

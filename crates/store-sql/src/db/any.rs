@@ -7,7 +7,6 @@ use super::{Batch, Col, Db, Mode, PgDb, Row, Sql, SqliteDb, Val};
 
 /// A connection to either engine.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are a handful of them in a process")]
 pub enum AnyDb {
     Sqlite(SqliteDb),
     Pg(PgDb),

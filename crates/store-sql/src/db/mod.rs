@@ -9,6 +9,8 @@ mod fault;
 mod postgres;
 mod sqlite;
 
+use std::borrow::Cow;
+
 use bowline_model::Timestamp;
 use bowline_store::StoreResult;
 use uuid::Uuid;
@@ -26,9 +28,11 @@ pub enum Sql {
 }
 
 impl Sql {
-    pub const fn sqlite(self) -> &'static str {
+    /// With its parameters by number. To SQLite `$2` is a mere name, numbered by where it first stands; `?2` is the second.
+    pub fn sqlite(self) -> Cow<'static, str> {
         match self {
-            Self::Same(text) | Self::Each { sqlite: text, .. } => text,
+            Self::Same(text) | Self::Each { sqlite: text, .. } if text.contains('$') => text.replace('$', "?").into(),
+            Self::Same(text) | Self::Each { sqlite: text, .. } => text.into(),
         }
     }
 
@@ -82,6 +86,10 @@ impl Col<'_> {
             Self::OptAt(v) => v.len(),
             Self::Bytes(v) => v.len(),
         }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 

@@ -169,7 +169,7 @@ impl Db for PgDb {
     }
 
     async fn execute_many(&mut self, sql: Sql, cols: &[Col<'_>]) -> StoreResult<u64> {
-        if cols.first().is_none_or(|col| col.len() == 0) {
+        if cols.first().is_none_or(Col::is_empty) {
             return Ok(0);
         }
         let statement = self.statement(sql).await?;
@@ -183,7 +183,7 @@ impl Db for PgDb {
     async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<()> {
         let mut ready = Vec::with_capacity(batch.len());
         for (sql, cols) in batch {
-            if cols.first().is_some_and(|col| col.len() > 0) {
+            if cols.first().is_some_and(|col| !col.is_empty()) {
                 let statement = self.statement(*sql).await?;
                 ready.push((statement, cols.iter().map(Arrays::of).collect::<Vec<_>>()));
             }
@@ -235,7 +235,7 @@ impl Db for PgDb {
         cols: &[Col<'_>],
         mut read: impl FnMut(&dyn Row) -> StoreResult<T>,
     ) -> StoreResult<Vec<T>> {
-        if cols.first().is_none_or(|col| col.len() == 0) {
+        if cols.first().is_none_or(Col::is_empty) {
             return Ok(Vec::new());
         }
         let statement = self.statement(sql).await?;

@@ -124,14 +124,14 @@ impl Db for SqliteDb {
 
     async fn execute(&mut self, sql: Sql, params: &[Val<'_>]) -> StoreResult<u64> {
         self.fail(Moment::Statement)?;
-        let mut statement = self.connection.prepare_cached(sql.sqlite()).map_err(error)?;
+        let mut statement = self.connection.prepare_cached(&sql.sqlite()).map_err(error)?;
         bind_vals(&mut statement, params)?;
         statement.raw_execute().map(|n| n as u64).map_err(error)
     }
 
     async fn execute_many(&mut self, sql: Sql, cols: &[Col<'_>]) -> StoreResult<u64> {
         self.fail(Moment::Statement)?;
-        let mut statement = self.connection.prepare_cached(sql.sqlite()).map_err(error)?;
+        let mut statement = self.connection.prepare_cached(&sql.sqlite()).map_err(error)?;
         let mut changed = 0;
         for row in 0..cols.first().map_or(0, Col::len) {
             bind_row(&mut statement, cols, row)?;
@@ -154,7 +154,7 @@ impl Db for SqliteDb {
         mut read: impl FnMut(&dyn Row) -> StoreResult<T>,
     ) -> StoreResult<Vec<T>> {
         self.fail(Moment::Statement)?;
-        let mut statement = self.connection.prepare_cached(sql.sqlite()).map_err(error)?;
+        let mut statement = self.connection.prepare_cached(&sql.sqlite()).map_err(error)?;
         bind_vals(&mut statement, params)?;
         let mut found = Vec::new();
         let mut rows = statement.raw_query();
@@ -171,7 +171,7 @@ impl Db for SqliteDb {
         mut read: impl FnMut(&dyn Row) -> StoreResult<T>,
     ) -> StoreResult<Vec<T>> {
         self.fail(Moment::Statement)?;
-        let mut statement = self.connection.prepare_cached(sql.sqlite()).map_err(error)?;
+        let mut statement = self.connection.prepare_cached(&sql.sqlite()).map_err(error)?;
         let mut found = Vec::new();
         for place in 0..cols.first().map_or(0, Col::len) {
             bind_row(&mut statement, cols, place)?;

@@ -16,6 +16,7 @@ pub async fn list_dead_letters(
     before: Option<i64>,
     limit: u32,
 ) -> StoreResult<Page<DeadLetter, i64>> {
+    let limit = limit.max(1);
     let params = [
         Val::Id(*tenant.as_uuid()),
         Val::Int(lane.code()),

@@ -85,7 +85,7 @@ pub async fn job_events(
     let Some(number) = db.query(JOB_NUMBER, &key, |row| row.int(0)).await?.into_iter().next() else {
         return Ok(None);
     };
-    let after = after.unwrap_or_default();
+    let (after, limit) = (after.unwrap_or_default(), limit.max(1));
     let params = [
         Val::Int(number),
         Val::Int(signed(after.epoch)),

@@ -107,13 +107,11 @@ pub async fn list_jobs(
         Val::Int(filter.lane.map_or(0, Lane::code)),
         Val::Text(filter.task_type.as_ref().map_or("", TaskType::as_str)),
         Val::Int(i64::from(limit) + 1),
+        Val::OptAt(filter.created_after),
+        Val::OptAt(filter.created_before),
     ];
     let mut items = db.query(LIST, &params, read_job).await?;
-    items.sort_by(|a, b| b.id.cmp(&a.id));
-    items.retain(|job| {
-        filter.created_after.is_none_or(|at| job.created_at >= at)
-            && filter.created_before.is_none_or(|at| job.created_at < at)
-    });
+    items.sort_by_key(|job| std::cmp::Reverse(job.id));
     let full = items.len() > limit as usize;
     items.truncate(limit as usize);
     let next = if full {
@@ -165,6 +163,7 @@ const LIST: Sql = Sql::Each {
         "null, null
          from (select * from job where tenant = ?1 and id < ?2 order by id desc limit ?3) j join channel c on c.id = j.channel
          where (?4 = 0 or j.status = ?4) and (?5 = 0 or c.lane = ?5) and (?6 = '' or c.type = ?6)
+           and (?8 is null or j.created_at >= ?8) and (?9 is null or j.created_at < ?9)
          order by j.id desc limit ?7"
     ),
     postgres: job_record!(
@@ -172,6 +171,7 @@ const LIST: Sql = Sql::Each {
          from (select * from job where tenant = $1 and id < $2 order by id desc limit $3) j join channel c on c.id = j.channel
          where ($4::bigint = 0 or j.status = $4::bigint) and ($5::bigint = 0 or c.lane = $5::bigint)
            and ($6::text = '' or c.type = $6::text)
+           and ($8::timestamptz is null or j.created_at >= $8) and ($9::timestamptz is null or j.created_at < $9)
          order by j.id desc limit $7"
     ),
 };
@@ -184,6 +184,7 @@ const BITE_END: Sql = Sql::Same(
 const AHEAD: Sql = Sql::Same(
     "select count(*) from (
        select 1 from job j join queue q on q.channel = j.channel
-       where j.tenant = $1 and j.id = $2 and (q.rank < -j.priority or (q.rank = -j.priority and q.number < j.number))
+       where j.tenant = $1 and j.id = $2
+         and (q.rank < 0 - j.priority or (q.rank = 0 - j.priority and q.number < j.number))
        limit 10000) a",
 );

@@ -40,7 +40,7 @@ pub async fn claim(
     desk: &mut Desk<'_>,
     claimants: &[&Claimant],
     rules: &ClaimRules,
-) -> StoreResult<(Vec<Vec<ClaimedRun>>, Emptied, Heard)> {
+) -> StoreResult<(Vec<Vec<ClaimedRun>>, Emptied, Vec<Heard>)> {
     let mut claimed: Vec<Vec<ClaimedRun>> = claimants.iter().map(|_| Vec::new()).collect();
     let (active, mut turn) = desk.channels.active();
     let mut lines: Vec<Line> = active
@@ -52,14 +52,16 @@ pub async fn claim(
         .filter(|line| !line.able.is_empty())
         .collect();
     let mut left: Vec<u32> = claimants.iter().map(|c| c.wants).collect();
-    let mut changes = Changes::at(desk.now);
-    // Each round offers what the round before could not place; lines run dry, so this ends.
+    let mut heard = Vec::new();
+    // Each round offers what the round before could not place; lines run dry, so this ends. What a round took is written
+    // before the next one asks, or it would find the same heads again.
     loop {
         let asks = ask(&lines, claimants, &mut left, rules, turn, desk);
         if asks.is_empty() {
             break;
         }
         turn += 1;
+        let mut changes = Changes::at(desk.now);
         let found = take_heads(db, &lines, &asks).await?;
         let mut found = found.into_iter().peekable();
         for (line, takers) in asks {
@@ -77,9 +79,9 @@ pub async fn claim(
             }
             lines[line].empty |= got < takers.len();
         }
+        heard.push(changes.write(db).await?);
     }
     let emptied = lines.iter().filter(|l| l.empty).map(|l| (l.head.channel, l.stamp)).collect();
-    let heard = changes.write(db).await?;
     Ok((claimed, emptied, heard))
 }
 

@@ -27,6 +27,7 @@ struct Entry {
     payload: Option<String>,
     trace_id: Option<String>,
     correlation_id: Option<String>,
+    channel: i64,
 }
 
 fn read(row: &dyn Row) -> StoreResult<Entry> {
@@ -43,6 +44,7 @@ fn read(row: &dyn Row) -> StoreResult<Entry> {
         payload: row.opt_text(9)?,
         trace_id: row.opt_text(10)?,
         correlation_id: row.opt_text(11)?,
+        channel: row.int(12)?,
     })
 }
 
@@ -69,6 +71,8 @@ pub async fn replay(
         let job = rebuild(desk, order.tenant, order.lane, &entry, &order.by)?;
         fresh.push((entry, job));
     }
+    // The new jobs wait where the old ones did, whoever made that line.
+    desk.channels.learn(db, &fresh.iter().map(|(entry, _)| entry.channel).collect::<Vec<_>>()).await?;
     let jobs: Vec<&NewJob> = fresh.iter().map(|(_, job)| job).collect();
     let (answers, heard) = submit(db, desk, &jobs).await?;
     let mut changes = Changes::at(desk.now);
@@ -126,7 +130,11 @@ async fn choose(db: &mut impl Db, order: &DeadLetterOrder) -> StoreResult<Vec<Re
         }
         DeadLetterChoice::Jobs(jobs) => {
             let mut chosen = Vec::with_capacity(jobs.len());
-            for job in jobs {
+            for (n, job) in jobs.iter().enumerate() {
+                // Naming a job twice is naming it once.
+                if jobs[..n].contains(job) {
+                    continue;
+                }
                 // A job may have died more than once; the newest entry is the one meant.
                 let rows = db.query(OF_JOB, &[tenant, lane, Val::Id(*job.as_uuid())], read).await?;
                 chosen.push(rows.into_iter().next().ok_or(Closed::NotFound { job: *job }));
@@ -183,7 +191,7 @@ async fn close(
 macro_rules! entry_columns {
     () => {
         "select d.id, d.number, j.id, d.status, d.replayed_as, c.type, c.requires, j.priority, j.policy, j.payload,
-                j.trace_id, j.correlation_id
+                j.trace_id, j.correlation_id, j.channel
          from dead_letter d join job j on j.number = d.number join channel c on c.id = j.channel
          where d.tenant = $1 and d.lane = $2 and j.tenant = $1 "
     };

@@ -1,9 +1,10 @@
 //! Retention: what is older than its time goes, in bites small enough that nobody notices.
 
+use bowline_model::Timestamp;
 use bowline_store::{Pruned, Retention, StoreResult};
 
 use super::Desk;
-use crate::db::{Col, Db, Sql, Val};
+use crate::db::{Col, Db, Row, Sql, Val};
 
 const BITE: i64 = 500;
 
@@ -12,17 +13,15 @@ pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention) -> 
     let mut pruned = Pruned::default();
     let old = desk.now.plus_millis(-retention.finished_jobs_ms);
     // Oldest first, and never past the first job that is still alive: everything above it may still be told about.
-    let candidates = db.query(OLDEST, &[Val::Int(BITE)], |row| Ok((row.int(0)?, row.opt_at(1)?))).await?;
-    let going: Vec<i64> = candidates
-        .iter()
-        .take_while(|(_, finished)| finished.is_some_and(|at| at < old))
-        .map(|(number, _)| *number)
-        .collect();
+    let candidates = db.query(OLDEST, &[Val::Int(BITE)], read).await?;
+    // Locked, and looked at again: somebody may just be retrying one of them.
+    let candidates = db.query_many(LOCK, &[Col::Int(over(candidates, old))], read).await?;
+    let going = over(candidates, old);
     if !going.is_empty() {
         let last = going.iter().max().copied().unwrap_or(0).to_string();
         db.execute(REMEMBER, &[Val::Text(&last)]).await?;
         pruned.jobs = going.len() as u64;
-        for statement in [RUNS, DEAD_LETTERS] {
+        for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB] {
             db.execute_many(statement, &[Col::Int(going.clone())]).await?;
         }
         pruned.events = db.execute_many(EVENTS_OF_JOB, &[Col::Int(going.clone())]).await?;
@@ -35,7 +34,28 @@ pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention) -> 
     Ok(pruned)
 }
 
-const OLDEST: Sql = Sql::Same("select number, finished_at from job order by number limit $1");
+fn read(row: &dyn Row) -> StoreResult<(i64, Option<Timestamp>)> {
+    Ok((row.int(0)?, row.opt_at(1)?))
+}
+
+/// The jobs that ended before `old`, up to the first one that did not.
+fn over(mut jobs: Vec<(i64, Option<Timestamp>)>, old: Timestamp) -> Vec<i64> {
+    jobs.sort_unstable();
+    let over = jobs.into_iter().take_while(|(_, finished)| finished.is_some_and(|at| at < old));
+    over.map(|(number, _)| number).collect()
+}
+
+/// What lies open in the dead letters has ended, but waits for a person; it stays, and holds nobody else back.
+const OLDEST: Sql = Sql::Same(
+    "select number, finished_at from job j
+     where not exists (select 1 from dead_letter d where d.number = j.number and d.status = 1)
+     order by number limit $1",
+);
+/// Why two texts: SQLite has one writer at a time; there is nothing to lock.
+const LOCK: Sql = Sql::Each {
+    sqlite: "select number, finished_at from job where number = ?1",
+    postgres: "select number, finished_at from job where number = any ($1::bigint[]) order by number for update",
+};
 /// So that no number is ever given twice.
 const REMEMBER: Sql = Sql::Same(
     "insert into ledger (key, value) values ('numbers_pruned', $1) on conflict (key) do update set value = excluded.value",
@@ -47,6 +67,19 @@ const RUNS: Sql = Sql::Each {
 const DEAD_LETTERS: Sql = Sql::Each {
     sqlite: "delete from dead_letter where number = ?1",
     postgres: "delete from dead_letter where number = any ($1::bigint[])",
+};
+/// While the job is still there to say which keys it came with. 1 is an idempotency key, 2 an external id.
+const KEYS_OF_JOB: Sql = Sql::Each {
+    sqlite: "delete from key where job = (select id from job where number = ?1) and (tenant, scope, key) in
+               (select tenant, 1, idempotency_key from job where number = ?1
+                union all select tenant, 2, external_id from job where number = ?1)",
+    postgres: "delete from key k using
+                 (select tenant, 1 as scope, idempotency_key as key, id from job
+                  where number = any ($1::bigint[]) and idempotency_key is not null
+                  union all
+                  select tenant, 2, external_id, id from job
+                  where number = any ($1::bigint[]) and external_id is not null) j
+               where k.tenant = j.tenant and k.scope = j.scope and k.key = j.key and k.job = j.id",
 };
 /// The newest event stays, whatever its age: positions must never be given twice.
 const EVENTS_OF_JOB: Sql = Sql::Each {

@@ -10,7 +10,7 @@ use bowline_store::{Reaped, StoreResult};
 use super::Desk;
 use super::report::{RunRow, load_runs};
 use crate::changes::{Changes, Heard, Telling};
-use crate::db::{Db, Sql, Val};
+use crate::db::{Col, Db, Row, Sql, Val};
 
 /// Judges every lease that could be over.
 pub async fn reap(
@@ -22,22 +22,20 @@ pub async fn reap(
     // The statement finds candidates; the verdict is the model's.
     let params =
         [Val::At(desk.now.plus_millis(-times.accept_ms)), Val::At(desk.now.plus_millis(-times.deadline_grace_ms))];
-    let candidates = db
-        .query(CANDIDATES, &params, |row| {
-            let lease = Lease { accepted: row.bool(1)?, renewed_at: row.at(2)?, deadline_at: row.at(3)? };
-            Ok((row.id(0)?, lease))
-        })
-        .await?;
-    let judged: Vec<(uuid::Uuid, Verdict)> = candidates
+    let candidates = db.query(CANDIDATES, &params, read_lease).await?;
+    let suspects: Vec<uuid::Uuid> = candidates
         .into_iter()
-        .map(|(run, lease)| (run, lease.verdict(times, watermark, desk.now)))
-        .filter(|(_, verdict)| *verdict != Verdict::Valid)
+        .filter(|(_, lease)| lease.verdict(times, watermark, desk.now) != Verdict::Valid)
+        .map(|(run, _)| run)
         .take(5_000)
         .collect();
     let mut reaped = Reaped::default();
-    let runs = load_runs(db, judged.iter().map(|(run, _)| *run).collect()).await?;
+    let runs = load_runs(db, suspects.clone()).await?;
+    // Judged once more now that they are locked: a heartbeat or a report may have come in between.
+    let leases = db.query_many(LEASES, &[Col::Id(suspects)], read_lease).await?;
     let mut changes = Changes::at(desk.now);
-    for (run, verdict) in judged {
+    for (run, lease) in leases {
+        let verdict = lease.verdict(times, watermark, desk.now);
         let Some(row) = runs.get(&bowline_model::RunId::from_uuid(run)) else { continue };
         let counter = match verdict {
             Verdict::Lost => &mut reaped.lost,
@@ -52,6 +50,10 @@ pub async fn reap(
     reaped.active =
         db.query(ACTIVE, &[], |row| row.int(0)).await?.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0));
     Ok((reaped, heard))
+}
+
+fn read_lease(row: &dyn Row) -> StoreResult<(uuid::Uuid, Lease)> {
+    Ok((row.id(0)?, Lease { accepted: row.bool(1)?, renewed_at: row.at(2)?, deadline_at: row.at(3)? }))
 }
 
 /// Runs whose hand-out never reached the worker go back to the queue; they do not count as attempts.
@@ -70,7 +72,7 @@ pub async fn give_back(db: &mut impl Db, desk: &mut Desk<'_>, runs: Vec<uuid::Uu
 
 /// Runs of workers whose names begin like this are over: their process is gone, and we know it.
 pub async fn reclaim(db: &mut impl Db, desk: &mut Desk<'_>, prefix: &str) -> StoreResult<(u64, Heard)> {
-    let runs = db.query(BY_WORKER, &[Val::Text(&format!("{prefix}%"))], |row| row.id(0)).await?;
+    let runs = db.query(BY_WORKER, &[Val::Text(prefix)], |row| row.id(0)).await?;
     let rows = load_runs(db, runs).await?;
     let mut rows: Vec<RunRow> = rows.into_values().collect();
     rows.sort_by_key(|row| row.job.number);
@@ -116,5 +118,11 @@ fn give_up(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, verdict: Ve
 
 const CANDIDATES: Sql =
     Sql::Same("select run, accepted, renewed_at, deadline_at from lease where renewed_at < $1 or deadline_at < $2");
+const LEASES: Sql = Sql::Each {
+    sqlite: "select run, accepted, renewed_at, deadline_at from lease where run = ?1",
+    postgres: "select run, accepted, renewed_at, deadline_at from lease where run = any ($1::uuid[]) order by number",
+};
 const ACTIVE: Sql = Sql::Same("select count(*) from lease");
-const BY_WORKER: Sql = Sql::Same("select run from lease where worker like $1");
+/// Not `like`: names may hold its wildcards, and SQLite's does not tell capitals from small letters.
+const BY_WORKER: Sql =
+    Sql::Same("select run from lease where substr(worker, 1, length(cast($1 as text))) = cast($1 as text)");

@@ -150,13 +150,14 @@ fn settle(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, report: &Run
 
 fn error_of(report: &RunReport) -> Option<RunError> {
     match report.outcome {
-        Outcome::Failed(class) => Some(report.error.clone().unwrap_or_else(|| {
-            let message = match class {
+        Outcome::Failed(class) => {
+            let silent = match class {
                 ErrorClass::Timeout => "the run took longer than it may",
                 _ => "the worker gave no reason",
             };
-            RunError::new(class, message)
-        })),
+            // The outcome decides what sort of failure it is; the words come from outside and are cut to size.
+            Some(RunError::new(class, report.error.as_ref().map_or(silent, |error| error.message.as_str())))
+        }
         Outcome::Succeeded | Outcome::Canceled => None,
     }
 }

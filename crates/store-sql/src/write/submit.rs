@@ -15,6 +15,10 @@ use crate::db::{Col, Db, Sql};
 use crate::job_row::{JobRow, status_of};
 
 type KeyName = (TenantId, i64, String);
+/// Who asked first under each key, and for what.
+type Owners = BTreeMap<KeyName, (JobId, RequestHash)>;
+/// The jobs of a batch that are second asks, by place, with the key that says so.
+type Verdicts = BTreeMap<usize, (String, SecondAsk)>;
 
 /// The lines these jobs will wait in.
 pub fn channel_keys(jobs: &[NewJob]) -> Vec<ChannelKey> {
@@ -44,13 +48,10 @@ pub async fn submit(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> 
     // Jobs that turned out to be second asks, to be answered with how the first one stands.
     let mut same: Vec<(usize, JobId)> = Vec::new();
     let taken = take_keys(db, desk, jobs).await?;
-    for (place, verdict) in taken {
+    for (place, (key, verdict)) in taken {
         match verdict {
             SecondAsk::Same(id) => same.push((place, id)),
-            SecondAsk::Conflict(id) => {
-                let key = jobs[place].keys.first().map(|(_, key)| key.clone()).unwrap_or_default();
-                answers[place] = Some(Submitted::Conflict { key, id });
-            }
+            SecondAsk::Conflict(id) => answers[place] = Some(Submitted::Conflict { key, id }),
         }
     }
     let fresh: Vec<usize> =
@@ -63,113 +64,134 @@ pub async fn submit(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> 
             None => same.push((place, jobs[place].id)),
         }
     }
-    let known: HashMap<JobId, Submitted> =
-        find(db, &same.iter().map(|(place, id)| (jobs[*place].tenant, *id)).collect::<Vec<_>>()).await?;
+    let known = find(db, &same.iter().map(|(place, id)| (jobs[*place].tenant, *id)).collect::<Vec<_>>()).await?;
     for (place, id) in same {
-        answers[place] = known.get(&id).cloned();
+        answers[place] = known.get(&(jobs[place].tenant, id)).cloned();
     }
     let answers: Option<Vec<Submitted>> = answers.into_iter().collect();
     let answers = answers.ok_or_else(|| StoreError::Conflict("a key names a job that is gone".to_owned()))?;
     Ok((answers, heard))
 }
 
-/// Takes the keys of all jobs that have one, and says which jobs are second asks. A job with two keys must find both
-/// free, or both taken by the same first ask.
-async fn take_keys(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<Vec<(usize, SecondAsk)>> {
+/// Takes the keys of all jobs that have one, and says which jobs are second asks, and by which key. A job with two keys
+/// must find both free, or both taken by the same first ask.
+async fn take_keys(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<Verdicts> {
     // Sorted, so that two servers take the same keys in the same order and never wait for each other in a circle.
     let mut wanted: BTreeMap<KeyName, usize> = BTreeMap::new();
-    let mut verdicts: BTreeMap<usize, SecondAsk> = BTreeMap::new();
+    let mut alone = true;
     for (place, job) in jobs.iter().enumerate() {
-        for (scope, key) in &job.keys {
-            let name = (job.tenant, scope.code(), key.clone());
-            match wanted.get(&name) {
-                Some(first) => {
-                    let first = jobs[*first];
-                    verdicts.insert(place, worse(verdicts.get(&place), second_ask(first.hash, first.id, job.hash)));
-                }
-                None => {
-                    wanted.insert(name, place);
-                }
-            }
+        for name in names_of(job) {
+            alone &= *wanted.entry(name).or_insert(place) == place;
         }
     }
     if wanted.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Verdicts::new());
     }
-    let names: Vec<(&KeyName, usize)> = wanted.iter().map(|(name, place)| (name, *place)).collect();
+    let wanted: Vec<(KeyName, usize)> = wanted.into_iter().collect();
     if !planted::on(Mistake::IdempotencyOutside) {
-        expire(db, desk.now, &names).await?;
+        expire(db, desk.now, &wanted).await?;
     }
     let expires = desk.now.plus_millis(desk.key_ttl_ms);
-    let cols = vec![
-        Col::Id(names.iter().map(|(n, _)| *n.0.as_uuid()).collect()),
-        Col::Int(names.iter().map(|(n, _)| n.1).collect()),
-        Col::Text(names.iter().map(|(n, _)| n.2.as_str()).collect()),
-        Col::Id(names.iter().map(|(_, p)| *jobs[*p].id.as_uuid()).collect()),
-        Col::Bytes(names.iter().map(|(_, p)| jobs[*p].hash.as_bytes().as_slice()).collect()),
-        Col::At(vec![expires; names.len()]),
-    ];
-    let added = db.execute_many(KEY_ADD, &cols).await?;
-    if added == names.len() as u64 {
-        return Ok(verdicts.into_iter().collect());
-    }
-    let found = db
-        .query_many(KEY_FIND, &cols[..3], |row| {
-            let hash: [u8; 32] = row.bytes(4)?.try_into().unwrap_or([0; 32]);
-            let name = (TenantId::from_uuid(row.id(0)?), row.int(1)?, row.text(2)?);
-            Ok((name, JobId::from_uuid(row.id(3)?), RequestHash::from_bytes(hash)))
-        })
-        .await?;
-    for (name, id, hash) in found {
-        if let Some(place) = wanted.get(&name)
-            && jobs[*place].id != id
-        {
-            verdicts.insert(*place, worse(verdicts.get(place), second_ask(hash, id, jobs[*place].hash)));
+    let added = add_keys(db, expires, wanted.iter().map(|(name, place)| (name, jobs[*place]))).await?;
+    let mut owners: Owners = BTreeMap::new();
+    if added < wanted.len() as u64 {
+        for (name, id, hash) in find_keys(db, &wanted).await? {
+            // A key that names the very job we took it for is ours, now or since an answer that got lost.
+            let ours = wanted.binary_search_by(|(n, _)| n.cmp(&name)).is_ok_and(|n| jobs[wanted[n].1].id == id);
+            if !ours {
+                owners.insert(name, (id, hash));
+            }
         }
+    } else if alone {
+        return Ok(Verdicts::new());
     }
-    // Whoever shares a key with a job of this batch that is itself a second ask, is one too.
+    // One after the other, as if each had come alone: whoever is refused owns nothing, and hides nobody behind it.
+    let before: Vec<bool> = wanted.iter().map(|(name, _)| owners.contains_key(name)).collect();
+    let mut verdicts = Verdicts::new();
     for (place, job) in jobs.iter().enumerate() {
-        if let Some(SecondAsk::Same(id)) = verdicts.get(&place).copied()
-            && let Some(first) = jobs.iter().position(|j| j.id == id && j.tenant == job.tenant)
-            && let Some(verdict) = verdicts.get(&first).copied()
-        {
-            verdicts.insert(place, verdict);
+        match judge(job, &owners) {
+            Some(verdict) => drop(verdicts.insert(place, verdict)),
+            None => owners.extend(names_of(job).map(|name| (name, (job.id, job.hash)))),
         }
     }
-    release(db, jobs, &verdicts).await?;
-    Ok(verdicts.into_iter().collect())
+    // What was taken for a job that is refused goes to the next one that wants it, or is free again.
+    let astray = wanted
+        .iter()
+        .zip(before)
+        .filter(|((name, place), before)| !before && owners.get(name).map(|(id, _)| *id) != Some(jobs[*place].id));
+    let astray: Vec<&(KeyName, usize)> = astray.map(|(key, _)| key).collect();
+    if !astray.is_empty() {
+        release(db, jobs, &astray).await?;
+        let heirs = astray.iter().filter_map(|(name, _)| {
+            let (id, _) = owners.get(name)?;
+            Some((name, *jobs.iter().find(|job| job.id == *id && job.tenant == name.0)?))
+        });
+        add_keys(db, expires, heirs.collect::<Vec<_>>()).await?;
+    }
+    Ok(verdicts)
 }
 
-/// A job that is refused must not keep the other key it may have taken.
-async fn release(db: &mut impl Db, jobs: &[&NewJob], verdicts: &BTreeMap<usize, SecondAsk>) -> StoreResult<()> {
-    let doubled: Vec<&&NewJob> = verdicts.keys().map(|place| &jobs[*place]).filter(|job| job.keys.len() > 1).collect();
-    if doubled.is_empty() {
-        return Ok(());
+fn names_of(job: &NewJob) -> impl Iterator<Item = KeyName> {
+    job.keys.iter().map(|(scope, key)| (job.tenant, scope.code(), key.clone()))
+}
+
+/// What the keys of a job say about it, as things stand: nothing, or that it is a second ask, and by which key.
+fn judge(job: &NewJob, owners: &Owners) -> Option<(String, SecondAsk)> {
+    let mut same: Option<(String, SecondAsk)> = None;
+    for name in names_of(job) {
+        let Some((id, hash)) = owners.get(&name).filter(|(id, _)| *id != job.id) else { continue };
+        match (second_ask(*hash, *id, job.hash), &same) {
+            (SecondAsk::Same(id), Some((_, SecondAsk::Same(other)))) if id != *other => {
+                return Some((name.2, SecondAsk::Conflict(id)));
+            }
+            (SecondAsk::Same(id), _) => same = Some((name.2, SecondAsk::Same(id))),
+            (conflict, _) => return Some((name.2, conflict)),
+        }
     }
-    let cols = vec![
-        Col::Id(doubled.iter().map(|j| *j.tenant.as_uuid()).collect()),
-        Col::Id(doubled.iter().map(|j| *j.id.as_uuid()).collect()),
-        Col::Text(doubled.iter().map(|j| j.keys[0].1.as_str()).collect()),
-        Col::Text(doubled.iter().map(|j| j.keys[1].1.as_str()).collect()),
-    ];
+    same
+}
+
+/// Takes keys that are free. Says how many were.
+async fn add_keys<'a>(
+    db: &mut impl Db,
+    expires: Timestamp,
+    keys: impl IntoIterator<Item = (&'a KeyName, &'a NewJob)>,
+) -> StoreResult<u64> {
+    let keys: Vec<(&KeyName, &NewJob)> = keys.into_iter().collect();
+    let mut cols = name_columns(keys.iter().map(|(name, _)| *name));
+    cols.push(Col::Id(keys.iter().map(|(_, job)| *job.id.as_uuid()).collect()));
+    cols.push(Col::Bytes(keys.iter().map(|(_, job)| job.hash.as_bytes().as_slice()).collect()));
+    cols.push(Col::At(vec![expires; keys.len()]));
+    db.execute_many(KEY_ADD, &cols).await
+}
+
+async fn find_keys(db: &mut impl Db, wanted: &[(KeyName, usize)]) -> StoreResult<Vec<(KeyName, JobId, RequestHash)>> {
+    db.query_many(KEY_FIND, &name_columns(wanted.iter().map(|(name, _)| name)), |row| {
+        let hash: [u8; 32] = row.bytes(4)?.try_into().unwrap_or([0; 32]);
+        let name = (TenantId::from_uuid(row.id(0)?), row.int(1)?, row.text(2)?);
+        Ok((name, JobId::from_uuid(row.id(3)?), RequestHash::from_bytes(hash)))
+    })
+    .await
+}
+
+async fn release(db: &mut impl Db, jobs: &[&NewJob], keys: &[&(KeyName, usize)]) -> StoreResult<()> {
+    let mut cols = name_columns(keys.iter().map(|(name, _)| name));
+    cols.push(Col::Id(keys.iter().map(|(_, place)| *jobs[*place].id.as_uuid()).collect()));
     db.execute_many(KEY_RELEASE, &cols).await.map(drop)
 }
 
-fn worse(one: Option<&SecondAsk>, other: SecondAsk) -> SecondAsk {
-    match one {
-        Some(SecondAsk::Conflict(id)) => SecondAsk::Conflict(*id),
-        _ => other,
-    }
+async fn expire(db: &mut impl Db, now: Timestamp, wanted: &[(KeyName, usize)]) -> StoreResult<()> {
+    let mut cols = name_columns(wanted.iter().map(|(name, _)| name));
+    cols.push(Col::At(vec![now; wanted.len()]));
+    db.execute_many(KEY_EXPIRE, &cols).await.map(drop)
 }
 
-async fn expire(db: &mut impl Db, now: Timestamp, names: &[(&KeyName, usize)]) -> StoreResult<()> {
-    let cols = vec![
-        Col::Id(names.iter().map(|(n, _)| *n.0.as_uuid()).collect()),
-        Col::Int(names.iter().map(|(n, _)| n.1).collect()),
-        Col::Text(names.iter().map(|(n, _)| n.2.as_str()).collect()),
-        Col::At(vec![now; names.len()]),
-    ];
-    db.execute_many(KEY_EXPIRE, &cols).await.map(drop)
+fn name_columns<'a>(names: impl Iterator<Item = &'a KeyName> + Clone) -> Vec<Col<'a>> {
+    vec![
+        Col::Id(names.clone().map(|name| *name.0.as_uuid()).collect()),
+        Col::Int(names.clone().map(|name| name.1).collect()),
+        Col::Text(names.map(|name| name.2.as_str()).collect()),
+    ]
 }
 
 /// Inserts the chosen jobs with their queue rows and events. `None` for those whose id is there already.
@@ -277,16 +299,16 @@ async fn insert(
 }
 
 /// How jobs stand that were asked for before.
-async fn find(db: &mut impl Db, asked: &[(TenantId, JobId)]) -> StoreResult<HashMap<JobId, Submitted>> {
+async fn find(db: &mut impl Db, asked: &[(TenantId, JobId)]) -> StoreResult<HashMap<(TenantId, JobId), Submitted>> {
     let cols = vec![
         Col::Id(asked.iter().map(|(tenant, _)| *tenant.as_uuid()).collect()),
         Col::Id(asked.iter().map(|(_, id)| *id.as_uuid()).collect()),
     ];
     let found = db
         .query_many(JOB_FIND, &cols, |row| {
-            let id = JobId::from_uuid(row.id(0)?);
+            let (tenant, id) = (TenantId::from_uuid(row.id(4)?), JobId::from_uuid(row.id(0)?));
             let status: JobStatus = status_of(row.int(2)?)?;
-            Ok((id, Submitted::Replayed { id, number: row.int(1)?, status, at: row.at(3)? }))
+            Ok(((tenant, id), Submitted::Replayed { id, number: row.int(1)?, status, at: row.at(3)? }))
         })
         .await?;
     Ok(found.into_iter().collect())
@@ -313,10 +335,10 @@ const KEY_EXPIRE: Sql = Sql::Each {
                where k.tenant = w.tenant and k.scope = w.scope and k.key = w.key and k.expires_at <= w.now",
 };
 const KEY_RELEASE: Sql = Sql::Each {
-    sqlite: "delete from key where tenant = ?1 and job = ?2 and key in (?3, ?4)",
-    postgres:
-        "delete from key k using unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) as w (tenant, job, one, other)
-               where k.tenant = w.tenant and k.job = w.job and k.key in (w.one, w.other)",
+    sqlite: "delete from key where tenant = ?1 and scope = ?2 and key = ?3 and job = ?4",
+    postgres: "delete from key k using unnest($1::uuid[], $2::bigint[], $3::text[], $4::uuid[])
+                 as w (tenant, scope, key, job)
+               where k.tenant = w.tenant and k.scope = w.scope and k.key = w.key and k.job = w.job",
 };
 const JOB_ADD: Sql = Sql::Each {
     sqlite: "insert into job (number, id, tenant, channel, priority, status, due_at, created_at, updated_at, policy, payload,
@@ -341,7 +363,7 @@ const JOB_HAS: Sql = Sql::Each {
     postgres: "select number from job where number = any ($1::bigint[])",
 };
 const JOB_FIND: Sql = Sql::Each {
-    sqlite: "select id, number, status, created_at from job where tenant = ?1 and id = ?2",
-    postgres: "select j.id, j.number, j.status, j.created_at from job j
+    sqlite: "select id, number, status, created_at, tenant from job where tenant = ?1 and id = ?2",
+    postgres: "select j.id, j.number, j.status, j.created_at, j.tenant from job j
                join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id",
 };

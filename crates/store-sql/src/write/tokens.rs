@@ -5,10 +5,12 @@ use bowline_store::{StoreResult, Tenant, TokenRecord};
 
 use super::Desk;
 use crate::db::{Db, Sql, Val};
+use crate::read::{find_tenant, find_token};
 
 pub async fn create_tenant(db: &mut impl Db, desk: &Desk<'_>, id: TenantId, name: &str) -> StoreResult<Option<Tenant>> {
-    let added = db.execute(TENANT_ADD, &[Val::Id(*id.as_uuid()), Val::Text(name), Val::At(desk.now)]).await?;
-    Ok((added == 1).then(|| Tenant { id, name: name.to_owned(), created_at: desk.now }))
+    db.execute(TENANT_ADD, &[Val::Id(*id.as_uuid()), Val::Text(name), Val::At(desk.now)]).await?;
+    // Whoever lost the answer asks again, and gets the tenant that was made then.
+    Ok(find_tenant(db, id).await?.filter(|tenant| tenant.name == name))
 }
 
 pub async fn create_token(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord) -> StoreResult<bool> {
@@ -22,7 +24,16 @@ pub async fn create_token(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord
         Val::At(desk.now),
         Val::OptAt(token.expires_at),
     ];
-    db.execute(TOKEN_ADD, &params).await.map(|added| added == 1)
+    if db.execute(TOKEN_ADD, &params).await? == 1 {
+        return Ok(true);
+    }
+    // Whoever lost the answer asks again with the same token. One that was revoked since is not brought back.
+    let there = find_token(db, &token.id).await?;
+    let same = |there: TokenRecord| {
+        let asked = TokenRecord { created_at: there.created_at, revoked_at: None, ..token.clone() };
+        there == asked
+    };
+    Ok(there.is_some_and(same))
 }
 
 pub async fn revoke_token(db: &mut impl Db, desk: &Desk<'_>, id: &str, tenant: Option<TenantId>) -> StoreResult<bool> {

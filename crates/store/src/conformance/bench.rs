@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bowline_model::idempotency::{KeyScope, RequestHash};
@@ -38,7 +38,7 @@ pub struct Bench {
     pub tenant: TenantId,
     /// Somebody who must never see any of it.
     pub neighbour: TenantId,
-    minted: AtomicU64,
+    closed: AtomicBool,
 }
 
 impl Bench {
@@ -53,25 +53,28 @@ impl Bench {
     pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<ManualClock>) -> Self {
         let tenant = TenantId::mint(Self::START, [1; 10]);
         let neighbour = TenantId::mint(Self::START, [2; 10]);
-        Self { ledger, clock, tenant, neighbour, minted: AtomicU64::new(0) }
+        Self { ledger, clock, tenant, neighbour, closed: AtomicBool::new(false) }
     }
 
     /// Tries a promise, and then whether the ledger still agrees with its own history.
     pub async fn keeps(&self, promise: impl AsyncFnOnce(&Self)) {
         promise(self).await;
+        if !self.closed.load(Ordering::Relaxed) {
+            self.verifies().await;
+        }
+    }
+
+    /// Closes the ledger, once it has been verified; afterwards it cannot be.
+    pub async fn close(&self) {
         self.verifies().await;
+        self.ledger.close().await;
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Every job equals the fold of its events, and everything that waits has its one row.
     pub async fn verifies(&self) {
         let verified = self.ledger.verify(20).await.expect("a ledger can be verified at any time");
         assert!(verified.faults.is_empty(), "verify found {:#?}", verified.faults);
-    }
-
-    fn entropy(&self) -> [u8; 10] {
-        let mut entropy = [0; 10];
-        entropy[2..].copy_from_slice(&self.minted.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-        entropy
     }
 
     pub fn now(&self) -> Timestamp {
@@ -97,9 +100,12 @@ impl Bench {
 
 /// Jobs, and what people order about them.
 impl Bench {
-    /// A fresh job id; later ones are greater.
+    /// A fresh job id; later ones are greater, on whichever bench.
     pub fn job_id(&self) -> JobId {
-        JobId::mint(self.now(), self.entropy())
+        static MINTED: AtomicU64 = AtomicU64::new(0);
+        let mut entropy = [0; 10];
+        entropy[2..].copy_from_slice(&MINTED.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        JobId::mint(self.now(), entropy)
     }
 
     /// A job nobody has asked for yet.
@@ -285,7 +291,8 @@ impl Bench {
 
     /// What worker and run say when they tell these numbers, each with its own number as detail.
     pub fn telling(&self, run: &ClaimedRun, seqs: &[u64]) -> ToldEvents {
-        let events = seqs.iter().map(|seq| ToldEvent { seq: *seq, at: None, detail: format!("{{\"n\":{seq}}}").into() });
+        let events =
+            seqs.iter().map(|seq| ToldEvent { seq: *seq, at: None, detail: format!("{{\"n\":{seq}}}").into() });
         ToldEvents {
             run: run.run,
             worker: run.worker.clone(),

@@ -34,7 +34,10 @@ pub async fn a_dead_job_lies_in_its_lane(bench: &Bench) {
     assert_eq!(letter.number, bench.find(run.job).await.0.number);
     assert_eq!((letter.at, letter.status, letter.attempts), (bench.now(), DeadLetterStatus::Open, 1));
     assert_eq!((letter.class, letter.error.as_deref()), (Some(ErrorClass::Permanent), Some("no default mailbox")));
-    assert_eq!((&letter.closed_at, &letter.closed_by, &letter.reason, &letter.replayed_as), (&None, &None, &None, &None));
+    assert_eq!(
+        (&letter.closed_at, &letter.closed_by, &letter.reason, &letter.replayed_as),
+        (&None, &None, &None, &None)
+    );
 }
 
 pub async fn dead_letters_are_listed_newest_first_in_pages(bench: &Bench) {
@@ -56,7 +59,9 @@ pub async fn dead_letters_are_listed_newest_first_in_pages(bench: &Bench) {
         }
     }
     assert_eq!(seen, ids);
-    for (status, wanted) in [(DeadLetterStatus::Open, 4), (DeadLetterStatus::Purged, 1), (DeadLetterStatus::Replayed, 0)] {
+    for (status, wanted) in
+        [(DeadLetterStatus::Open, 4), (DeadLetterStatus::Purged, 1), (DeadLetterStatus::Replayed, 0)]
+    {
         let page = bench.ledger.list_dead_letters(bench.tenant, Lane::Default, Some(status), None, 10).await;
         assert_eq!(page.expect("the ledger can be read").items.len(), wanted, "{status:?}");
     }
@@ -94,7 +99,10 @@ pub async fn a_replay_makes_one_new_job_of_the_old_one(bench: &Bench) {
     assert_eq!((made.lane, &made.task_type, &made.requires), (job.lane, &job.task_type, &job.requires));
     assert_eq!((made.priority, made.payload.as_deref()), (job.priority, Some(&*job.payload)));
     assert_eq!(Some(made.policy), job.policy.as_deref().cloned());
-    assert_eq!((&made.origin.trace_id, &made.origin.correlation_id), (&job.origin.trace_id, &job.origin.correlation_id));
+    assert_eq!(
+        (&made.origin.trace_id, &made.origin.correlation_id),
+        (&job.origin.trace_id, &job.origin.correlation_id)
+    );
     assert_eq!((&*made.origin.actor, made.idempotency_key), ("ann", None), "the key stays with the first ask");
 
     let letter = bench.dead_letters().await.remove(0);

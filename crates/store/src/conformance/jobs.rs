@@ -291,9 +291,8 @@ pub async fn jobs_of_many_callers_are_all_kept(bench: &Bench) {
     let mut callers = JoinSet::new();
     for caller in 0..8 {
         let ledger = bench.ledger.clone();
-        let jobs: Vec<NewJob> = (0..12)
-            .map(|n| NewJob { payload: format!("[{caller},{n}]").into(), ..bench.job() })
-            .collect();
+        let jobs: Vec<NewJob> =
+            (0..12).map(|n| NewJob { payload: format!("[{caller},{n}]").into(), ..bench.job() }).collect();
         callers.spawn(async move {
             for job in jobs {
                 let answers = ledger.submit(vec![job.clone()]).await.expect("the ledger takes jobs");

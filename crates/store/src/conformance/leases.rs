@@ -158,7 +158,8 @@ pub async fn a_heartbeat_after_the_lease_is_gone_is_stale(bench: &Bench) {
 
 /// R5: nobody is judged by silence from before we were listening.
 pub async fn nobody_is_lost_before_a_whole_lease_since_the_watermark(bench: &Bench) {
-    let confirmed = bench.running(bench.job()).await;
+    let week = policy(JobPolicy { timeout_ms: JobPolicy::TIMEOUT_MAX_MS, ..JobPolicy::default() });
+    let confirmed = bench.running(NewJob { policy: week, ..bench.job() }).await;
     bench.submit(bench.job()).await;
     let unconfirmed = bench.claim_one().await;
     bench.pass_ms(3_600_000);

@@ -1,7 +1,7 @@
 //! Promises about keeping the ledger in order: figures, retention, backpressure, closing.
 
 use bowline_model::event::EventData;
-use bowline_model::{EventKind, JobStatus, Lane};
+use bowline_model::{EventKind, JobStatus, Lane, Outcome};
 
 use super::bench::Bench;
 use crate::{
@@ -134,10 +134,10 @@ pub async fn positions_are_not_given_twice_after_retention(bench: &Bench) {
 }
 
 pub async fn retention_comes_in_bites(bench: &Bench) {
-    let ids = bench.submit_many(1_200).await;
-    for id in &ids {
-        bench.cancel(*id).await;
-    }
+    bench.submit_many(1_200).await;
+    let runs = bench.claim(bench.insider(1_200)).await;
+    let reports = runs.iter().map(|run| bench.report_of(run, Outcome::Succeeded)).collect();
+    bench.ledger.report(reports).await.expect("the ledger hears reports");
     bench.pass_ms(DAY.finished_jobs_ms + 1);
     let (mut removed, mut bites) = (0, 0);
     loop {
@@ -183,6 +183,7 @@ pub async fn a_full_backlog_is_unavailable(bench: &Bench) {
     let jobs = || (0..room).map(|_| bench.job()).collect::<Vec<_>>();
     let late = bench.job();
     let (first, second, third) = tokio::join!(
+        biased;
         bench.ledger.submit(jobs()),
         bench.ledger.submit(vec![late.clone()]),
         bench.ledger.submit(jobs()),
@@ -200,6 +201,7 @@ pub async fn a_full_backlog_does_not_stop_workers(bench: &Bench) {
     let run = bench.running(bench.job()).await;
     let jobs = (0..Bench::BACKLOG_MAX).map(|_| bench.job()).collect::<Vec<_>>();
     let (full, beat, claimed) = tokio::join!(
+        biased;
         bench.ledger.submit(jobs),
         bench.beat(&run),
         bench.claim(Claimant { wants: 1, ..bench.worker("w2") }),
@@ -210,8 +212,7 @@ pub async fn a_full_backlog_does_not_stop_workers(bench: &Bench) {
 
 pub async fn a_closed_ledger_refuses_everything(bench: &Bench) {
     let id = bench.submit(bench.job()).await;
-    bench.verifies().await;
-    bench.ledger.close().await;
+    bench.close().await;
     let refused = |what: Result<(), StoreError>| assert!(matches!(what, Err(StoreError::Unavailable(_))), "{what:?}");
     refused(bench.ledger.submit(vec![bench.job()]).await.map(drop));
     refused(bench.ledger.claim(vec![bench.worker("w1")], rules()).await.map(drop));

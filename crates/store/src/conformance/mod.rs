@@ -1,1 +1,279 @@
-//! The promises every ledger keeps.
+//! The promises every ledger keeps: the specification of storage, in sentences.
+//!
+//! A promise is a function named as a sentence. It takes a [`Bench`] with an empty ledger and panics when the ledger
+//! breaks it. An adapter calls [`for_each_promise!`](crate::for_each_promise) once and has them all; a promise that is
+//! not in that list does not pass the test below.
+//! Never here: an engine, a file, a network. What only one engine can do is tested beside that engine.
+
+mod bench;
+pub mod claims;
+pub mod dead_letters;
+pub mod events;
+pub mod jobs;
+pub mod keys;
+pub mod late_truth;
+pub mod leases;
+pub mod maintenance;
+pub mod orders;
+pub mod reports;
+pub mod tenancy;
+pub mod tokens;
+pub mod told;
+pub mod workers;
+
+pub use bench::*;
+
+/// Hands the list of all promises, by noun, to a macro of the adapter, which makes a test of each.
+#[macro_export]
+macro_rules! for_each_promise {
+    ($make:ident) => {
+        $make! {
+            jobs:
+                a_job_is_accepted_and_found_again
+                a_job_keeps_everything_that_was_said_about_it
+                a_job_without_a_policy_has_the_default_one
+                nothing_submitted_is_nothing_stored
+                answers_come_in_the_order_of_the_jobs
+                numbers_grow_with_every_job
+                the_same_id_asked_twice_is_stored_once
+                the_same_id_twice_in_one_batch_is_stored_once
+                the_same_id_asked_by_many_at_once_is_stored_once
+                a_second_ask_is_answered_with_how_the_job_stands_now
+                a_job_for_later_waits_for_its_moment
+                a_job_for_a_moment_in_the_past_is_queued_at_once
+                jobs_that_are_due_are_queued_longest_waiting_first_and_no_more_than_asked
+                a_new_timer_rings
+                jobs_are_listed_newest_first_in_pages
+                a_list_is_narrowed_by_status_lane_and_type
+                a_list_is_narrowed_by_time
+                a_waiting_job_knows_how_many_are_ahead
+                the_lowest_and_the_highest_priority_are_priorities
+                jobs_of_many_callers_are_all_kept
+            ;
+            keys:
+                equal_keys_and_bodies_are_one_job
+                another_body_under_the_same_key_is_a_conflict
+                another_key_is_another_job
+                an_external_id_is_a_key_too
+                the_two_sorts_of_keys_do_not_collide
+                keys_belong_to_their_tenant
+                keys_hold_inside_one_batch
+                a_refused_body_hides_nobody_in_its_batch
+                a_job_with_two_keys_is_found_by_either
+                a_job_with_one_taken_key_leaves_the_other_free
+                a_refused_job_of_a_batch_leaves_its_other_key_free
+                a_key_nobody_kept_goes_to_the_next_in_the_batch
+                two_keys_of_two_jobs_are_a_conflict
+                many_askers_with_one_key_get_one_job
+                a_key_is_new_after_its_time
+                a_key_ages_from_the_first_ask
+                the_keys_of_a_removed_job_go_with_it
+                any_text_can_be_a_key
+            ;
+            claims:
+                nothing_waiting_is_an_empty_answer
+                a_claimed_run_says_what_it_is
+                a_payload_arrives_as_it_was_written
+                priority_comes_before_age
+                a_worker_gets_no_more_than_it_wants
+                a_worker_gets_only_its_types
+                a_worker_gets_only_what_its_labels_allow
+                a_worker_gets_only_its_tenants_runs
+                lanes_share_by_weight
+                a_lane_alone_gets_all_places
+                what_one_line_cannot_fill_another_one_does
+                no_lane_starves
+                tenants_take_turns
+                round_robin_gives_one_each
+                the_least_loaded_worker_comes_first
+                the_best_match_leaves_generalists_free
+                at_random_everybody_is_served_in_the_end
+                no_run_is_claimed_twice
+                every_job_is_done_once_while_everybody_is_busy
+                an_insider_confirms_with_the_hand_out
+                every_hand_out_is_a_new_run_with_a_higher_fence
+                queued_work_rings_for_workers
+                looking_for_work_takes_nothing_away
+                a_name_of_a_worker_is_kept_as_it_is
+            ;
+            leases:
+                a_heartbeat_confirms_a_run
+                a_heartbeat_renews_the_lease
+                heartbeats_are_answered_in_the_order_of_the_runs
+                a_heartbeat_speaks_only_for_its_own_runs
+                a_silent_run_is_lost_and_its_job_queued_again
+                what_was_judged_once_is_not_judged_again
+                a_lost_lease_does_not_eat_the_retry_budget
+                poison_ends_in_the_dead_letters_after_its_losses
+                work_that_must_not_be_done_twice_ends_when_its_worker_is_lost
+                an_unconfirmed_hand_out_returns_without_counting
+                a_hand_out_that_was_not_delivered_is_given_back
+                a_heartbeat_after_the_lease_is_gone_is_stale
+                nobody_is_lost_before_a_whole_lease_since_the_watermark
+                a_run_that_renews_for_ever_times_out_at_last
+                the_reaper_counts_the_leases_that_go_on
+                only_the_silent_are_lost
+                an_insider_beats_for_every_tenant
+            ;
+            reports:
+                a_success_ends_the_job
+                a_report_needs_no_heartbeat_before_it
+                a_failure_waits_its_backoff_and_is_tried_again
+                a_random_backoff_stays_within_its_bounds
+                a_failure_without_backoff_is_queued_at_once
+                exhausted_attempts_end_in_the_dead_letters
+                a_permanent_failure_is_dead_at_once
+                a_job_that_wants_no_dead_letter_just_fails
+                a_report_told_twice_counts_once
+                a_report_twice_in_one_batch_counts_once
+                another_word_about_an_ended_run_changes_nothing
+                a_report_by_another_worker_is_refused
+                a_report_from_another_tenant_finds_nothing
+                a_report_about_an_unknown_run_finds_nothing
+                a_stale_fence_is_refused
+                reports_are_answered_in_their_order
+                reports_about_one_job_are_taken_one_after_the_other
+                a_failure_with_any_text_is_recorded
+                a_failure_by_any_name_is_a_failure
+                a_failure_without_a_word_has_a_word_for_it
+                a_worker_may_cancel_its_own_run
+                the_result_of_a_failure_is_not_a_result
+            ;
+            late_truth:
+                a_late_success_corrects_a_job_that_nobody_has_begun_again
+                a_late_success_behind_a_newer_attempt_is_evidence_only
+                a_late_word_does_not_change_a_job_that_ended
+                a_late_failure_is_evidence_and_the_next_attempt_stands
+                a_late_success_takes_a_job_out_of_the_dead_letters
+                a_late_success_corrects_a_job_that_ended_as_error
+                a_returned_run_that_did_run_is_believed
+                a_returned_run_that_did_run_is_evidence_beside_the_next_one
+                a_lost_run_that_stopped_itself_ends_its_job
+                a_canceled_job_whose_vanished_worker_had_succeeded_has_succeeded
+                a_late_success_counts_until_the_retry_has_begun
+                a_run_that_timed_out_is_not_corrected
+            ;
+            orders:
+                a_queued_job_is_canceled_at_once
+                a_scheduled_job_is_canceled_at_once
+                a_job_that_waits_for_its_retry_is_canceled_at_once
+                a_running_job_is_asked_to_stop_and_confirms
+                a_job_that_was_just_handed_out_is_asked_to_stop
+                a_job_that_succeeds_before_it_can_stop_has_succeeded
+                a_job_that_fails_while_it_stops_is_canceled
+                a_canceling_job_whose_worker_vanishes_ends_canceled
+                a_canceling_job_that_was_never_confirmed_ends_canceled
+                a_canceling_job_that_does_not_stop_ends_canceled
+                a_finished_job_cannot_be_canceled
+                canceling_twice_is_canceling_once
+                an_order_is_told_with_who_and_why
+                a_dead_job_is_tried_again_with_a_fresh_budget
+                a_job_that_ended_badly_in_any_way_can_be_tried_again
+                a_job_that_is_not_over_cannot_be_retried
+                an_order_about_an_unknown_job_finds_nothing
+                canceling_and_claiming_at_once_leaves_no_job_in_two_places
+            ;
+            told:
+                told_events_may_come_in_any_order
+                told_events_are_kept_once
+                a_gap_is_remembered_until_it_is_filled
+                the_report_names_the_last_number
+                a_number_means_one_thing
+                what_was_told_is_read_back
+                telling_is_a_sign_of_life
+                events_of_a_lost_run_are_evidence
+                nobody_tells_about_somebody_elses_run
+                a_telling_that_is_not_json_fails_alone
+                a_long_story_told_backwards_is_held_in_the_end
+            ;
+            dead_letters:
+                a_dead_job_lies_in_its_lane
+                dead_letters_are_listed_newest_first_in_pages
+                a_replay_makes_one_new_job_of_the_old_one
+                whoever_closes_second_is_told_what_the_first_did
+                replays_at_once_make_one_job
+                one_order_that_names_a_job_twice_makes_one_job
+                a_purge_keeps_who_and_why
+                the_oldest_are_chosen_first
+                a_job_without_a_dead_letter_is_not_found
+                a_job_that_dies_again_lies_there_again
+                a_replayed_job_that_dies_can_be_replayed_again
+            ;
+            events:
+                a_life_is_told_in_its_order
+                the_events_of_a_job_come_in_pages
+                an_unknown_job_has_no_events
+                an_event_is_the_same_for_every_reader
+                a_follower_sees_every_event_once_while_writers_are_busy
+                a_filter_narrows_the_stream
+                a_page_without_a_match_moves_on
+                the_range_reaches_from_the_oldest_to_the_newest
+                a_notice_belongs_to_no_job
+                a_new_event_rings_for_readers
+            ;
+            tenancy:
+                no_question_shows_a_neighbours_jobs
+                no_question_shows_a_neighbours_events
+                no_question_shows_a_neighbours_dead_letters
+                no_question_shows_a_neighbours_workers_and_tokens
+                no_order_reaches_a_neighbours_job
+                no_order_reaches_a_neighbours_worker_or_token
+                an_id_that_a_neighbour_uses_too_is_another_job
+            ;
+            tokens:
+                a_tenant_is_created_and_found
+                a_tenants_name_is_given_once
+                a_token_is_created_and_found
+                a_tokens_id_is_given_once
+                a_token_is_revoked_once
+                an_administrator_revokes_anybodys_token
+            ;
+            workers:
+                a_worker_registers_and_is_found
+                a_worker_without_labels_or_types_is_one_too
+                a_worker_that_registers_again_is_the_same_worker
+                a_heartbeat_says_that_a_worker_is_there
+                a_worker_is_drained_and_taken_back
+            ;
+            maintenance:
+                the_ledger_tells_its_own_time
+                lane_depths_count_what_waits_where
+                retention_removes_finished_jobs_that_are_old
+                retention_stops_at_the_oldest_living_job
+                retention_keeps_open_dead_letters
+                numbers_are_not_given_twice_after_retention
+                positions_are_not_given_twice_after_retention
+                retention_comes_in_bites
+                retention_removes_notices_and_keys_that_are_old
+                verify_counts_what_it_looked_at
+                a_full_backlog_is_unavailable
+                a_full_backlog_does_not_stop_workers
+                a_closed_ledger_refuses_everything
+            ;
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    macro_rules! sources {
+        ($($noun:ident: $($promise:ident)* ;)*) => {
+            [$((stringify!($noun), include_str!(concat!(stringify!($noun), ".rs")), &[$(stringify!($promise)),*][..]),)*]
+        };
+    }
+
+    /// What nobody lists, nobody tries.
+    #[test]
+    fn every_promise_is_in_the_list() {
+        for (noun, source, listed) in for_each_promise!(sources) {
+            let written: BTreeSet<&str> = source
+                .lines()
+                .filter_map(|line| line.strip_prefix("pub async fn "))
+                .filter_map(|line| line.split('(').next())
+                .collect();
+            assert_eq!(written, listed.iter().copied().collect(), "the promises about {noun}");
+        }
+    }
+}

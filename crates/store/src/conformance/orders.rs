@@ -125,7 +125,10 @@ pub async fn an_order_is_told_with_who_and_why(bench: &Bench) {
     bench.ledger.retry_job(order).await.expect("the ledger takes orders");
     let told: Vec<_> = bench.history(id).await.into_iter().map(|(_, event)| (event.kind, event.data)).collect();
     let (kind, data) = &told[1];
-    assert_eq!((*kind, data.by.as_deref(), data.reason.as_deref()), (EventKind::JobCanceled, Some("ann"), Some("because")));
+    assert_eq!(
+        (*kind, data.by.as_deref(), data.reason.as_deref()),
+        (EventKind::JobCanceled, Some("ann"), Some("because"))
+    );
     let (kind, data) = &told[2];
     assert_eq!((*kind, data.by.as_deref(), data.reason.as_deref()), (EventKind::JobRetried, Some("bob"), None));
 }

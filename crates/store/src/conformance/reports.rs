@@ -161,8 +161,7 @@ pub async fn a_report_from_another_tenant_finds_nothing(bench: &Bench) {
 
 pub async fn a_report_about_an_unknown_run_finds_nothing(bench: &Bench) {
     let run = bench.running(bench.job()).await;
-    let report =
-        RunReport { run: RunId::mint(bench.now(), [9; 10]), ..bench.report_of(&run, Outcome::Succeeded) };
+    let report = RunReport { run: RunId::mint(bench.now(), [9; 10]), ..bench.report_of(&run, Outcome::Succeeded) };
     assert_eq!(bench.report(report).await, ReportAnswer::NotFound);
 }
 
@@ -210,11 +209,8 @@ pub async fn reports_about_one_job_are_taken_one_after_the_other(bench: &Bench) 
         bench.report_of(&owner, Outcome::Succeeded),
     ];
     let answers = bench.ledger.report(reports).await.expect("the ledger hears reports");
-    let wanted = [
-        ReportAnswer::Recorded(JobStatus::Succeeded),
-        ReportAnswer::Stale { evidence: true },
-        ReportAnswer::Duplicate,
-    ];
+    let wanted =
+        [ReportAnswer::Recorded(JobStatus::Succeeded), ReportAnswer::Stale { evidence: true }, ReportAnswer::Duplicate];
     assert_eq!(answers, wanted);
 }
 
@@ -250,6 +246,19 @@ pub async fn a_failure_without_a_word_has_a_word_for_it(bench: &Bench) {
     assert!(!error.message.is_empty());
 }
 
+/// A worker that calls its own failure `lost`, or contradicts itself, is believed in what it says about the outcome.
+pub async fn a_failure_by_any_name_is_a_failure(bench: &Bench) {
+    for (class, called) in [(ErrorClass::Lost, ErrorClass::Lost), (ErrorClass::Transient, ErrorClass::Lost)] {
+        let run = bench.running(NewJob { policy: attempts(1), ..bench.job() }).await;
+        let error = Some(RunError::new(called, "gone"));
+        let report = RunReport { error, ..bench.report_of(&run, Outcome::Failed(class)) };
+        assert_eq!(bench.report(report).await, ReportAnswer::Recorded(JobStatus::Dead));
+        let (job, runs) = bench.find(run.job).await;
+        assert_eq!((job.state.failures, job.state.losses, runs[0].status), (1, 0, RunStatus::Failed));
+        assert_eq!(job.error.map(|error| error.class), Some(class));
+    }
+}
+
 /// A worker may end a run as canceled although nobody asked: it was told elsewhere.
 pub async fn a_worker_may_cancel_its_own_run(bench: &Bench) {
     let run = bench.running(bench.job()).await;
@@ -261,8 +270,7 @@ pub async fn a_worker_may_cancel_its_own_run(bench: &Bench) {
 pub async fn the_result_of_a_failure_is_not_a_result(bench: &Bench) {
     let run = bench.running(NewJob { policy: bench::attempts(1), ..bench.job() }).await;
     let result: Arc<str> = "\"half\"".into();
-    let report =
-        RunReport { result: Some(result), ..bench.report_of(&run, Outcome::Failed(ErrorClass::Transient)) };
+    let report = RunReport { result: Some(result), ..bench.report_of(&run, Outcome::Failed(ErrorClass::Transient)) };
     bench.report(report).await;
     assert_eq!(bench.find(run.job).await.0.result, None);
 }

@@ -48,9 +48,8 @@ pub async fn a_tenant_is_created_and_found(bench: &Bench) {
 }
 
 pub async fn a_tenants_name_is_given_once(bench: &Bench) {
-    let create = async |id, name: &str| {
-        bench.ledger.create_tenant(id, name.to_owned()).await.expect("the ledger takes tenants")
-    };
+    let create =
+        async |id, name: &str| bench.ledger.create_tenant(id, name.to_owned()).await.expect("the ledger takes tenants");
     let first = create(bench.tenant, "acme").await;
     assert!(first.is_some());
     assert_eq!(create(bench.neighbour, "acme").await, None, "the name is taken");

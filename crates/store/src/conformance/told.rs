@@ -3,7 +3,7 @@
 use bowline_model::{EventKind, JobStatus, Outcome, RunId, RunStatus};
 
 use super::bench::{Bench, TIMES, worker_name};
-use crate::{RunReport, TellAnswer, ToldEvent, ToldEvents};
+use crate::{RunReport, StoreError, TellAnswer, ToldEvent, ToldEvents};
 
 const fn held(acked: u64, added: u64) -> TellAnswer {
     TellAnswer::Held { acked, added, owner: true }
@@ -134,6 +134,23 @@ pub async fn nobody_tells_about_somebody_elses_run(bench: &Bench) {
     let stale = ToldEvents { fence: Some(run.fence + 1), ..own };
     assert_eq!(bench.tell(stale).await, TellAnswer::Stale);
     assert_eq!(numbers(bench, run.job).await, [0; 0]);
+}
+
+/// Callers check what they pass on. If one does not, its wish fails, and those of its neighbours do not.
+pub async fn a_telling_that_is_not_json_fails_alone(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let events = vec![ToldEvent { seq: 1, at: None, detail: "{\"n\":".into() }];
+    let bad = ToldEvents { events, ..bench.telling(&run, &[]) };
+    let (before, told, after) = tokio::join!(
+        biased;
+        bench.submit(bench.job()),
+        bench.ledger.tell(bad),
+        bench.tell(bench.telling(&run, &[2])),
+    );
+    assert!(matches!(told, Err(StoreError::Broken(_))), "{told:?}");
+    assert_eq!(after, held(0, 1));
+    assert_eq!(bench.status(before).await, JobStatus::Queued);
+    assert_eq!(numbers(bench, run.job).await, [2]);
 }
 
 /// More than one page of numbers, last to first: the watermark waits for number one and then jumps to the end.

@@ -56,7 +56,7 @@ create unique index job_by_id on job (tenant, id);
 -- Runs that wait for a worker. Narrow and short-lived; vacuumed eagerly, because dead rows at the head slow the claim.
 create table queue (
   channel bigint not null,
-  rank smallint not null,
+  rank integer not null, -- the negated priority; the lowest one does not fit a smallint
   number bigint not null,
   primary key (channel, rank, number)
 ) with (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);

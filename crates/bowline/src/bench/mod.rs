@@ -1,0 +1,27 @@
+//! `bowline bench`: figures, with their method in bench/README.md.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+mod client;
+mod jobs;
+mod server;
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Durable jobs, end to end, through a server of its own
+    Jobs(jobs::JobsArgs),
+}
+
+pub async fn bench(args: BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
+    match args.what {
+        What::Jobs(args) => jobs::run(args, json).await,
+    }
+}

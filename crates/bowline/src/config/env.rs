@@ -1,0 +1,44 @@
+//! The environment. The names are those operators know from the systems we replace.
+
+use anyhow::{Context, bail};
+use bowline_auth::SecretText;
+
+use super::Config;
+
+/// Ours, but read elsewhere: by the command line or the tests.
+const ELSEWHERE: [&str; 6] = [
+    "BOWLINE_CONFIG",
+    "BOWLINE_URL",
+    "BOWLINE_TOKEN",
+    "BOWLINE_TOKEN_FILE",
+    "BOWLINE_TEST_POSTGRES",
+    "BOWLINE_BENCH_DIR",
+];
+
+/// Lays the environment over what the file said.
+pub fn apply(config: &mut Config, vars: Vec<(String, String)>) -> anyhow::Result<()> {
+    for (name, value) in vars {
+        if value.is_empty() {
+            continue;
+        }
+        match name.as_str() {
+            "DATABASE_URL" => config.database.url = Some(value),
+            "PORT" => {
+                let port = value.parse().with_context(|| format!("PORT must be a port number, not `{value}`"))?;
+                config.server.listen.set_port(port);
+            }
+            "LOG_LEVEL" => config.log.level = value,
+            "ORCH_JWT_ISSUER" => config.auth.jwt_issuer = Some(value),
+            "ORCH_JWT_AUDIENCE_CONTROL" => config.auth.jwt_audience_control = value,
+            "ORCH_JWT_AUDIENCE_EXEC" => config.auth.jwt_audience_exec = value,
+            "ORCH_JWT_JWKS_URL" => config.auth.jwt_jwks_url = Some(value),
+            "ORCH_JWT_SHARED_SECRET" => config.auth.jwt_shared_secret = Some(SecretText::new(value)),
+            other if ELSEWHERE.contains(&other) => {}
+            other if other.starts_with("BOWLINE_") || other.starts_with("ORCH_") => {
+                bail!("the environment sets {other}, which is no option; see docs/guide for those there are")
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! The sections, with their defaults and what they know about themselves.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use bowline_auth::SecretText;
+use bowline_model::lane::LaneWeights;
+use bowline_model::lease::LeaseTimes;
+use bowline_model::worker::Strategy;
+use serde::Deserialize;
+
+/// Everything that can be set.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub server: ServerConfig,
+    pub database: DatabaseConfig,
+    pub lease: LeaseConfig,
+    pub dispatch: DispatchConfig,
+    pub builtin: BuiltInConfig,
+    pub retention: RetentionConfig,
+    pub auth: AuthConfig,
+    pub limits: LimitsConfig,
+    pub log: LogConfig,
+}
+
+/// Where the server listens and keeps its things. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerConfig {
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    /// How long running work may take to finish when the server is asked to stop.
+    pub close_ms: u64,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            data_dir: PathBuf::from("bowline-data"),
+            close_ms: 25_000,
+        }
+    }
+}
+
+/// Which ledger. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DatabaseConfig {
+    /// A PostgreSQL URL; the embedded ledger in the data directory unless given.
+    pub url: Option<String>,
+    pub connect_timeout_ms: u64,
+    pub statement_timeout_ms: u64,
+}
+
+impl Default for DatabaseConfig {
+    fn default() -> Self {
+        Self { url: None, connect_timeout_ms: 2_000, statement_timeout_ms: 5_000 }
+    }
+}
+
+/// How long workers are trusted without a word from them. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LeaseConfig {
+    /// A run whose worker stays silent this long is given up.
+    pub ttl_ms: i64,
+    /// A hand-out nobody confirmed in this time goes to somebody else.
+    pub accept_ms: i64,
+    /// How often a worker renews. Three missed renewals must fit inside `ttl_ms`.
+    pub heartbeat_ms: i64,
+    /// How long past its time limit a run that does not stop is waited for.
+    pub deadline_grace_ms: i64,
+}
+
+impl Default for LeaseConfig {
+    fn default() -> Self {
+        let times = LeaseTimes::default();
+        Self {
+            ttl_ms: times.ttl_ms,
+            accept_ms: times.accept_ms,
+            heartbeat_ms: times.heartbeat_ms,
+            deadline_grace_ms: times.deadline_grace_ms,
+        }
+    }
+}
+
+impl LeaseConfig {
+    pub const fn times(&self) -> LeaseTimes {
+        LeaseTimes {
+            ttl_ms: self.ttl_ms,
+            accept_ms: self.accept_ms,
+            heartbeat_ms: self.heartbeat_ms,
+            deadline_grace_ms: self.deadline_grace_ms,
+        }
+    }
+}
+
+/// Who gets the next run, and how lanes share. (since 0.1)
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DispatchConfig {
+    pub strategy: Strategy,
+    pub weights: LaneWeights,
+}
+
+/// The worker inside the server. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BuiltInConfig {
+    /// Runs at once; 0 switches it off.
+    pub slots: u32,
+}
+
+impl Default for BuiltInConfig {
+    fn default() -> Self {
+        Self { slots: 1_000 }
+    }
+}
+
+/// How long things are kept. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionConfig {
+    pub finished_jobs_days: f64,
+    pub events_days: f64,
+    /// How long a second ask with the same key is the same ask.
+    pub idempotency_hours: f64,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self { finished_jobs_days: 14.0, events_days: 30.0, idempotency_hours: 72.0 }
+    }
+}
+
+/// Who is believed. Tokens always are; service JWTs when an issuer and a key are set. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuthConfig {
+    pub jwt_issuer: Option<String>,
+    pub jwt_audience_control: String,
+    pub jwt_audience_exec: String,
+    /// HS256, at least 32 bytes.
+    pub jwt_shared_secret: Option<SecretText>,
+    pub jwt_jwks_url: Option<String>,
+}
+
+impl Default for AuthConfig {
+    fn default() -> Self {
+        Self {
+            jwt_issuer: None,
+            jwt_audience_control: "orchestrator-control".to_owned(),
+            jwt_audience_exec: "orchestrator-exec".to_owned(),
+            jwt_shared_secret: None,
+            jwt_jwks_url: None,
+        }
+    }
+}
+
+/// How much a stranger may send. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    pub body_bytes: usize,
+    pub batch_body_bytes: usize,
+    pub streams: usize,
+    /// Submissions that may wait to be stored before callers are told to come back later.
+    pub backlog_jobs: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { body_bytes: 1 << 20, batch_body_bytes: 8 << 20, streams: 500, backlog_jobs: 50_000 }
+    }
+}
+
+/// What is logged. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogConfig {
+    /// error, warn, info, debug, trace; or a filter such as `info,bowline_engine=debug`.
+    pub level: String,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { level: "info".to_owned() }
+    }
+}
+
+impl Config {
+    /// Whether everything fits together; if not, which field is wrong and why.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.lease.times().check().context("the section [lease] does not fit together")?;
+        if self.builtin.slots > 100_000 {
+            bail!("builtin.slots must be at most 100000");
+        }
+        for (name, days) in [
+            ("retention.finished_jobs_days", self.retention.finished_jobs_days),
+            ("retention.events_days", self.retention.events_days),
+            ("retention.idempotency_hours", self.retention.idempotency_hours),
+        ] {
+            if !(days > 0.0 && days < 100_000.0) {
+                bail!("{name} must be more than 0 and less than 100000");
+            }
+        }
+        for (name, bytes) in
+            [("limits.body_bytes", self.limits.body_bytes), ("limits.batch_body_bytes", self.limits.batch_body_bytes)]
+        {
+            if !(1_024..=256 << 20).contains(&bytes) {
+                bail!("{name} must be between 1024 and 268435456");
+            }
+        }
+        if self.limits.backlog_jobs < 1_000 {
+            bail!("limits.backlog_jobs must be at least 1000, or a full batch would never fit");
+        }
+        if self.database.connect_timeout_ms == 0 || self.database.statement_timeout_ms == 0 {
+            bail!("database.connect_timeout_ms and database.statement_timeout_ms must be more than 0");
+        }
+        if let Some(url) = &self.database.url
+            && !(url.starts_with("postgres://") || url.starts_with("postgresql://"))
+        {
+            bail!("database.url (DATABASE_URL) must be a postgres:// address");
+        }
+        self.auth.check()
+    }
+}
+
+impl AuthConfig {
+    fn check(&self) -> anyhow::Result<()> {
+        match (&self.jwt_shared_secret, &self.jwt_jwks_url) {
+            (Some(_), Some(_)) => {
+                bail!("set either auth.jwt_shared_secret (ORCH_JWT_SHARED_SECRET) or auth.jwt_jwks_url (ORCH_JWT_JWKS_URL)")
+            }
+            (None, None) => return Ok(()),
+            _ => {}
+        }
+        if self.jwt_issuer.as_ref().is_none_or(String::is_empty) {
+            bail!("auth.jwt_issuer (ORCH_JWT_ISSUER) must be set when service tokens are believed");
+        }
+        if self.jwt_shared_secret.as_ref().is_some_and(|s| s.expose().len() < 32) {
+            bail!("auth.jwt_shared_secret (ORCH_JWT_SHARED_SECRET) must have at least 32 bytes");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! `bowline doctor`: looks at an installation and says what is wrong with it, and what to do.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::ExitCode;
+
+use bowline_store::MaintenanceStore;
+use clap::Args;
+use serde_json::json;
+
+use crate::config::{Config, ConfigFlags};
+use crate::{first_start, ledger};
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub config: ConfigFlags,
+}
+
+/// One look, and what it found.
+struct Finding {
+    what: &'static str,
+    well: bool,
+    says: String,
+}
+
+pub async fn doctor(args: DoctorArgs, connection: &bowline_cli::Connection) -> anyhow::Result<ExitCode> {
+    let mut findings = Vec::new();
+    let mut look = |what, well, says: String| findings.push(Finding { what, well, says });
+    match Config::load(&args.config) {
+        Err(error) => look("configuration", false, format!("{error:#}")),
+        Ok(config) => {
+            look("configuration", true, "every option is known and fits".to_owned());
+            token(&config, &mut look);
+            server(&config, connection, &mut look).await;
+        }
+    }
+    let well = findings.iter().all(|f| f.well);
+    if connection.json {
+        let list: Vec<_> =
+            findings.iter().map(|f| json!({"what": f.what, "well": f.well, "says": f.says})).collect();
+        println!("{}", json!({"well": well, "findings": list}));
+    } else {
+        for finding in &findings {
+            println!("{} {:14} {}", if finding.well { "ok  " } else { "BAD " }, finding.what, finding.says);
+        }
+    }
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn token(config: &Config, look: &mut impl FnMut(&'static str, bool, String)) {
+    let path = first_start::token_path(&config.server.data_dir);
+    match std::fs::metadata(&path) {
+        Err(_) => look("token", true, format!("{} is not there yet; the first start makes it", path.display())),
+        Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
+            look("token", false, format!("{} can be read by others; chmod 600 it", path.display()));
+        }
+        Ok(_) => look("token", true, format!("{} is readable by its owner only", path.display())),
+    }
+}
+
+/// Asks a running server; opens the ledger itself where none runs.
+async fn server(
+    config: &Config,
+    connection: &bowline_cli::Connection,
+    look: &mut impl FnMut(&'static str, bool, String),
+) {
+    let url = format!("{}/health", connection.server.trim_end_matches('/'));
+    let client = reqwest::Client::builder().timeout(std::time::Duration::from_secs(3)).no_proxy().build();
+    let answer = match client {
+        Ok(client) => client.get(&url).send().await,
+        Err(error) => return look("server", false, error.to_string()),
+    };
+    match answer {
+        Ok(answer) if answer.status().is_success() => {
+            look("server", true, format!("{} answers and its ledger takes writes", connection.server));
+            return;
+        }
+        Ok(answer) => {
+            let text = format!("{} answers {}: its ledger is away", connection.server, answer.status());
+            return look("server", false, text);
+        }
+        Err(_) => look("server", true, format!("none is running at {}", connection.server)),
+    }
+    match ledger::open(config).await {
+        Err(error) => look("ledger", false, format!("{error:#}")),
+        Ok(opened) => match opened.ledger.verify(20).await {
+            Err(error) => look("ledger", false, error.to_string()),
+            Ok(verified) if verified.faults.is_empty() => look(
+                "ledger",
+                true,
+                format!("{} jobs and {} events agree", verified.jobs, verified.events),
+            ),
+            Ok(verified) => look("ledger", false, verified.faults.join("; ")),
+        },
+    }
+}

@@ -1,0 +1,65 @@
+//! The first start: a tenant to work in, and a token to get in with. No default secrets: each installation makes its own.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
+use bowline_model::TenantId;
+use bowline_store::{Clock, Ledger, TokenRecord};
+use rand::RngExt;
+
+use crate::config::prepare_directory;
+
+pub const TENANT: &str = "default";
+
+/// Where the administrator's token lies.
+pub fn token_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("admin.token")
+}
+
+/// Makes the first tenant and its administrator, if there is none yet. Whether it did.
+pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) -> anyhow::Result<(TenantId, bool)> {
+    prepare_directory(data_dir)?;
+    let id = TenantId::mint(clock.now(), rand::rng().random());
+    let tenant = match ledger.create_tenant(id, TENANT.to_owned()).await? {
+        Some(made) => made.id,
+        None => {
+            let tenants = ledger.list_tenants().await?;
+            let own = tenants.into_iter().find(|t| t.name == TENANT);
+            own.context("the default tenant is neither new nor there")?.id
+        }
+    };
+    let admins = ledger.list_tokens(Some(tenant)).await?;
+    if admins.iter().any(|t| t.name == "admin" && t.revoked_at.is_none()) {
+        return Ok((tenant, false));
+    }
+    let mut entropy = [0u8; bowline_auth::token::ENTROPY_BYTES];
+    rand::rng().fill(&mut entropy);
+    let token = TokenText::mint(TokenKind::Api, entropy);
+    // The file first: a token that is stored but was never written down would lock everybody out.
+    write_secret(&token_path(data_dir), token.expose())?;
+    let record = TokenRecord {
+        id: token.id().to_string(),
+        kind: TokenKind::Api.to_string(),
+        tenant: Some(tenant),
+        name: "admin".to_owned(),
+        secret_hash: token.secret_hash(),
+        scopes: Scopes::of(Scope::Admin).to_string(),
+        created_at: clock.now(),
+        expires_at: None,
+        revoked_at: None,
+    };
+    ledger.create_token(record).await?;
+    Ok((tenant, true))
+}
+
+fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
+    let what = || format!("the administrator's token cannot be written to {}", path.display());
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).with_context(what)?;
+    writeln!(file, "{text}").with_context(what)?;
+    file.sync_all().with_context(what)
+}

@@ -1,0 +1,49 @@
+//! Which ledger: the one place that knows that SQLite and PostgreSQL exist.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use bowline_store::{Clock, SteadyClock};
+use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
+use rand::RngExt;
+
+use crate::config::{Config, prepare_directory};
+
+/// An open ledger, and the clock it goes by.
+pub struct Opened {
+    pub ledger: Arc<SqlLedger>,
+    pub clock: Arc<dyn Clock>,
+    pub embedded: bool,
+}
+
+/// Opens the ledger the configuration names, in this version's shape.
+pub async fn open(config: &Config) -> anyhow::Result<Opened> {
+    let clock: Arc<dyn Clock> = SteadyClock::start();
+    let settings = SqlSettings {
+        clock: Arc::clone(&clock),
+        key_ttl_ms: (config.retention.idempotency_hours * 3_600_000.0) as i64,
+        backlog_max: config.limits.backlog_jobs,
+        seed: rand::rng().random(),
+    };
+    let embedded = config.database.url.is_none();
+    let ledger = match &config.database.url {
+        None => {
+            prepare_directory(&config.server.data_dir)?;
+            let directory = config.server.data_dir.clone();
+            tokio::task::spawn_blocking(move || SqlLedger::open_sqlite(&directory, &settings))
+                .await?
+                .with_context(|| format!("the ledger in {} cannot be opened", config.server.data_dir.display()))?
+        }
+        Some(url) => {
+            let pg = PgSettings {
+                url: url.clone(),
+                connect_timeout: Duration::from_millis(config.database.connect_timeout_ms),
+                statement_timeout: Duration::from_millis(config.database.statement_timeout_ms),
+                clock: None,
+            };
+            SqlLedger::open_postgres(pg, &settings).await.context("the PostgreSQL ledger cannot be opened")?
+        }
+    };
+    Ok(Opened { ledger: Arc::new(ledger), clock, embedded })
+}

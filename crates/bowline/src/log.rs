@@ -1,0 +1,22 @@
+//! Where log lines go: to standard error, as JSON for machines and as text on a terminal.
+
+use std::io::IsTerminal;
+
+use anyhow::Context;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// Starts logging at a level or filter.
+pub fn start(level: &str) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(level).with_context(|| format!("log.level (LOG_LEVEL) `{level}` is no filter"))?;
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE);
+    if std::io::stderr().is_terminal() {
+        logs.with_target(false).compact().init();
+    } else {
+        logs.json().flatten_event(true).init();
+    }
+    Ok(())
+}

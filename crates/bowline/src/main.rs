@@ -1,0 +1,70 @@
+//! The command line of the house.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod config;
+mod demo;
+mod doctor;
+mod first_start;
+mod jwks;
+mod ledger;
+mod log;
+mod migrate;
+mod serve;
+mod verify;
+
+/// A resilient automation orchestrator: one durable ledger for everything that must be run and must not be lost.
+#[derive(Debug, Parser)]
+#[command(name = "bowline", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    connection: bowline_cli::Connection,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the server
+    Serve(serve::ServeArgs),
+    /// Bring the ledger to this version's shape, and stop
+    Migrate(migrate::MigrateArgs),
+    /// Prove that every job equals the sum of its events, and that everything that waits has its one row
+    Verify(verify::VerifyArgs),
+    /// Look at this installation and say what is wrong with it
+    Doctor(doctor::DoctorArgs),
+    /// Measure
+    Bench(bench::BenchArgs),
+    #[command(flatten)]
+    Client(bowline_cli::ClientCommand),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("bowline: no runtime can be started: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let json = cli.connection.json;
+    let done = match cli.command {
+        Command::Serve(args) => runtime.block_on(serve::serve(args)),
+        Command::Migrate(args) => runtime.block_on(migrate::migrate(args, json)),
+        Command::Verify(args) => runtime.block_on(verify::verify(args, json)),
+        Command::Doctor(args) => runtime.block_on(doctor::doctor(args, &cli.connection)),
+        Command::Bench(args) => runtime.block_on(bench::bench(args, json)),
+        Command::Client(command) => return runtime.block_on(bowline_cli::run(&cli.connection, command)),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("bowline: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! F28, F29: asked to stop under load; asked twice.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::TestServer;
+
+#[tokio::test]
+async fn sigterm_finishes_what_is_in_hand_and_exits_well() {
+    let mut server = TestServer::start().await;
+    let slow = server.submit(json!({"type": "sleep", "payload": {"ms": 1500}})).await;
+    server.until_status(&slow, "running").await;
+    let jobs: Vec<_> = (0..500).map(|_| json!({"type": "noop"})).collect();
+    server.post("/jobs/batch", json!({"jobs": jobs})).await.expect(202);
+    let started = Instant::now();
+    let status = server.stop().await;
+    assert!(status.success(), "{status}");
+    assert!(started.elapsed() < Duration::from_secs(30));
+    server.assert_verified();
+    server.start_again().await;
+    let shown = server.until_status(&slow, "success").await;
+    assert_eq!(shown["runs"].as_array().expect("runs").len(), 1, "it finished before the server left");
+    server.until_idle(Duration::from_secs(30)).await;
+}
+
+#[tokio::test]
+async fn a_second_signal_insists() {
+    let mut server = TestServer::start().await;
+    let slow = server.submit(json!({"type": "sleep", "payload": {"ms": 600000}})).await;
+    server.until_status(&slow, "running").await;
+    server.child().term();
+    bowline_testkit::until(Duration::from_secs(10), "the server is closing", async || {
+        match server.try_send("GET", "/readyz", None, None).await {
+            Ok(answer) if answer.status == 503 => Ok(()),
+            Ok(answer) => Err(format!("{}", answer.status)),
+            // The door is closed already.
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
+    server.child().term();
+    let status = server.child().wait_exit(Duration::from_secs(10)).await;
+    assert!(!status.success(), "it says that something was left behind");
+    server.start_again().await;
+    server.post(&format!("/jobs/{slow}/cancel"), json!({})).await.expect(200);
+    server.until_status(&slow, "canceled").await;
+    assert!(server.stop().await.success());
+    server.assert_verified();
+}

@@ -1,0 +1,82 @@
+//! F23, F30: a server that stands still, alone and beside another one on the same database.
+
+use std::time::Duration;
+
+use bowline_testkit::{fresh_database, until};
+use serde_json::json;
+
+use crate::support::{SHORT_LEASES, Setup, TestServer};
+
+#[tokio::test]
+async fn a_pause_of_the_server_makes_nobody_lost() {
+    let mut server = TestServer::with(Setup { config: SHORT_LEASES.to_owned(), ..Setup::default() }).await;
+    let token = server.worker("w1", &["long"]).await;
+    let job = server.submit(json!({"type": "long"})).await;
+    let task = server.send("GET", "/workers/w1/tasks?wait=5000", &token, None).await.expect(200)[0].clone();
+    let beat = json!({"runs": [task["task_id"]]});
+    server.send("POST", "/workers/w1/heartbeat", &token, Some(beat.clone())).await.expect(200);
+    let inside = server.submit(json!({"type": "sleep", "payload": {"ms": 2000}})).await;
+    server.until_status(&inside, "running").await;
+    server.child().stop();
+    // Three leases long. There is nothing to wait for but the time itself.
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    server.child().cont();
+    let answer = server.send("POST", "/workers/w1/heartbeat", &token, Some(beat)).await.expect(200);
+    assert_eq!(answer["renewed"], json!([task["task_id"]]), "{answer}");
+    let done = json!({"task_id": task["task_id"], "status": "success"});
+    server.send("POST", "/tasks/result", &token, Some(done)).await.expect(200);
+    for job in [job, inside] {
+        let shown = server.until_status(&job, "success").await;
+        assert_eq!(shown["runs"].as_array().expect("runs").len(), 1, "{shown}");
+    }
+    assert!(server.stop().await.success());
+    server.assert_verified();
+}
+
+#[tokio::test]
+async fn two_servers_on_one_database_go_on_when_one_is_frozen() {
+    let database = fresh_database();
+    let setup = Setup {
+        database_url: Some(database.url().to_owned()),
+        config: SHORT_LEASES.to_owned(),
+        ..Setup::default()
+    };
+    let one = TestServer::with(setup.clone()).await;
+    let two = TestServer::with(setup).await;
+    let admin = one.admin();
+    let mut jobs = Vec::new();
+    for n in 0..8 {
+        let batch: Vec<_> = (0..50)
+            .map(|k| json!({"type": "sleep", "payload": {"ms": 20}, "idempotency_key": format!("{n}-{k}")}))
+            .collect();
+        // From the fourth batch on, one of them is frozen, with runs of its own in hand.
+        let server = if n % 2 == 0 && n < 4 { &one } else { &two };
+        let answer = server.send("POST", "/jobs/batch", &admin, Some(json!({"jobs": batch}))).await.expect(202);
+        let results = answer["results"].as_array().expect("results");
+        jobs.extend(results.iter().map(|r| r["job_id"].as_str().expect("id").to_owned()));
+        if n == 3 {
+            one.child().stop();
+        }
+    }
+    // The other one does everything, also what the frozen one had begun.
+    until(Duration::from_secs(60), "everything is done by the other server", async || {
+        let lanes = two.send("GET", "/lanes", &admin, None).await;
+        let lanes = lanes.body["lanes"].as_array().cloned().unwrap_or_default();
+        let left: u64 = lanes.iter().map(|l| l["queued"].as_u64().unwrap_or(1) + l["running"].as_u64().unwrap_or(1)).sum();
+        if !lanes.is_empty() && left == 0 { Ok(()) } else { Err(format!("{left} left")) }
+    })
+    .await;
+    one.child().cont();
+    one.until_ready().await;
+    for job in &jobs {
+        let shown = two.send("GET", &format!("/jobs/{job}"), &admin, None).await.expect(200);
+        assert_eq!(shown["job"]["status"], "success", "{shown}");
+    }
+    let fresh = one.send("POST", "/jobs", &admin, Some(json!({"type": "noop"}))).await.expect(202);
+    let fresh = fresh["job_id"].as_str().expect("id").to_owned();
+    until(Duration::from_secs(20), "the thawed server works again", async || {
+        two.send("GET", &format!("/jobs/{fresh}"), &admin, None).await.body["job"]["status"] == "success"
+    })
+    .await;
+    two.assert_verified();
+}

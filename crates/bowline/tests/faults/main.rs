@@ -1,0 +1,12 @@
+//! Faults with real processes. Each leaves evidence that it happened.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod closing;
+mod commit_answer;
+mod crash;
+mod disk;
+mod frozen;
+mod outage;
+mod zombie;

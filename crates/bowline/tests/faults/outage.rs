@@ -1,0 +1,68 @@
+//! F06: PostgreSQL is away under load.
+
+use std::time::{Duration, Instant};
+
+use bowline_testkit::{Postgres, until};
+use serde_json::json;
+
+use crate::support::{SHORT_LEASES, Setup, TestServer};
+
+#[tokio::test]
+async fn an_outage_of_the_database_changes_no_outcome() {
+    let postgres = Postgres::start();
+    let setup = Setup {
+        database_url: Some(postgres.create_database()),
+        config: SHORT_LEASES.to_owned(),
+        ..Setup::default()
+    };
+    let server = TestServer::with(setup).await;
+    let token = server.worker("w1", &["long"]).await;
+    // Work of every sort is in flight: remote, built in, queued, scheduled.
+    let remote = server.submit(json!({"type": "long"})).await;
+    let task = server.send("GET", "/workers/w1/tasks?wait=5000", &token, None).await.expect(200)[0].clone();
+    let run = task["task_id"].clone();
+    let beat = json!({"runs": [run]});
+    server.send("POST", "/workers/w1/heartbeat", &token, Some(beat.clone())).await.expect(200);
+    let inside = server.submit(json!({"type": "sleep", "payload": {"ms": 4000}})).await;
+    server.until_status(&inside, "running").await;
+    let down_at = Instant::now();
+    postgres.stop_immediate();
+    // Ten times the lost timeout of these settings.
+    let mut refusals = 0;
+    let mut slowest = Duration::ZERO;
+    while down_at.elapsed() < Duration::from_secs(30) {
+        let asked = Instant::now();
+        let answer = server.post("/jobs", json!({"type": "noop"})).await;
+        slowest = slowest.max(asked.elapsed());
+        assert_eq!((answer.status, answer.retry_after.is_some()), (503, true), "{}", answer.body);
+        let beat = server.send("POST", "/workers/w1/heartbeat", &token, Some(beat.clone())).await;
+        assert!(beat.status == 503 || beat.status == 401, "{}", beat.status);
+        refusals += 1;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(refusals >= 10, "the outage was felt {refusals} times");
+    assert!(slowest < Duration::from_secs(6), "a refusal took {slowest:?}");
+    assert_eq!(server.try_send("GET", "/readyz", None, None).await.expect("an answer").status, 503);
+    assert_eq!(server.try_send("GET", "/healthz", None, None).await.expect("an answer").status, 200);
+    postgres.start_again();
+    server.until_ready().await;
+    // The worker was at it all the time, and says so now.
+    until(Duration::from_secs(20), "the heartbeat is heard", async || {
+        let answer = server.send("POST", "/workers/w1/heartbeat", &token, Some(beat.clone())).await;
+        if answer.body["renewed"] == json!([run]) { Ok(()) } else { Err(answer.body.to_string()) }
+    })
+    .await;
+    let done = json!({"task_id": run, "status": "success"});
+    server.send("POST", "/tasks/result", &token, Some(done)).await.expect(200);
+    for job in [&remote, &inside] {
+        let shown = server.until_status(job, "success").await;
+        let runs = shown["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), 1, "no run was called lost: {shown}");
+    }
+    let metrics = server.get("/metrics").await;
+    let text = metrics.body.as_str().unwrap_or("").to_owned();
+    assert!(text.contains("orchestrator_runs_lost_total 0"), "{text}");
+    let after = server.submit(json!({"type": "noop"})).await;
+    server.until_status(&after, "success").await;
+    server.assert_verified();
+}

@@ -1,0 +1,81 @@
+//! The stream.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+
+/// Reads a stream until `enough` says so. Answers the events and the last id.
+async fn read(
+    server: &TestServer,
+    path: &str,
+    last_id: Option<&str>,
+    enough: impl Fn(&[Value]) -> bool,
+) -> (Vec<Value>, String) {
+    let mut request = server.http().get(server.url(path)).bearer_auth(server.admin());
+    if let Some(id) = last_id {
+        request = request.header("last-event-id", id);
+    }
+    let mut answer = request.send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    let (mut text, mut events, mut last) = (String::new(), Vec::new(), String::new());
+    loop {
+        let chunk = tokio::time::timeout(Duration::from_secs(20), answer.chunk()).await.expect("the stream goes on");
+        text.push_str(&String::from_utf8_lossy(&chunk.unwrap().expect("the stream goes on")));
+        while let Some(end) = text.find("\n\n") {
+            let message: String = text.drain(..end + 2).collect();
+            let field = |name: &str| message.lines().find_map(|l| l.strip_prefix(name)).map(str::to_owned);
+            if let (Some(id), Some(data)) = (field("id: "), field("data: ")) {
+                last = id;
+                events.push(serde_json::from_str::<Value>(&data).unwrap());
+            }
+            if enough(&events) {
+                return (events, last);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice() {
+    let server = TestServer::start().await;
+    let first = server.submit(json!({"type": "noop"})).await;
+    let done = |job: &str| {
+        let job = job.to_owned();
+        move |events: &[Value]| events.iter().any(|e| e["type"] == "job_succeeded" && e["data"]["job_id"] == job.as_str())
+    };
+    let since = "/events/stream?since=2020-01-01T00:00:00Z";
+    let (before, last) = read(&server, since, None, done(&first)).await;
+    // While nobody reads:
+    let second = server.submit(json!({"type": "noop"})).await;
+    server.until_status(&second, "success").await;
+    let (after, _) = read(&server, "/events/stream", Some(&last), done(&second)).await;
+    let ids: Vec<&str> = before.iter().chain(&after).map(|e| e["event_id"].as_str().unwrap()).collect();
+    let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len());
+    let of_second: Vec<&str> = after
+        .iter()
+        .filter(|e| e["data"]["job_id"] == second.as_str())
+        .map(|e| e["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(of_second, ["job_enqueued", "job_started", "job_succeeded"]);
+}
+
+#[tokio::test]
+async fn filters_narrow_and_a_foreign_tenant_is_not_found() {
+    let server = TestServer::start().await;
+    let job = server.submit(json!({"type": "fail", "payload": {"class": "permanent"}})).await;
+    server.until_status(&job, "dead").await;
+    let loud = server.get("/events?severity=error").await.expect(200);
+    assert!(loud["events"].as_array().unwrap().iter().all(|e| e["severity"] == "error"));
+    let one = server.get(&format!("/events?job_id={job}&type=job_started,job_deadlettered")).await.expect(200);
+    assert_eq!(one["events"].as_array().unwrap().len(), 2);
+    let foreign = server.get("/events?tenant_id=018f0000-0000-7000-8000-000000000000").await;
+    assert_eq!(foreign.status, 404);
+    let foreign = server.get("/events/stream?tenant_id=018f0000-0000-7000-8000-000000000000").await;
+    assert_eq!(foreign.status, 404);
+    let misspelt = server.get("/events?typ=x").await;
+    assert_eq!((misspelt.status, misspelt.code()), (400, "VALIDATION_ERROR"));
+}

@@ -1,0 +1,15 @@
+//! What the server promises, through its door.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod auth;
+mod bad_input;
+mod cancel;
+mod dead_letters;
+mod docs;
+mod events;
+mod example_worker;
+mod jobs;
+mod retry;
+mod workers;

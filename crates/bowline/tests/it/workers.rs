@@ -1,0 +1,136 @@
+//! The worker protocol.
+
+use std::time::Duration;
+
+use bowline_testkit::until;
+use serde_json::json;
+
+use crate::support::{SHORT_LEASES, Setup, TestServer};
+
+async fn short() -> TestServer {
+    TestServer::with(Setup { config: SHORT_LEASES.to_owned(), ..Setup::default() }).await
+}
+
+#[tokio::test]
+async fn a_task_is_handed_out_told_about_and_finished() {
+    let server = short().await;
+    let token = server.worker("w1", &["resize"]).await;
+    let job = server.submit(json!({"type": "resize", "payload": {"width": 9007199254740993u64}})).await;
+    let tasks = server.send("GET", "/workers/w1/tasks?max=5&wait=5000", &token, None).await.expect(200);
+    let task = &tasks[0];
+    assert_eq!(task["params"]["width"], 9007199254740993u64);
+    assert_eq!((task["attempt"].as_u64(), task["fence"].as_u64()), (Some(1), Some(1)));
+    assert_eq!(task["idempotency_key"], job.as_str());
+    let run = task["task_id"].as_str().unwrap();
+    let events = json!({"fence": 1, "events": [{"seq": 2, "data": {"step": "two"}}]});
+    let path = format!("/runs/{run}/events");
+    assert_eq!(server.send("POST", &path, &token, Some(events)).await.expect(200)["acknowledged"], 0);
+    let events = json!({"events": [{"seq": 1, "data": {"step": "one"}}, {"seq": 2, "data": {"step": "two"}}]});
+    let ack = server.send("POST", &path, &token, Some(events)).await.expect(200);
+    assert_eq!((ack["acknowledged"].as_u64(), ack["added"].as_u64()), (Some(2), Some(1)));
+    let other = json!({"events": [{"seq": 1, "data": {"step": "another"}}]});
+    let refused = server.send("POST", &path, &token, Some(other)).await;
+    assert_eq!((refused.status, refused.code()), (409, "SEQ_CONFLICT"));
+    let done = json!({"task_id": run, "job_id": job, "status": "success", "result": {"ok": true}, "last_seq": 2});
+    let answer = server.send("POST", "/tasks/result", &token, Some(done.clone())).await.expect(200);
+    assert_eq!(answer["job_status"], "success");
+    let again = server.send("POST", "/tasks/result", &token, Some(done)).await.expect(200);
+    assert_eq!(again["duplicate"], true);
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!(shown["runs"][0]["incomplete"], false);
+    assert_eq!(shown["job"]["result"], json!({"ok": true}));
+}
+
+#[tokio::test]
+async fn a_worker_is_who_its_token_says() {
+    let server = short().await;
+    let one = server.worker("one", &["t"]).await;
+    let two = server.worker("two", &["t"]).await;
+    assert_eq!(server.send("GET", "/workers/one/tasks", &two, None).await.status, 403);
+    let job = server.submit(json!({"type": "t"})).await;
+    let tasks = server.send("GET", "/workers/one/tasks?wait=5000", &one, None).await.expect(200);
+    let run = tasks[0]["task_id"].as_str().unwrap();
+    let done = json!({"task_id": run, "status": "success"});
+    assert_eq!(server.send("POST", "/tasks/result", &two, Some(done.clone())).await.status, 403);
+    let events = json!({"events": [{"seq": 1, "data": 1}]});
+    assert_eq!(server.send("POST", &format!("/runs/{run}/events"), &two, Some(events)).await.status, 403);
+    assert_eq!(server.get(&format!("/jobs/{job}")).await.expect(200)["job"]["status"], "running");
+    let admin = server.admin();
+    assert_eq!(server.send("POST", "/tasks/result", &admin, Some(done)).await.status, 403);
+}
+
+#[tokio::test]
+async fn a_hand_out_nobody_confirms_goes_to_somebody_else_without_counting() {
+    let server = short().await;
+    let token = server.worker("w1", &["t"]).await;
+    let job = server.submit(json!({"type": "t"})).await;
+    let path = "/workers/w1/tasks?wait=5000";
+    let first = server.send("GET", path, &token, None).await.expect(200)[0].clone();
+    // Its answer "got lost": nothing is said about it, and the same worker asks again.
+    let second = until(Duration::from_secs(10), "it is handed out again", async || {
+        let tasks = server.send("GET", path, &token, None).await.expect(200);
+        tasks.get(0).cloned()
+    })
+    .await;
+    assert_ne!(first["task_id"], second["task_id"]);
+    assert_eq!(second["attempt"], 1);
+    assert_eq!(second["fence"], 2);
+    let late = json!({"task_id": first["task_id"], "status": "success"});
+    let refused = server.send("POST", "/tasks/result", &token, Some(late)).await;
+    assert_eq!((refused.status, refused.code()), (409, "STALE_LEASE"));
+    let done = json!({"task_id": second["task_id"], "status": "success"});
+    server.send("POST", "/tasks/result", &token, Some(done)).await.expect(200);
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!(shown["job"]["attempts"], 1);
+}
+
+#[tokio::test]
+async fn a_silent_worker_is_given_up_and_its_late_word_counts_while_nobody_else_began() {
+    let server = short().await;
+    let token = server.worker("w1", &["t"]).await;
+    let job = server.submit(json!({"type": "t"})).await;
+    let task = server.send("GET", "/workers/w1/tasks?wait=5000", &token, None).await.expect(200)[0].clone();
+    let run = task["task_id"].clone();
+    server.send("POST", "/workers/w1/heartbeat", &token, Some(json!({"runs": [run]}))).await.expect(200);
+    until(Duration::from_secs(20), "the run is lost", async || {
+        let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+        shown["runs"][0]["status"] == "lost"
+    })
+    .await;
+    let stale = server.send("POST", "/workers/w1/heartbeat", &token, Some(json!({"runs": [run]}))).await.expect(200);
+    assert_eq!(stale["stale"], json!([run]));
+    let late = json!({"task_id": run, "status": "success", "result": 42});
+    let answer = server.send("POST", "/tasks/result", &token, Some(late)).await.expect(200);
+    assert_eq!(answer["late"], true);
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!(shown["runs"][0]["status"], "success");
+    assert_eq!(shown["job"]["result"], 42);
+}
+
+#[tokio::test]
+async fn a_draining_worker_gets_nothing_more_and_is_told() {
+    let server = short().await;
+    let token = server.worker("w1", &["t"]).await;
+    server.post("/workers/w1/drain", json!({})).await.expect(200);
+    server.submit(json!({"type": "t"})).await;
+    let tasks = server.send("GET", "/workers/w1/tasks?wait=100", &token, None).await.expect(200);
+    assert_eq!(tasks, json!([]));
+    let beat = server.send("POST", "/workers/w1/heartbeat", &token, None).await.expect(200);
+    assert_eq!(beat["drain"], true);
+    server.post("/workers/w1/drain", json!({"draining": false})).await.expect(200);
+    let tasks = server.send("GET", "/workers/w1/tasks?wait=5000", &token, None).await.expect(200);
+    assert_eq!(tasks.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn labels_decide_who_may_take_a_job() {
+    let server = short().await;
+    let plain = server.worker("plain", &["train"]).await;
+    let gpu = server.token(json!({"kind": "worker", "name": "gpu"})).await;
+    let body = json!({"worker_id": "gpu", "task_types": ["train"], "labels": {"gpu": "a100"}, "slots": 4});
+    server.send("POST", "/workers/register", &gpu, Some(body)).await.expect(200);
+    server.submit(json!({"type": "train", "labels": {"gpu": "a100"}})).await;
+    assert_eq!(server.send("GET", "/workers/plain/tasks?wait=200", &plain, None).await.expect(200), json!([]));
+    let tasks = server.send("GET", "/workers/gpu/tasks?wait=5000", &gpu, None).await.expect(200);
+    assert_eq!(tasks.as_array().unwrap().len(), 1);
+}

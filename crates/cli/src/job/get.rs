@@ -1,0 +1,36 @@
+//! `job get ID`.
+
+use bowline_model::JobId;
+
+use super::view::{JobDetail, RunView};
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Screen;
+
+pub async fn get(client: &Client, screen: &mut Screen, id: JobId) -> Result<Exit, Failure> {
+    let answer = client.call(&Request::get(["jobs", &id.to_string()])).await?;
+    if screen.json() {
+        screen.json_line(answer.text())?;
+    } else {
+        show(screen, &answer.read()?)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Everything about a job.
+pub fn show(screen: &mut Screen, detail: &JobDetail) -> Result<(), Failure> {
+    let headline = detail.job.headline(screen.color());
+    screen.line(&headline)?;
+    screen.facts(&detail.job.facts(screen))?;
+    show_runs(screen, &detail.runs)
+}
+
+pub fn show_runs(screen: &mut Screen, runs: &[RunView]) -> Result<(), Failure> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = runs.iter().map(|run| run.row(screen)).collect();
+    screen.line("")?;
+    screen.table(&RunView::COLUMNS, &rows)
+}

@@ -1,0 +1,141 @@
+//! `lanes`, `workers`, `tenant`, `token`, `whoami`.
+
+use bowline_cli::Exit;
+use serde_json::json;
+
+use crate::fake::{Fake, Reply, ok};
+
+#[tokio::test]
+async fn lanes_are_a_table_of_numbers() {
+    let fake = Fake::with(&[(
+        "GET /lanes",
+        r#"{"lanes":[{"lane":"critical","weight":8,"queued":12345,"scheduled":0,"running":3,"dead":1},
+        {"lane":"low","weight":1,"queued":0,"scheduled":2,"running":0,"dead":0}]}"#,
+    )]);
+    let ran = fake.run(&["lanes"]).await;
+    insta::assert_snapshot!(ran.out, @r"
+    LANE      WEIGHT  QUEUED  SCHEDULED  RUNNING  DEAD
+    critical       8  12,345          0        3     1
+    low            1       0          2        0     0
+    ");
+    assert_eq!(fake.lines(), ["GET /lanes"]);
+}
+
+const WORKERS: &str = r#"{"workers":[{"worker_id":"builtin","worker_type":"builtin","task_types":["noop","echo"],"labels":{},
+"slots":8,"registered_at":null,"seen_at":"2026-01-03T12:00:00Z","draining":false,"builtin":true},
+{"worker_id":"site/fra-1@2","worker_type":"gpu","task_types":["render"],"labels":{"site":"fra"},"slots":2,
+"registered_at":"2026-01-03T11:00:00Z","seen_at":"2026-01-03T11:59:55Z","draining":true,"builtin":false}]}"#;
+
+#[tokio::test]
+async fn workers_are_listed_with_and_without_the_word() {
+    let fake = Fake::with(&[("GET /workers", WORKERS)]);
+    let ran = fake.run(&["workers"]).await;
+    insta::assert_snapshot!(ran.out, @r"
+    WORKER        TYPE      STATE     SLOTS  SEEN    TASKS       LABELS
+    builtin       built in  ready         8  now     noop, echo
+    site/fra-1@2  gpu       draining      2  5s ago  render      site=fra
+    ");
+    assert_eq!(fake.run(&["workers", "list"]).await.out, ran.out);
+}
+
+#[tokio::test]
+async fn a_workers_name_is_one_part_of_the_path_whatever_is_in_it() {
+    let fake = Fake::start(|_, _| ok(r#"{"worker_id":"w","draining":true}"#));
+    let ran = fake.run(&["workers", "drain", "site/fra-1@2"]).await;
+    assert_eq!(ran.out, "worker site/fra-1@2 finishes what it holds and takes nothing new\n");
+    assert_eq!(fake.run(&["workers", "undrain", "a?b#c%"]).await.exit, Exit::Success);
+    let asked = fake.asked();
+    assert_eq!(asked[0].line, "POST /workers/site%2Ffra-1@2/drain");
+    assert_eq!(asked[0].json(), json!({"draining": true}));
+    assert_eq!(asked[1].line, "POST /workers/a%3Fb%23c%25/drain");
+    assert_eq!(asked[1].json(), json!({"draining": false}));
+    assert_eq!(fake.run(&["workers", "drain", ".."]).await.exit, Exit::Usage);
+    assert_eq!(fake.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn tenants_are_made_and_listed() {
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "POST /tenants" => {
+            Reply::Text(201, r#"{"id":"t1","name":"acme","created_at":"2026-01-03T12:00:00Z"}"#.to_owned())
+        }
+        _ => ok(r#"{"tenants":[{"id":"t1","name":"acme","created_at":"2026-01-03T11:00:00Z"}]}"#),
+    });
+    let ran = fake.run(&["tenant", "create", "acme"]).await;
+    assert_eq!(ran.out, "id    t1\nname  acme\n");
+    assert!(ran.err.contains("--tenant t1"));
+    assert_eq!(fake.asked()[0].json(), json!({"name": "acme"}));
+    assert_eq!(fake.run(&["tenant", "list"]).await.out, "ID  NAME  CREATED\nt1  acme  1h ago\n");
+}
+
+#[tokio::test]
+async fn a_token_is_made_shown_once_and_never_asked_for_twice() {
+    let created = json!({"id": "k1", "kind": "api", "name": "ci", "scopes": ["jobs.read", "jobs.write"], "tenant_id": "t1",
+        "created_at": "2026-01-03T12:00:00Z", "expires_at": "2026-02-02T12:00:00Z", "token": "bwl_api_secret"});
+    let fake = Fake::start(move |_, _| Reply::Text(201, created.to_string()));
+    let ran = fake
+        .run(&[
+            "token",
+            "create",
+            "--kind",
+            "api",
+            "--name",
+            "ci",
+            "--scope",
+            "jobs.read",
+            "--scope",
+            "jobs.write",
+            "--expires",
+            "30d",
+            "--tenant",
+            "t1",
+        ])
+        .await;
+    insta::assert_snapshot!(ran.out, @r"
+    id       k1
+    name     ci
+    kind     api
+    scopes   jobs.read, jobs.write
+    tenant   t1
+    expires  in 30d
+    token    bwl_api_secret
+    ");
+    assert_eq!(ran.err, "keep the token now: it is not shown again\n");
+    assert_eq!(
+        fake.asked()[0].json(),
+        json!({"kind": "api", "name": "ci", "scopes": ["jobs.read", "jobs.write"], "expires_in_s": 2_592_000, "tenant_id": "t1"})
+    );
+    let busy = Fake::start(|_, _| Reply::Later(503, 0));
+    assert_eq!(busy.run(&["token", "create", "--kind", "worker", "--name", "w"]).await.exit, Exit::Refused);
+    assert_eq!(busy.asked()[0].json(), json!({"kind": "worker", "name": "w"}));
+    assert_eq!(busy.lines().len(), 1, "a second token would be a second token");
+}
+
+#[tokio::test]
+async fn tokens_are_listed_and_revoked() {
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "GET /tokens" => ok(r#"{"tokens":[
+            {"id":"k1","kind":"api","name":"ci","scopes":["jobs.read"],"created_at":"2026-01-03T11:00:00Z","expires_at":"2026-01-03T13:00:00Z","revoked_at":null},
+            {"id":"k2","kind":"api","name":"old","scopes":[],"created_at":"2026-01-01T11:00:00Z","expires_at":"2026-01-02T13:00:00Z","revoked_at":null},
+            {"id":"k3","kind":"worker","name":"w","scopes":["workers.run"],"created_at":"2026-01-01T11:00:00Z","expires_at":null,"revoked_at":"2026-01-02T11:00:00Z"}]}"#),
+        _ => ok(r#"{"id":"k1","revoked":true}"#),
+    });
+    insta::assert_snapshot!(fake.run(&["token", "list"]).await.out, @r"
+    ID  NAME  KIND    STATE    CREATED  EXPIRES  SCOPES
+    k1  ci    api     valid    1h ago   in 1h    jobs.read
+    k2  old   api     expired  2d ago   23h ago
+    k3  w     worker  revoked  2d ago   never    workers.run
+    ");
+    assert_eq!(fake.run(&["token", "revoke", "k1"]).await.out, "token k1 is revoked\n");
+    assert_eq!(fake.lines()[1], "POST /tokens/k1/revoke");
+}
+
+#[tokio::test]
+async fn whoami_says_who_and_what() {
+    let fake = Fake::with(&[(
+        "GET /whoami",
+        r#"{"actor":"token:ci","tenant_id":"t1","scopes":["jobs.read","jobs.write"],"audiences":["exec"]}"#,
+    )]);
+    let ran = fake.run(&["whoami"]).await;
+    assert_eq!(ran.out, "actor      token:ci\ntenant     t1\nscopes     jobs.read, jobs.write\naudiences  exec\n");
+}
