@@ -4,6 +4,7 @@
 
 use std::env;
 use std::error::Error;
+use std::process::ExitCode;
 
 use bowline_agent::{CancellationToken, TaskContext, TaskError, Worker};
 use serde::Deserialize;
@@ -35,8 +36,18 @@ async fn sum(task: TaskContext) -> Result<Value, TaskError> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    match work().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn work() -> Result<(), Box<dyn Error>> {
     let name = env::args().nth(1).ok_or("usage: worker WORKER_ID")?;
     let token = env::var("BOWLINE_TOKEN").map_err(|_| "BOWLINE_TOKEN is not set")?;
     let url = env::var("BOWLINE_URL").unwrap_or_else(|_| "http://127.0.0.1:7420".to_owned());

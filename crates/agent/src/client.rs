@@ -108,7 +108,7 @@ impl Client {
         base.set_fragment(None);
         let mut authorization = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadAddress::Token)?;
         authorization.set_sensitive(true);
-        let mut http = reqwest::Client::builder()
+        let mut http = bowline_http::client()
             .user_agent(concat!("bowline-agent/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(5))
             .tcp_keepalive(Duration::from_secs(15))

@@ -72,10 +72,8 @@ mod tests {
     #[test]
     fn a_cursor_is_good_for_its_own_list_and_tenant_only() {
         let key = CursorKey::new([7; 32]);
-        let (one, other) = (
-            TenantId::mint(Timestamp::from_millis(1), [1; 10]),
-            TenantId::mint(Timestamp::from_millis(1), [2; 10]),
-        );
+        let (one, other) =
+            (TenantId::mint(Timestamp::from_millis(1), [1; 10]), TenantId::mint(Timestamp::from_millis(1), [2; 10]));
         let cursor = key.write("jobs", one, "place");
         assert_eq!(key.read("jobs", one, &cursor).unwrap(), "place");
         assert!(key.read("jobs", other, &cursor).is_err());

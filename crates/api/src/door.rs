@@ -75,16 +75,15 @@ pub async fn wrong_method(State(app): State<App>, request: Request) -> Response 
     finish(&app, "none", problem.into_response(), &context)
 }
 
-async fn admit(
-    app: &App,
-    plate: &Plate,
-    headers: &HeaderMap,
-    method: &Method,
-) -> Result<Option<Caller>, Problem> {
+async fn admit(app: &App, plate: &Plate, headers: &HeaderMap, method: &Method) -> Result<Option<Caller>, Problem> {
     if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
         return Err(Problem::validation("a request has a length or is chunked, not both"));
     }
-    let Access::Needs { scope, audience } = plate.access else { return Ok(None) };
+    let (scope, audience) = match plate.access {
+        Access::Open => return Ok(None),
+        Access::Known => return app.gate.admit(headers, false).await.map(Some),
+        Access::Needs { scope, audience } => (scope, audience),
+    };
     let control_write = audience == bowline_auth::Audience::Control && *method != Method::GET;
     let caller = app.gate.admit(headers, control_write).await?;
     caller.require_audience(audience).map_err(denied)?;
@@ -104,6 +103,11 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 fn finish(app: &App, route: &'static str, mut response: Response, context: &Context) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         app.engine.meters.http_errors.get_or_create(&ErrorLabels { route, code: problem.code }).inc();
+        if problem.status.is_server_error() {
+            tracing::warn!(request.id = %context.request_id, route, "refused with {}: {}", problem.code, problem.message);
+        } else {
+            tracing::debug!(request.id = %context.request_id, route, "refused with {}: {}", problem.code, problem.message);
+        }
         let body = json!({
             "error": problem.body(), "request_id": &*context.request_id, "trace_id": &*context.trace_id,
         });

@@ -51,6 +51,7 @@ fn make() -> Value {
         }
         operation["security"] = match route.access {
             Access::Open => json!([]),
+            Access::Known => json!([{"bearer": []}]),
             Access::Needs { scope, .. } => json!([{"bearer": [scope.to_string()]}]),
         };
         let entry = paths.entry(route.path.to_owned()).or_insert_with(|| json!({}));

@@ -63,6 +63,19 @@ impl<T: Nameable + Send> FromRequestParts<App> for Named<T> {
     }
 }
 
+/// One part of the path, as a text.
+#[derive(Debug)]
+pub struct Part(pub String);
+
+impl FromRequestParts<App> for Part {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        text.map(|Path(text)| Self(text)).map_err(|_| Problem::not_found("NOT_FOUND", "path"))
+    }
+}
+
 /// How many items a page has: what was asked for, within reason.
 pub fn page_size(asked: Option<u32>, app: &App) -> Result<u32, Problem> {
     let max = app.settings.page_max;

@@ -16,6 +16,8 @@ use crate::{dlq, events, health, jobs, lanes, openapi, tenants, tokens, whoami, 
 pub enum Access {
     /// Anybody. A short list on purpose.
     Open,
+    /// Everybody we know, whatever they may do.
+    Known,
     Needs {
         scope: Scope,
         audience: Audience,
@@ -248,8 +250,15 @@ pub fn table() -> Vec<Route> {
         )
         .takes::<bowline_protocol::ResultRequest>()
         .gives::<bowline_protocol::ResultAnswer>(200),
-        Route::new("GET", "/workers", "listWorkers", "Workers and when they were seen", exec(S::ControlRead), get(workers::list))
-            .gives::<workers::WorkerList>(200),
+        Route::new(
+            "GET",
+            "/workers",
+            "listWorkers",
+            "Workers and when they were seen",
+            exec(S::ControlRead),
+            get(workers::list),
+        )
+        .gives::<workers::WorkerList>(200),
         Route::new(
             "POST",
             "/workers/{id}/drain",
@@ -260,11 +269,25 @@ pub fn table() -> Vec<Route> {
         )
         .takes::<workers::DrainRequest>()
         .gives::<workers::DrainAnswer>(200),
-        Route::new("POST", "/tokens", "createToken", "Make a token; it is shown once", control(S::TokensWrite), post(tokens::create))
-            .takes::<tokens::CreateRequest>()
-            .gives::<tokens::CreatedView>(201),
-        Route::new("GET", "/tokens", "listTokens", "Tokens, without their secrets", control(S::TokensWrite), get(tokens::list))
-            .gives::<tokens::TokenList>(200),
+        Route::new(
+            "POST",
+            "/tokens",
+            "createToken",
+            "Make a token; it is shown once",
+            control(S::TokensWrite),
+            post(tokens::create),
+        )
+        .takes::<tokens::CreateRequest>()
+        .gives::<tokens::CreatedView>(201),
+        Route::new(
+            "GET",
+            "/tokens",
+            "listTokens",
+            "Tokens, without their secrets",
+            control(S::TokensWrite),
+            get(tokens::list),
+        )
+        .gives::<tokens::TokenList>(200),
         Route::new(
             "POST",
             "/tokens/{id}/revoke",
@@ -279,9 +302,16 @@ pub fn table() -> Vec<Route> {
             .gives::<tenants::TenantView>(201),
         Route::new("GET", "/tenants", "listTenants", "Every tenant", control(S::Admin), get(tenants::list))
             .gives::<tenants::TenantList>(200),
-        Route::new("GET", "/whoami", "whoAmI", "Who the caller is and may do", exec(S::JobsRead), get(whoami::show))
+        Route::new("GET", "/whoami", "whoAmI", "Who the caller is and may do", Access::Known, get(whoami::show))
             .gives::<whoami::CallerView>(200),
-        Route::new("GET", "/metrics", "readMetrics", "Meters for Prometheus", control(S::ControlRead), get(health::metrics)),
+        Route::new(
+            "GET",
+            "/metrics",
+            "readMetrics",
+            "Meters for Prometheus",
+            control(S::MetricsRead),
+            get(health::metrics),
+        ),
         Route::new("GET", "/healthz", "isAlive", "Whether the process is alive", Open, get(health::alive))
             .gives::<health::HealthView>(200),
         Route::new("GET", "/readyz", "isReady", "Whether requests should be sent here", Open, get(health::ready))

@@ -32,7 +32,11 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
     let connections = TaskTracker::new();
     let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_headers(HEADERS_MAX).max_buf_size(HEADER_BYTES_MAX);
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEADER_BYTES_MAX);
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,

@@ -20,6 +20,6 @@ pub async fn show(known: Known) -> Json<CallerView> {
         actor: caller.actor.to_string(),
         tenant_id: caller.tenant,
         scopes: caller.scopes.iter().map(|s| s.to_string()).collect(),
-        audiences: caller.audiences.iter().map(|a| a.text()).collect(),
+        audiences: caller.audiences.iter().map(bowline_auth::Audience::text).collect(),
     })
 }

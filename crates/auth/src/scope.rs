@@ -22,16 +22,18 @@ pub enum Scope {
     DlqWrite,
     /// The worker protocol: claim, renew, report.
     WorkersRun,
-    /// Lanes, workers, metrics, status.
+    /// Lanes, workers, status.
     ControlRead,
     ControlWrite,
     TokensWrite,
+    /// Meters of the whole server, all tenants together.
+    MetricsRead,
     /// Implies all others.
     Admin,
 }
 
 impl Scope {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::JobsRead,
         Self::JobsWrite,
         Self::EventsRead,
@@ -41,6 +43,7 @@ impl Scope {
         Self::ControlRead,
         Self::ControlWrite,
         Self::TokensWrite,
+        Self::MetricsRead,
         Self::Admin,
     ];
 
@@ -56,6 +59,7 @@ impl Scope {
             Self::ControlRead => "control.read",
             Self::ControlWrite => "control.write",
             Self::TokensWrite => "tokens.write",
+            Self::MetricsRead => "metrics.read",
             Self::Admin => "admin",
         }
     }

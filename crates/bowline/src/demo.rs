@@ -118,7 +118,8 @@ struct Seen {
 impl Seen {
     /// Without what lay in the ledger before the demonstration.
     fn of(depths: &[LaneDepth], before: &Self) -> Self {
-        let sum = |part: fn(&LaneDepth) -> u64, before: u64| depths.iter().map(part).sum::<u64>().saturating_sub(before);
+        let sum =
+            |part: fn(&LaneDepth) -> u64, before: u64| depths.iter().map(part).sum::<u64>().saturating_sub(before);
         Self {
             queued: sum(|d| d.queued, before.queued),
             running: sum(|d| d.running, before.running),
@@ -130,7 +131,13 @@ impl Seen {
 
 /// The drawing, where there is a terminal to draw on.
 struct Screen {
-    bars: Option<(MultiProgress, ProgressBar, Vec<(Lane, ProgressBar)>)>,
+    bars: Option<Bars>,
+}
+
+struct Bars {
+    all: MultiProgress,
+    done: ProgressBar,
+    lanes: Vec<(Lane, ProgressBar)>,
 }
 
 impl Screen {
@@ -140,8 +147,8 @@ impl Screen {
         }
         let all = MultiProgress::new();
         let style = |text: &str| ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let main = all.add(ProgressBar::new(JOBS));
-        main.set_style(style("  done      {bar:40.green/dim} {pos:>5}/{len} {msg}"));
+        let done = all.add(ProgressBar::new(JOBS));
+        done.set_style(style("  done      {bar:40.green/dim} {pos:>5}/{len} {msg}"));
         let lanes = Lane::ALL
             .into_iter()
             .map(|lane| {
@@ -151,13 +158,13 @@ impl Screen {
                 (lane, bar)
             })
             .collect();
-        Self { bars: Some((all, main, lanes)) }
+        Self { bars: Some(Bars { all, done, lanes }) }
     }
 
     fn show(&self, submitted: u64, depths: &[LaneDepth], seen: &Seen) {
-        let Some((_, main, lanes)) = &self.bars else { return };
-        main.set_position(submitted.saturating_sub(seen.queued + seen.running + seen.scheduled));
-        main.set_message(format!("{} dead letters", seen.dead));
+        let Some(Bars { done, lanes, .. }) = &self.bars else { return };
+        done.set_position(submitted.saturating_sub(seen.queued + seen.running + seen.scheduled));
+        done.set_message(format!("{} dead letters", seen.dead));
         for (lane, bar) in lanes {
             if let Some(depth) = depths.iter().find(|d| d.lane == *lane) {
                 bar.set_position(depth.queued + depth.running);
@@ -170,8 +177,8 @@ impl Screen {
     }
 
     fn close(&self) {
-        if let Some((all, ..)) = &self.bars {
-            drop(all.clear());
+        if let Some(bars) = &self.bars {
+            drop(bars.all.clear());
         }
     }
 }

@@ -36,8 +36,7 @@ pub async fn doctor(args: DoctorArgs, connection: &bowline_cli::Connection) -> a
     }
     let well = findings.iter().all(|f| f.well);
     if connection.json {
-        let list: Vec<_> =
-            findings.iter().map(|f| json!({"what": f.what, "well": f.well, "says": f.says})).collect();
+        let list: Vec<_> = findings.iter().map(|f| json!({"what": f.what, "well": f.well, "says": f.says})).collect();
         println!("{}", json!({"well": well, "findings": list}));
     } else {
         for finding in &findings {
@@ -65,7 +64,7 @@ async fn server(
     look: &mut impl FnMut(&'static str, bool, String),
 ) {
     let url = format!("{}/health", connection.server.trim_end_matches('/'));
-    let client = reqwest::Client::builder().timeout(std::time::Duration::from_secs(3)).no_proxy().build();
+    let client = bowline_http::client().timeout(std::time::Duration::from_secs(3)).no_proxy().build();
     let answer = match client {
         Ok(client) => client.get(&url).send().await,
         Err(error) => return look("server", false, error.to_string()),
@@ -85,11 +84,9 @@ async fn server(
         Err(error) => look("ledger", false, format!("{error:#}")),
         Ok(opened) => match opened.ledger.verify(20).await {
             Err(error) => look("ledger", false, error.to_string()),
-            Ok(verified) if verified.faults.is_empty() => look(
-                "ledger",
-                true,
-                format!("{} jobs and {} events agree", verified.jobs, verified.events),
-            ),
+            Ok(verified) if verified.faults.is_empty() => {
+                look("ledger", true, format!("{} jobs and {} events agree", verified.jobs, verified.events))
+            }
             Ok(verified) => look("ledger", false, verified.faults.join("; ")),
         },
     }

@@ -45,7 +45,7 @@ pub fn verifier(config: &AuthConfig) -> anyhow::Result<Option<JwtVerifier>> {
     let keys = match (&config.jwt_shared_secret, &config.jwt_jwks_url) {
         (Some(secret), _) => JwtKeys::SharedSecret(SecretBytes::from(secret.clone())),
         (None, Some(url)) => {
-            let client = reqwest::Client::builder()
+            let client = bowline_http::client()
                 .timeout(PATIENCE)
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()

@@ -9,10 +9,8 @@ use tracing_subscriber::fmt::format::FmtSpan;
 /// Starts logging at a level or filter.
 pub fn start(level: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(level).with_context(|| format!("log.level (LOG_LEVEL) `{level}` is no filter"))?;
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_span_events(FmtSpan::NONE);
+    let logs =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);
     if std::io::stderr().is_terminal() {
         logs.with_target(false).compact().init();
     } else {

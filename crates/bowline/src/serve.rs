@@ -118,10 +118,11 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 fn greet(config: &Config, address: SocketAddr, first: bool) {
     let token = first_start::token_path(&config.server.data_dir);
-    let store = config.database.url.as_ref().map_or_else(
-        || format!("embedded, in {}", config.server.data_dir.display()),
-        |_| "PostgreSQL".to_owned(),
-    );
+    let store = config
+        .database
+        .url
+        .as_ref()
+        .map_or_else(|| format!("embedded, in {}", config.server.data_dir.display()), |_| "PostgreSQL".to_owned());
     let made = if first { " (made just now)" } else { "" };
     println!("Bowline {} is listening on http://{address}", env!("CARGO_PKG_VERSION"));
     println!("  ledger   {store}");
@@ -130,10 +131,7 @@ fn greet(config: &Config, address: SocketAddr, first: bool) {
     println!("Try:");
     println!("  bowline job submit echo --payload '{{\"hello\":\"world\"}}' --wait");
     println!("  bowline job list --limit 10");
-    println!(
-        "  curl -s -H \"authorization: Bearer $(cat {})\" http://{address}/lanes",
-        token.display()
-    );
+    println!("  curl -s -H \"authorization: Bearer $(cat {})\" http://{address}/lanes", token.display());
     println!();
 }
 

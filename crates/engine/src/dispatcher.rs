@@ -6,7 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_store::{Claimant, ClaimRules, ClaimedRun, Ledger, StoreError, Wake};
+use bowline_model::RunId;
+use bowline_store::{ClaimRules, Claimant, ClaimedRun, Ledger, StoreError, Wake};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +26,8 @@ struct Waiting {
 struct State {
     waiting: Vec<Waiting>,
     next_ticket: u64,
+    /// Handed over to somebody who had stopped waiting.
+    orphans: Vec<RunId>,
     closed: bool,
 }
 
@@ -58,7 +61,7 @@ impl Dispatcher {
             tokio::time::sleep(wait).await;
             return Vec::new();
         }
-        let (line, mut answer) = oneshot::channel();
+        let (line, answer) = oneshot::channel();
         let ticket = {
             let mut state = self.state();
             if state.closed {
@@ -70,20 +73,15 @@ impl Dispatcher {
             ticket
         };
         self.asked.ring();
-        // The guard takes the ticket back if the caller is dropped; a claim on its way finds the line closed.
-        let guard = Ticket { dispatcher: self, ticket };
-        let runs = tokio::select! {
-            runs = &mut answer => runs.unwrap_or_default(),
-            () = tokio::time::sleep(wait) => Vec::new(),
-        };
-        if !runs.is_empty() {
-            drop(guard);
-            return runs;
+        // Whatever happens to the caller, the ticket is taken back, and runs that came too late go back to the queue.
+        let mut ticket = Ticket { dispatcher: self, ticket, answer };
+        tokio::select! {
+            runs = &mut ticket.answer => return runs.unwrap_or_default(),
+            () = tokio::time::sleep(wait) => {}
         }
-        drop(guard);
         // Between the end of the wait and taking the ticket back, an answer may have come.
-        answer.close();
-        answer.try_recv().unwrap_or_default()
+        ticket.answer.close();
+        ticket.answer.try_recv().unwrap_or_default()
     }
 
     /// Serves until the house closes.
@@ -95,6 +93,7 @@ impl Dispatcher {
             work.forget();
             asked.forget();
             let served = self.round().await;
+            self.return_orphans().await;
             if stop.is_cancelled() {
                 break;
             }
@@ -127,7 +126,8 @@ impl Dispatcher {
             return false;
         }
         let (tickets, asking): (Vec<u64>, Vec<Claimant>) = claimants.into_iter().unzip();
-        let names: Vec<_> = asking.iter().map(|c| (c.worker.clone(), c.wants as usize)).collect();
+        // Names are unique within a tenant only.
+        let who: Vec<_> = asking.iter().map(|c| (c.worker.clone(), c.tenant, c.wants as usize)).collect();
         let claimed = match self.ledger.claim(asking, self.rules).await {
             Ok(claimed) => claimed,
             Err(StoreError::Unknown(why)) => {
@@ -146,10 +146,13 @@ impl Dispatcher {
             return false;
         }
         let mut orphans = Vec::new();
-        let mut by_worker: Vec<Vec<ClaimedRun>> = names.iter().map(|_| Vec::new()).collect();
+        let mut by_worker: Vec<Vec<ClaimedRun>> = who.iter().map(|_| Vec::new()).collect();
         for run in claimed {
             // A worker may wait more than once; each of its waits gets what it wants and no more.
-            let place = (0..names.len()).find(|n| names[*n].0 == run.worker && by_worker[*n].len() < names[*n].1);
+            let place = (0..who.len()).find(|n| {
+                let (name, tenant, wants) = &who[*n];
+                *name == run.worker && tenant.is_none_or(|t| t == run.tenant) && by_worker[*n].len() < *wants
+            });
             match place {
                 Some(place) => by_worker[place].push(run),
                 None => orphans.push(run.run),
@@ -170,12 +173,18 @@ impl Dispatcher {
             };
             orphans.extend(undelivered.into_iter().flatten().map(|run| run.run));
         }
+        self.state().orphans.extend(orphans);
+        true
+    }
+
+    /// Gives back runs whose worker went away between the claim and the hand-over.
+    async fn return_orphans(&self) {
+        let orphans = std::mem::take(&mut self.state().orphans);
         if !orphans.is_empty()
             && let Err(error) = self.ledger.give_back(orphans).await
         {
             tracing::warn!("runs whose worker went away return later: {error}");
         }
-        true
     }
 }
 
@@ -183,6 +192,7 @@ impl Dispatcher {
 struct Ticket<'a> {
     dispatcher: &'a Dispatcher,
     ticket: u64,
+    answer: oneshot::Receiver<Vec<ClaimedRun>>,
 }
 
 impl Drop for Ticket<'_> {
@@ -190,6 +200,12 @@ impl Drop for Ticket<'_> {
         let mut state = self.dispatcher.state();
         if let Some(place) = state.waiting.iter().position(|w| w.ticket == self.ticket) {
             state.waiting.swap_remove(place);
+        }
+        self.answer.close();
+        if let Ok(runs) = self.answer.try_recv() {
+            state.orphans.extend(runs.iter().map(|run| run.run));
+            drop(state);
+            self.dispatcher.asked.ring();
         }
     }
 }

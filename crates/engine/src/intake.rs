@@ -77,7 +77,12 @@ const ASKS_MAX: u32 = 4;
 
 impl Intake {
     pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, meters: Arc<Meters>, seed: u64) -> Self {
-        Self { ledger, clock, meters, mint: Mutex::new(Mint { rng: StdRng::seed_from_u64(seed), last: Timestamp::default(), count: 0 }) }
+        Self {
+            ledger,
+            clock,
+            meters,
+            mint: Mutex::new(Mint { rng: StdRng::seed_from_u64(seed), last: Timestamp::default(), count: 0 }),
+        }
     }
 
     /// Stores each job once. The answers are in the order of the requests.
@@ -98,9 +103,9 @@ impl Intake {
                     self.meters.jobs_accepted.inc_by(fresh as u64);
                     return Ok(stored);
                 }
-                Err(StoreError::Unknown(why)) if asks < ASKS_MAX => {
+                Err(error) if asks < ASKS_MAX && must_ask_again(&error, asks) => {
                     asks += 1;
-                    tracing::warn!("asking again whether {} jobs were stored: {why}", again.len());
+                    tracing::warn!("asking again whether {} jobs were stored: {error}", again.len());
                     jobs = again;
                     if planted::on(Mistake::UnknownIsFailure) {
                         // The mistake: taken for a failure, so it is a new ask under a new name.
@@ -112,7 +117,13 @@ impl Intake {
                 }
                 Err(error) => {
                     self.meters.store_unavailable.inc();
-                    return Err(error);
+                    // Once an answer was lost, a later refusal does not make it unsaid: the first ask may be stored.
+                    return Err(match error {
+                        StoreError::Unavailable(why) | StoreError::Conflict(why) if asks > 0 => {
+                            StoreError::Unknown(why)
+                        }
+                        other => other,
+                    });
                 }
             }
         }
@@ -149,6 +160,11 @@ impl Intake {
     }
 }
 
+/// A lost answer is asked for again; so is one that could not be asked for because the ledger is away.
+const fn must_ask_again(error: &StoreError, asks: u32) -> bool {
+    matches!(error, StoreError::Unknown(_)) || (asks > 0 && error.is_transient())
+}
+
 /// What was asked for, without the keys. Only requests with a key are ever compared.
 fn hash(request: &JobRequest) -> RequestHash {
     if request.idempotency_key.is_none() && request.external_id.is_none() {
@@ -175,7 +191,8 @@ mod tests {
     fn ids_sort_in_the_order_they_were_made_whatever_the_clock_does() {
         let mut mint = Mint { rng: StdRng::seed_from_u64(7), last: Timestamp::default(), count: 0 };
         let times = [5, 5, 5, 6, 6, 4, 4, 7];
-        let ids: Vec<JobId> = (0..50_000).map(|n| mint.next(Timestamp::from_millis(times[n % 8] + n as i64 / 8_000))).collect();
+        let ids: Vec<JobId> =
+            (0..50_000).map(|n| mint.next(Timestamp::from_millis(times[n % 8] + n as i64 / 8_000))).collect();
         assert!(ids.is_sorted());
         let unique: std::collections::BTreeSet<_> = ids.iter().collect();
         assert_eq!(unique.len(), ids.len());

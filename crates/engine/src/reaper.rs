@@ -19,7 +19,8 @@ pub async fn reap_forever(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let times = settings.lease;
-    let beat = Duration::from_millis(u64::try_from(times.accept_ms.min(times.ttl_ms) / 4).unwrap_or(250).clamp(20, 2_000));
+    let beat =
+        Duration::from_millis(u64::try_from(times.accept_ms.min(times.ttl_ms) / 4).unwrap_or(250).clamp(20, 2_000));
     let mut mark: Option<Watermark> = None;
     let mut looked_at = Instant::now();
     loop {

@@ -55,11 +55,9 @@ pub fn explain(
             sentence: "it waits for somebody to approve it".to_owned(),
             data: json!({}),
         }),
-        JobStatus::Paused => reasons.push(Reason {
-            code: "paused",
-            sentence: "it is paused".to_owned(),
-            data: json!({}),
-        }),
+        JobStatus::Paused => {
+            reasons.push(Reason { code: "paused", sentence: "it is paused".to_owned(), data: json!({}) });
+        }
         status => reasons.push(Reason {
             code: "finished",
             sentence: match &job.error {
@@ -79,11 +77,7 @@ pub fn explain(
 fn pending(job: &JobRecord) -> Reason {
     let due = job.state.due_at.unwrap_or(job.updated_at);
     if job.state.attempts == 0 {
-        Reason {
-            code: "scheduled",
-            sentence: format!("it is scheduled for {due}"),
-            data: json!({"run_at": due}),
-        }
+        Reason { code: "scheduled", sentence: format!("it is scheduled for {due}"), data: json!({"run_at": due}) }
     } else {
         let last = job.error.as_ref().map(|e| format!(" ({})", e.message)).unwrap_or_default();
         Reason {

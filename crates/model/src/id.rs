@@ -99,7 +99,9 @@ impl EventId {
         entropy[..2].copy_from_slice(&salt.to_be_bytes()[..2]);
         // Both bit fields the UUID version overwrites (the top of bytes 0 and 2) hold salt, never the number.
         entropy[2] = salt.to_be_bytes()[2];
-        entropy[3..].copy_from_slice(&number.to_be_bytes()[1..]);
+        // Scattered, one to one: how many events others have is nobody's business.
+        let scattered = number.wrapping_mul(salt | 1).rotate_left(8).to_be_bytes();
+        entropy[3..].copy_from_slice(&scattered[..7]);
         Self(uuid_v7(at, entropy))
     }
 }

@@ -21,6 +21,8 @@ struct Anchor {
     /// What the steady clock showed at `seen`.
     shown_us: i64,
     seen: Instant,
+    /// The latest time anybody was told; nobody is told an earlier one.
+    told_us: i64,
 }
 
 /// The clock of a running server.
@@ -33,7 +35,7 @@ impl SteadyClock {
     const SLEW_US_PER_S: i64 = 1_000;
 
     pub fn start() -> Arc<Self> {
-        Arc::new(Self { anchor: Mutex::new(Anchor { shown_us: wall_us(), seen: Instant::now() }) })
+        Arc::new(Self { anchor: Mutex::new(Anchor { shown_us: wall_us(), seen: Instant::now(), told_us: 0 }) })
     }
 }
 
@@ -44,15 +46,16 @@ impl Clock for SteadyClock {
         }
         let mut anchor = self.anchor.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let passed = i64::try_from(anchor.seen.elapsed().as_micros()).unwrap_or(i64::MAX);
-        let shown = anchor.shown_us.saturating_add(passed);
+        let mut shown = anchor.shown_us.saturating_add(passed);
         // Now and then, step a little towards the wall clock.
         if passed > 1_000_000 {
             let allowed = (passed / 1_000_000).saturating_mul(Self::SLEW_US_PER_S);
-            let step = (wall_us() - shown).clamp(-allowed.min(passed), allowed);
-            *anchor = Anchor { shown_us: shown + step, seen: Instant::now() };
-            return Timestamp::from_micros(shown + step);
+            shown += (wall_us() - shown).clamp(-allowed.min(passed), allowed);
+            anchor.shown_us = shown;
+            anchor.seen = Instant::now();
         }
-        Timestamp::from_micros(shown)
+        anchor.told_us = anchor.told_us.max(shown);
+        Timestamp::from_micros(anchor.told_us)
     }
 }
 

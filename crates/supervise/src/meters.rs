@@ -72,7 +72,9 @@ pub struct Meters {
 type AtomicI64 = std::sync::atomic::AtomicI64;
 
 fn millis() -> Histogram {
-    Histogram::new([1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 60_000.0])
+    Histogram::new([
+        1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 60_000.0,
+    ])
 }
 
 impl Meters {
@@ -136,4 +138,3 @@ impl Meters {
         text
     }
 }
-

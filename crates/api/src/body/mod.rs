@@ -91,7 +91,8 @@ async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
 /// JSON text as a value of this shape; what is wrong with it is said with its place.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     strict::check(bytes, &Limits::default()).map_err(|fault| {
-        let details = json!({"kind": fault.kind.code(), "pointer": fault.pointer, "line": fault.line, "column": fault.column});
+        let details =
+            json!({"kind": fault.kind.code(), "pointer": fault.pointer, "line": fault.line, "column": fault.column});
         Problem::validation(format!("the body is not acceptable JSON: {fault}")).with(details)
     })?;
     parse_checked(bytes)
@@ -100,7 +101,14 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 /// As [`parse`], for text that has been checked as part of a larger one.
 pub fn parse_checked<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|error| {
-        let details = json!({"line": error.line(), "column": error.column()});
-        Problem::validation(error).with(details)
+        // Read a second time, slowly, to say where it is.
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let field = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+            Err(placed) if placed.path().iter().len() > 0 => placed.path().to_string(),
+            _ => String::new(),
+        };
+        let message = if field.is_empty() { error.to_string() } else { format!("{field}: {error}") };
+        let details = json!({"field": field, "line": error.line(), "column": error.column()});
+        Problem::validation(message).with(details)
     })
 }

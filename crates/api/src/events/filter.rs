@@ -27,7 +27,12 @@ impl Wanted {
             tenant: Some(tenant),
             job: self.job_id,
             kinds: kinds.map_err(Problem::validation)?,
-            severity_min: self.severity.as_deref().map(str::parse::<Severity>).transpose().map_err(Problem::validation)?,
+            severity_min: self
+                .severity
+                .as_deref()
+                .map(str::parse::<Severity>)
+                .transpose()
+                .map_err(Problem::validation)?,
             trace_id: self.trace_id,
             since: self.since,
         })

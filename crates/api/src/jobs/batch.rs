@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_model::Timestamp;
 use bowline_store::Submitted;
-use hyper::StatusCode;
+use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,16 +34,8 @@ pub struct BatchRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ItemView {
-    Stored {
-        job_id: bowline_model::JobId,
-        number: i64,
-        status: &'static str,
-        queued_at: Timestamp,
-        replayed: bool,
-    },
-    Refused {
-        error: Value,
-    },
+    Stored { job_id: bowline_model::JobId, number: i64, status: &'static str, queued_at: Timestamp, replayed: bool },
+    Refused { error: Value },
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -61,9 +53,13 @@ pub async fn submit_batch(
     State(app): State<App>,
     known: Known,
     context: Context,
+    headers: HeaderMap,
     LargeBody(body): LargeBody<BatchRequest>,
 ) -> Result<(StatusCode, Json<BatchAnswer>), Problem> {
     let tenant = known.tenant()?;
+    if headers.contains_key("idempotency-key") {
+        return Err(Problem::validation("a batch has no key of its own; give each job its idempotency_key"));
+    }
     if body.jobs.is_empty() || body.jobs.len() > JOBS_MAX {
         return Err(Problem::validation(format!("a batch has between 1 and {JOBS_MAX} jobs")));
     }

@@ -24,11 +24,7 @@ pub fn no_job() -> Problem {
     Problem::not_found(JobId::CODE, JobId::WHAT)
 }
 
-pub async fn get(
-    State(app): State<App>,
-    known: Known,
-    Named(job): Named<JobId>,
-) -> Result<Json<JobAnswer>, Problem> {
+pub async fn get(State(app): State<App>, known: Known, Named(job): Named<JobId>) -> Result<Json<JobAnswer>, Problem> {
     let found = app.engine.ledger.find_job(known.tenant()?, job).await?;
     let (job, runs) = found.ok_or_else(no_job)?;
     Ok(Json(JobAnswer { job: job.into(), runs: runs.into_iter().map(Into::into).collect() }))

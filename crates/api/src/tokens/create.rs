@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
+use bowline_engine::builtin::NAME_PREFIX;
 use bowline_model::event::EventData;
 use bowline_model::{EventKind, TenantId, Timestamp, WorkerName};
 use bowline_store::{Notice, TokenRecord};
@@ -72,6 +73,9 @@ pub async fn create(
         return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
     }
     WorkerName::new(&body.name).map_err(|e| Problem::validation(format!("name: {e}")))?;
+    if body.name.starts_with(NAME_PREFIX) {
+        return Err(Problem::validation(format!("names that begin with {NAME_PREFIX} belong to the server")));
+    }
     let scopes = match (&body.scopes, body.kind) {
         (None, KindWord::Worker) => Scopes::of(Scope::WorkersRun),
         (None, KindWord::Api) => Scopes::of(Scope::JobsRead).with(Scope::JobsWrite).with(Scope::EventsRead),

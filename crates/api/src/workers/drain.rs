@@ -1,7 +1,7 @@
 //! `POST /workers/{id}/drain`: ask a worker to take no more tasks.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use bowline_model::WorkerName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::body::MaybeBody;
 use crate::door::Known;
+use crate::params::Part;
 use crate::problem::Problem;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,7 +34,7 @@ pub struct DrainAnswer {
 pub async fn drain(
     State(app): State<App>,
     known: Known,
-    Path(id): Path<String>,
+    Part(id): Part,
     MaybeBody(body): MaybeBody<DrainRequest>,
 ) -> Result<Json<DrainAnswer>, Problem> {
     let nobody = || Problem::not_found("WORKER_NOT_FOUND", "worker");

@@ -1,13 +1,14 @@
 //! `POST /workers/{id}/heartbeat`: a worker renews its leases and hears what to stop.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use bowline_protocol::{HeartbeatAnswer, HeartbeatRequest};
 use bowline_store::{BeatAnswer, Heartbeat};
 
 use crate::app::App;
 use crate::body::MaybeBody;
 use crate::door::Known;
+use crate::params::Part;
 use crate::problem::Problem;
 
 const RUNS_MAX: usize = 100_000;
@@ -15,7 +16,7 @@ const RUNS_MAX: usize = 100_000;
 pub async fn heartbeat(
     State(app): State<App>,
     known: Known,
-    Path(id): Path<String>,
+    Part(id): Part,
     MaybeBody(body): MaybeBody<HeartbeatRequest>,
 ) -> Result<Json<HeartbeatAnswer>, Problem> {
     let tenant = known.tenant()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use bowline_model::worker::Abilities;
 use bowline_protocol::{Task, TasksQuery};
 use bowline_store::{Claimant, ClaimedRun};
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::door::Known;
-use crate::params::Params;
+use crate::params::{Params, Part};
 use crate::problem::Problem;
 
 const WAIT_MAX_MS: u64 = 60_000;
@@ -21,7 +21,7 @@ const TASKS_MAX: u32 = 1_000;
 pub async fn tasks(
     State(app): State<App>,
     known: Known,
-    Path(id): Path<String>,
+    Part(id): Part,
     Params(query): Params<TasksQuery>,
 ) -> Result<Json<Vec<Task>>, Problem> {
     let tenant = known.tenant()?;

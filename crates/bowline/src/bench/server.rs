@@ -28,7 +28,7 @@ impl Measured {
         command.env("LOG_LEVEL", "warn").env_remove("DATABASE_URL").env_remove("PORT").stdout(Stdio::null());
         let started = Instant::now();
         let mut child = command.spawn().context("the server cannot be started")?;
-        let client = reqwest::Client::builder().no_proxy().build()?;
+        let client = bowline_http::client().no_proxy().build()?;
         loop {
             if let Some(status) = child.try_wait()? {
                 bail!("the server ended at once: {status}");

@@ -31,7 +31,10 @@ pub struct ConfigFlags {
 impl Config {
     /// What is in force, or what is wrong.
     pub fn load(flags: &ConfigFlags) -> anyhow::Result<Self> {
-        Self::from_parts(flags, std::env::vars().collect())
+        // Names and values that are not text are none of ours.
+        let vars =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self::from_parts(flags, vars.collect())
     }
 
     fn from_parts(flags: &ConfigFlags, vars: Vec<(String, String)>) -> anyhow::Result<Self> {
@@ -93,7 +96,8 @@ mod tests {
 
     #[test]
     fn the_environment_overrules_the_file_and_flags_overrule_both() {
-        let config = load("[database]\nurl = \"postgres://file\"\n", &[("DATABASE_URL", "postgres://env"), ("PORT", "8000")]);
+        let config =
+            load("[database]\nurl = \"postgres://file\"\n", &[("DATABASE_URL", "postgres://env"), ("PORT", "8000")]);
         let config = config.unwrap();
         assert_eq!(config.database.url.as_deref(), Some("postgres://env"));
         assert_eq!(config.server.listen.port(), 8000);

@@ -233,7 +233,9 @@ impl AuthConfig {
     fn check(&self) -> anyhow::Result<()> {
         match (&self.jwt_shared_secret, &self.jwt_jwks_url) {
             (Some(_), Some(_)) => {
-                bail!("set either auth.jwt_shared_secret (ORCH_JWT_SHARED_SECRET) or auth.jwt_jwks_url (ORCH_JWT_JWKS_URL)")
+                bail!(
+                    "set either auth.jwt_shared_secret (ORCH_JWT_SHARED_SECRET) or auth.jwt_jwks_url (ORCH_JWT_JWKS_URL)"
+                )
             }
             (None, None) => return Ok(()),
             _ => {}

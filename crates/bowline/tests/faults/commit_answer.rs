@@ -13,11 +13,8 @@ async fn a_lost_commit_answer_loses_nothing_and_doubles_nothing() {
     let postgres = Postgres::start();
     let url = postgres.create_database();
     let proxy = ChaosProxy::start(&url);
-    let setup = Setup {
-        database_url: Some(proxy.url().to_owned()),
-        config: SHORT_LEASES.to_owned(),
-        ..Setup::default()
-    };
+    let setup =
+        Setup { database_url: Some(proxy.url().to_owned()), config: SHORT_LEASES.to_owned(), ..Setup::default() };
     let server = TestServer::with(setup).await;
     let mut jobs = BTreeSet::new();
     for round in 0..20 {

@@ -53,8 +53,10 @@ async fn kill_nine_loses_nothing(setup: Setup, embedded: bool) {
     for cycle in 1..=5u64 {
         // Work is in flight when it happens.
         let before = asked.load(Ordering::SeqCst);
-        until(Duration::from_secs(20), "requests are flowing", async || asked.load(Ordering::SeqCst) > before + 100 * cycle)
-            .await;
+        until(Duration::from_secs(20), "requests are flowing", async || {
+            asked.load(Ordering::SeqCst) > before + 100 * cycle
+        })
+        .await;
         pids.insert(server.child().pid());
         server.kill_9();
         server.start_again().await;
@@ -90,11 +92,8 @@ async fn kill_nine_under_load_loses_nothing_and_doubles_nothing_embedded() {
 #[tokio::test]
 async fn kill_nine_under_load_loses_nothing_and_doubles_nothing_on_postgresql() {
     let database = fresh_database();
-    let setup = Setup {
-        database_url: Some(database.url().to_owned()),
-        config: SHORT_LEASES.to_owned(),
-        ..Setup::default()
-    };
+    let setup =
+        Setup { database_url: Some(database.url().to_owned()), config: SHORT_LEASES.to_owned(), ..Setup::default() };
     kill_nine_loses_nothing(setup, false).await;
 }
 

@@ -36,11 +36,8 @@ async fn a_pause_of_the_server_makes_nobody_lost() {
 #[tokio::test]
 async fn two_servers_on_one_database_go_on_when_one_is_frozen() {
     let database = fresh_database();
-    let setup = Setup {
-        database_url: Some(database.url().to_owned()),
-        config: SHORT_LEASES.to_owned(),
-        ..Setup::default()
-    };
+    let setup =
+        Setup { database_url: Some(database.url().to_owned()), config: SHORT_LEASES.to_owned(), ..Setup::default() };
     let one = TestServer::with(setup.clone()).await;
     let two = TestServer::with(setup).await;
     let admin = one.admin();
@@ -62,7 +59,8 @@ async fn two_servers_on_one_database_go_on_when_one_is_frozen() {
     until(Duration::from_secs(60), "everything is done by the other server", async || {
         let lanes = two.send("GET", "/lanes", &admin, None).await;
         let lanes = lanes.body["lanes"].as_array().cloned().unwrap_or_default();
-        let left: u64 = lanes.iter().map(|l| l["queued"].as_u64().unwrap_or(1) + l["running"].as_u64().unwrap_or(1)).sum();
+        let left: u64 =
+            lanes.iter().map(|l| l["queued"].as_u64().unwrap_or(1) + l["running"].as_u64().unwrap_or(1)).sum();
         if !lanes.is_empty() && left == 0 { Ok(()) } else { Err(format!("{left} left")) }
     })
     .await;

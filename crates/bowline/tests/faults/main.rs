@@ -1,6 +1,7 @@
 //! Faults with real processes. Each leaves evidence that it happened.
 
 #[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "each test program uses its part of it")]
 mod support;
 
 mod closing;

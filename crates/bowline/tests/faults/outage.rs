@@ -10,11 +10,8 @@ use crate::support::{SHORT_LEASES, Setup, TestServer};
 #[tokio::test]
 async fn an_outage_of_the_database_changes_no_outcome() {
     let postgres = Postgres::start();
-    let setup = Setup {
-        database_url: Some(postgres.create_database()),
-        config: SHORT_LEASES.to_owned(),
-        ..Setup::default()
-    };
+    let setup =
+        Setup { database_url: Some(postgres.create_database()), config: SHORT_LEASES.to_owned(), ..Setup::default() };
     let server = TestServer::with(setup).await;
     let token = server.worker("w1", &["long"]).await;
     // Work of every sort is in flight: remote, built in, queued, scheduled.

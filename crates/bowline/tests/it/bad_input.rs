@@ -11,9 +11,9 @@ use crate::support::TestServer;
 /// Sends a body as it is. Answers the status and the error's code and message.
 async fn raw(server: &TestServer, body: impl Into<Vec<u8>>) -> (u16, String, String) {
     let request = server.http().post(server.url("/jobs")).bearer_auth(server.admin());
-    let answer = request.header("content-type", "application/json").body(body.into()).send().await.unwrap();
+    let answer = request.header("content-type", "application/json").body(body.into()).send().await.expect("an answer");
     let status = answer.status().as_u16();
-    let body: Value = answer.json().await.unwrap();
+    let body: Value = answer.json().await.expect("JSON");
     let text = |name: &str| body["error"][name].as_str().unwrap_or("").to_owned();
     (status, text("code"), text("message"))
 }
@@ -93,7 +93,8 @@ async fn sizes_and_kinds_of_bodies_are_limited() {
 #[tokio::test]
 async fn paths_that_lead_nowhere_are_not_found() {
     let server = TestServer::start().await;
-    for path in ["/nothing", "//jobs", "/jobs/..%2f..%2fadmin", "/jobs/%00", "/jobs/not-an-id", "/jobs/", "/dlq/%2e%2e"] {
+    for path in ["/nothing", "//jobs", "/jobs/..%2f..%2fadmin", "/jobs/%00", "/jobs/not-an-id", "/jobs/", "/dlq/%2e%2e"]
+    {
         let answer = server.get(path).await;
         assert!([400, 404].contains(&answer.status), "{path}: {}", answer.status);
         assert!(!answer.code().is_empty(), "{path} has the one error shape: {}", answer.body);
@@ -110,8 +111,8 @@ async fn paths_that_lead_nowhere_are_not_found() {
 
 /// Writes bytes to the socket and reads what comes back, until it is closed or time is up.
 async fn socket(server: &TestServer, bytes: &[u8], patience: Duration) -> (String, bool) {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.expect("a connection");
+    stream.write_all(bytes).await.expect("the bytes go out");
     let mut text = Vec::new();
     let closed = tokio::time::timeout(patience, stream.read_to_end(&mut text)).await.is_ok();
     (String::from_utf8_lossy(&text).into_owned(), closed)
@@ -121,9 +122,12 @@ async fn socket(server: &TestServer, bytes: &[u8], patience: Duration) -> (Strin
 async fn slow_and_malformed_requests_do_not_hold_a_connection() {
     let server = TestServer::start().await;
     let admin = server.admin();
-    let head = format!("POST /jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {admin}\r\ncontent-type: application/json\r\n");
+    let head = format!(
+        "POST /jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {admin}\r\ncontent-type: application/json\r\n"
+    );
     // B026: ten bytes are promised, five come.
-    let (text, closed) = socket(&server, format!("{head}content-length: 10\r\n\r\n12345").as_bytes(), Duration::from_secs(15)).await;
+    let (text, closed) =
+        socket(&server, format!("{head}content-length: 10\r\n\r\n12345").as_bytes(), Duration::from_secs(15)).await;
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
     assert!(closed);
     // B031: too many and too large headers.

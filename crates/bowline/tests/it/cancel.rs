@@ -32,7 +32,8 @@ async fn a_remote_worker_hears_of_a_cancel_with_its_heartbeat() {
     let job = server.submit(json!({"type": "slow"})).await;
     let tasks = server.send("GET", "/workers/w1/tasks?max=1&wait=5000", &token, None).await.expect(200);
     let run = tasks[0]["task_id"].clone();
-    let beat = |runs: serde_json::Value| server.send("POST", "/workers/w1/heartbeat", &token, Some(json!({"runs": runs})));
+    let beat =
+        |runs: serde_json::Value| server.send("POST", "/workers/w1/heartbeat", &token, Some(json!({"runs": runs})));
     assert_eq!(beat(json!([run])).await.expect(200)["renewed"], json!([run]));
     server.post(&format!("/jobs/{job}/cancel"), json!({})).await.expect(200);
     assert_eq!(beat(json!([run])).await.expect(200)["cancel"], json!([run]));

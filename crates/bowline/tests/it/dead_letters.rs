@@ -13,7 +13,8 @@ async fn an_entry_is_replayed_once_whoever_is_faster() {
     assert_eq!(list["entries"][0]["job_id"], job.as_str());
     assert_eq!(list["entries"][0]["class"], "permanent");
     let order = json!({"job_ids": [job], "reason": "the customer exists now"});
-    let (one, two) = tokio::join!(server.post("/dlq/critical/replay", order.clone()), server.post("/dlq/critical/replay", order));
+    let (one, two) =
+        tokio::join!(server.post("/dlq/critical/replay", order.clone()), server.post("/dlq/critical/replay", order));
     let (one, two) = (one.expect(200), two.expect(200));
     assert_eq!(one["changed"].as_u64().unwrap() + two["changed"].as_u64().unwrap(), 1);
     assert_eq!(one["results"][0]["new_job_id"], two["results"][0]["new_job_id"]);

@@ -17,19 +17,19 @@ async fn read(
     if let Some(id) = last_id {
         request = request.header("last-event-id", id);
     }
-    let mut answer = request.send().await.unwrap();
+    let mut answer = request.send().await.expect("an answer");
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
     let (mut text, mut events, mut last) = (String::new(), Vec::new(), String::new());
     loop {
         let chunk = tokio::time::timeout(Duration::from_secs(20), answer.chunk()).await.expect("the stream goes on");
-        text.push_str(&String::from_utf8_lossy(&chunk.unwrap().expect("the stream goes on")));
+        text.push_str(&String::from_utf8_lossy(&chunk.expect("a chunk").expect("the stream goes on")));
         while let Some(end) = text.find("\n\n") {
             let message: String = text.drain(..end + 2).collect();
             let field = |name: &str| message.lines().find_map(|l| l.strip_prefix(name)).map(str::to_owned);
             if let (Some(id), Some(data)) = (field("id: "), field("data: ")) {
                 last = id;
-                events.push(serde_json::from_str::<Value>(&data).unwrap());
+                events.push(serde_json::from_str::<Value>(&data).expect("JSON"));
             }
             if enough(&events) {
                 return (events, last);
@@ -44,7 +44,9 @@ async fn a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice() {
     let first = server.submit(json!({"type": "noop"})).await;
     let done = |job: &str| {
         let job = job.to_owned();
-        move |events: &[Value]| events.iter().any(|e| e["type"] == "job_succeeded" && e["data"]["job_id"] == job.as_str())
+        move |events: &[Value]| {
+            events.iter().any(|e| e["type"] == "job_succeeded" && e["data"]["job_id"] == job.as_str())
+        }
     };
     let since = "/events/stream?since=2020-01-01T00:00:00Z";
     let (before, last) = read(&server, since, None, done(&first)).await;
@@ -55,11 +57,8 @@ async fn a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice() {
     let ids: Vec<&str> = before.iter().chain(&after).map(|e| e["event_id"].as_str().unwrap()).collect();
     let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
     assert_eq!(unique.len(), ids.len());
-    let of_second: Vec<&str> = after
-        .iter()
-        .filter(|e| e["data"]["job_id"] == second.as_str())
-        .map(|e| e["type"].as_str().unwrap())
-        .collect();
+    let of_second: Vec<&str> =
+        after.iter().filter(|e| e["data"]["job_id"] == second.as_str()).map(|e| e["type"].as_str().unwrap()).collect();
     assert_eq!(of_second, ["job_enqueued", "job_started", "job_succeeded"]);
 }
 

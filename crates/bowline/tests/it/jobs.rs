@@ -76,7 +76,10 @@ async fn a_batch_answers_each_item_by_itself() {
         {"type": "echo", "idempotency_key": "b"},
     ]});
     let answer = server.post("/jobs/batch", body).await.expect(202);
-    assert_eq!((answer["accepted"].as_u64(), answer["replayed"].as_u64(), answer["refused"].as_u64()), (Some(2), Some(1), Some(2)));
+    assert_eq!(
+        (answer["accepted"].as_u64(), answer["replayed"].as_u64(), answer["refused"].as_u64()),
+        (Some(2), Some(1), Some(2))
+    );
     let results = answer["results"].as_array().unwrap();
     assert_eq!(results[1]["error"]["code"], "VALIDATION_ERROR");
     assert!(results[1]["error"]["message"].as_str().unwrap().contains("colour"));

@@ -1,6 +1,7 @@
 //! What the server promises, through its door.
 
 #[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "each test program uses its part of it")]
 mod support;
 
 mod auth;

@@ -60,8 +60,12 @@ async fn a_person_can_have_a_dead_job_tried_again() {
     server.until_status(&job, "dead").await;
     let answer = server.post(&format!("/jobs/{job}/retry"), json!({"reason": "fixed it"})).await.expect(200);
     assert_eq!(answer["changed"], true);
-    let shown = server.until_status(&job, "dead").await;
-    assert!(shown["runs"].as_array().unwrap().len() >= 1);
+    let path = format!("/jobs/{job}");
+    bowline_testkit::until(std::time::Duration::from_secs(10), "it was tried again", async || {
+        let shown = server.get(&path).await.expect(200);
+        shown["job"]["status"] == "dead" && shown["runs"].as_array().unwrap().len() == 2
+    })
+    .await;
     let fine = server.submit(json!({"type": "noop"})).await;
     server.until_status(&fine, "success").await;
     let refused = server.post(&format!("/jobs/{fine}/retry"), json!({})).await;

@@ -8,7 +8,8 @@ use bowline_testkit::{Child, free_port, until};
 use serde_json::{Value, json};
 
 /// Times short enough for tests: a lease of three seconds.
-pub const SHORT_LEASES: &str = "[lease]\nttl_ms = 3000\naccept_ms = 1000\nheartbeat_ms = 500\ndeadline_grace_ms = 500\n";
+pub const SHORT_LEASES: &str =
+    "[lease]\nttl_ms = 3000\naccept_ms = 1000\nheartbeat_ms = 500\ndeadline_grace_ms = 500\n";
 
 /// How to start a server.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +67,7 @@ impl TestServer {
 
     async fn open(setup: Setup, data_dir: Option<PathBuf>) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build().expect("a client");
+        let http = bowline_http::client().no_proxy().timeout(Duration::from_secs(30)).build().expect("a client");
         let data_dir = data_dir.unwrap_or_else(|| directory.path().join("data"));
         let mut server = Self { child: None, directory, data_dir, port: free_port(), setup, http };
         server.launch();

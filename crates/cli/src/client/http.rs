@@ -124,7 +124,7 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let mut builder = reqwest::Client::builder()
+        let mut builder = bowline_http::client()
             .user_agent(concat!("bowline/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
             .redirect(reqwest::redirect::Policy::none())

@@ -24,8 +24,10 @@ use crate::settings::EngineSettings;
 
 struct Held {
     stop: CancellationToken,
-    /// Asked to stop by a person, not by a lost lease.
+    /// Asked to stop by a person.
     canceled: bool,
+    /// Told to stop because the run is no longer ours: how it ends is nobody's outcome.
+    stale: bool,
     since: Instant,
 }
 
@@ -188,7 +190,7 @@ impl BuiltInWorker {
             Err(panic) => return self.end(&run, Err(broken(&*panic)), false, outcomes),
             Ok(Poll::Pending) => {}
         }
-        self.held().insert(run.run, Held { stop: stop.clone(), canceled: false, since: Instant::now() });
+        self.held().insert(run.run, Held { stop: stop.clone(), canceled: false, stale: false, since: Instant::now() });
         let (worker, outcomes) = (Arc::clone(self), outcomes.clone());
         self.tasks.spawn(async move {
             let limit = Duration::from_millis(run.timeout_ms);
@@ -200,8 +202,13 @@ impl BuiltInWorker {
                     Err(RunError::new(ErrorClass::Timeout, format!("the run took longer than {} ms", run.timeout_ms)))
                 }
             };
-            let canceled = worker.held().remove(&run.run).is_some_and(|held| held.canceled);
-            worker.end(&run, outcome, canceled, &outcomes);
+            let (canceled, stale) =
+                worker.held().remove(&run.run).map_or((false, false), |held| (held.canceled, held.stale));
+            if stale {
+                worker.free();
+            } else {
+                worker.end(&run, outcome, canceled, &outcomes);
+            }
         });
     }
 
@@ -236,6 +243,10 @@ impl BuiltInWorker {
         };
         // Only fails when the worker has ended, and it does not end while a run is in hand.
         let _ = outcomes.send(report);
+        self.free();
+    }
+
+    fn free(&self) {
         self.busy.fetch_sub(1, Ordering::Relaxed);
         self.freed.notify_one();
     }
@@ -261,7 +272,8 @@ impl BuiltInWorker {
                             BeatAnswer::Renewed => {}
                             BeatAnswer::Cancel => self.cancel(run),
                             BeatAnswer::Stale => {
-                                if let Some(held) = self.held().get(&run) {
+                                if let Some(held) = self.held().get_mut(&run) {
+                                    held.stale = true;
                                     held.stop.cancel();
                                 }
                             }
