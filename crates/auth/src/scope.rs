@@ -208,7 +208,7 @@ mod tests {
         let texts: Vec<_> = Scope::ALL.iter().map(|scope| scope.text()).collect();
         assert_eq!(
             texts.join(" "),
-            "jobs.read jobs.write events.read dlq.read dlq.write workers.run control.read control.write tokens.write admin"
+            "jobs.read jobs.write events.read dlq.read dlq.write workers.run control.read control.write tokens.write metrics.read admin"
         );
     }
 

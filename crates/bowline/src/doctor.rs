@@ -85,7 +85,7 @@ async fn server(
         Ok(opened) => match opened.ledger.verify(20).await {
             Err(error) => look("ledger", false, error.to_string()),
             Ok(verified) if verified.faults.is_empty() => {
-                look("ledger", true, format!("{} jobs and {} events agree", verified.jobs, verified.events))
+                look("ledger", true, format!("{} jobs and {} events agree", verified.jobs, verified.events));
             }
             Ok(verified) => look("ledger", false, verified.faults.join("; ")),
         },

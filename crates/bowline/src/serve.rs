@@ -107,7 +107,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         });
     }
     let notice = Notice { tenant, kind: EventKind::ServerStarted, data: EventData::default() };
-    shared.note(notice).await?;
+    if let Err(error) = shared.note(notice).await {
+        // The door is open already; a missing note is no reason to close it.
+        tracing::warn!("the start was not noted in the ledger: {error}");
+    }
     greet(&config, address, first);
     if args.demo {
         let (engine, stop) = (Arc::clone(&engine), supervisor.stop().clone());

@@ -104,7 +104,6 @@ kinds! {
     JobRetried "job_retried" Info "Job queued again by a person",
     JobReplayed "job_replayed" Info "Dead letter replayed as a new job",
     DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
-    StaleWriteRefused "stale_write_refused" Warning "A write with an outdated lease was refused",
     ServerStarted "server_started" Info "Server started",
     WorkerRegistered "worker_registered" Info "Worker registered",
     TokenCreated "token_created" Info "Token created",

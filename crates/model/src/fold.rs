@@ -142,7 +142,6 @@ impl FoldedJob {
             | K::RunProgressed
             | K::JobReplayed
             | K::DeadLetterPurged
-            | K::StaleWriteRefused
             | K::ServerStarted
             | K::WorkerRegistered
             | K::TokenCreated

@@ -32,6 +32,15 @@ struct State {
     turn: u64,
 }
 
+/// What a look at the queue brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// Somebody waits.
+    pub work: bool,
+    /// Somebody waits in a line that was not known to have work.
+    pub news: bool,
+}
+
 /// All lines this process knows.
 #[derive(Debug, Default)]
 pub struct Channels(Mutex<State>);
@@ -153,17 +162,18 @@ impl Channels {
         Ok(())
     }
 
-    /// Looks which lines have work, whoever queued it there. Whether there is one that was not known to have any.
-    pub async fn replace_active(&self, db: &mut impl Db) -> StoreResult<bool> {
+    /// Looks which lines have work, whoever queued it there.
+    pub async fn replace_active(&self, db: &mut impl Db) -> StoreResult<Sight> {
         let waiting = db.query(WAITING, &[], |row| row.int(0)).await?;
         self.learn(db, &waiting).await?;
-        let found = {
+        let news = {
             let state = self.state();
             waiting.iter().any(|id| !state.active.contains_key(id))
         };
+        let sight = Sight { work: !waiting.is_empty(), news };
         // The known ones too: a claim that looked before we did must not call them empty now.
         self.queued(waiting);
-        Ok(found)
+        Ok(sight)
     }
 }
 

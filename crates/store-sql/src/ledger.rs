@@ -362,7 +362,7 @@ impl RunStore for SqlLedger {
 
     async fn find_work(&self) -> StoreResult<bool> {
         let shared = Arc::clone(&self.shared);
-        self.look(move |db| Box::pin(async move { shared.channels.replace_active(db).await })).await
+        self.look(move |db| Box::pin(async move { Ok(shared.channels.replace_active(db).await?.news) })).await
     }
 
     async fn report(&self, reports: Vec<RunReport>) -> StoreResult<Vec<ReportAnswer>> {

@@ -137,8 +137,9 @@ async fn listen(
 async fn look(source: &mut Source, shared: &Shared) {
     match source.get().await {
         Ok(db) => match shared.channels.replace_active(db).await {
-            Ok(true) => shared.work.ring(),
-            Ok(false) => {}
+            // Also where it is no news: it may be known since before the last claim, which found nothing there yet.
+            Ok(sight) if sight.work => shared.work.ring(),
+            Ok(_) => {}
             Err(error) => tracing::debug!("the queue was not looked at: {error}"),
         },
         Err(error) => tracing::debug!("the queue was not looked at: {error}"),

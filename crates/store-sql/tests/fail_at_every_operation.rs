@@ -259,8 +259,12 @@ fn run(strike: Option<(usize, Injected)>) -> Ending {
     })
 }
 
+/// A planted mistake is made by the whole process, so the test that plants one must be alone.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn whoever_asks_again_ends_where_no_fault_would_have_led() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let calm = run(None);
     assert_eq!((calm.struck, calm.errors.len(), calm.unheard, calm.returned), (None, 0, 0, 0));
     let commits = calm.moments.iter().filter(|moment| **moment == Moment::AfterCommit).count();
@@ -290,4 +294,18 @@ fn whoever_asks_again_ends_where_no_fault_would_have_led() {
 
 fn all(errors: &[StoreError], right: impl Fn(&StoreError) -> bool) -> bool {
     !errors.is_empty() && errors.iter().all(right)
+}
+
+/// The negative control: a ledger that answers before it has committed is found out by the first commit that fails.
+#[cfg(feature = "planted")]
+#[test]
+fn an_answer_before_the_commit_is_found_out() {
+    use bowline_model::planted::{self, Mistake};
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let calm = run(None);
+    let place = calm.moments.iter().position(|moment| *moment == Moment::BeforeCommit).expect("there are commits");
+    planted::plant(Some(Mistake::AnswerBeforeCommit));
+    let ending = std::panic::catch_unwind(|| run(Some((place, Injected::Unavailable))).essence);
+    planted::plant(None);
+    assert_ne!(ending.ok(), Some(calm.essence), "the mistake went unnoticed");
 }

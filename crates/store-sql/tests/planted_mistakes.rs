@@ -3,15 +3,19 @@
 #![cfg(feature = "planted")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_model::planted::{self, Mistake};
 use bowline_store::ManualClock;
 use bowline_store::conformance::{self, Bench};
 use bowline_store_sql::{SqlLedger, SqlSettings};
 
+/// A planted mistake is made by the whole process, so whoever plants one must be alone.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Whether SQLite keeps this promise while somebody makes this mistake.
 fn kept(mistake: Option<Mistake>, promise: impl AsyncFnOnce(&Bench)) -> bool {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime of one thread");
     let directory = tempfile::tempdir().expect("a place for the ledger");
     let clock = ManualClock::at(Bench::START);

@@ -174,7 +174,10 @@ impl TestServer {
     }
 
     pub async fn send(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> Answer {
-        self.try_send(method, path, Some(token), body).await.expect("the server answers")
+        match self.try_send(method, path, Some(token), body).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{method} {path} was not answered: {error:?}; log: {}", self.child().log()),
+        }
     }
 
     pub async fn get(&self, path: &str) -> Answer {

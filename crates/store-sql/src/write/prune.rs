@@ -21,10 +21,12 @@ pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention) -> 
         let last = going.iter().max().copied().unwrap_or(0).to_string();
         db.execute(REMEMBER, &[Val::Text(&last)]).await?;
         pruned.jobs = going.len() as u64;
-        for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB] {
+        for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB] {
             db.execute_many(statement, &[Col::Int(going.clone())]).await?;
         }
-        pruned.events = db.execute_many(EVENTS_OF_JOB, &[Col::Int(going.clone())]).await?;
+        for statement in [EVENTS_OF_JOB, TOLD_OF_JOB] {
+            pruned.events += db.execute_many(statement, &[Col::Int(going.clone())]).await?;
+        }
         db.execute_many(JOBS, &[Col::Int(going)]).await?;
     }
     let stale = desk.now.plus_millis(-retention.events_ms);
@@ -56,9 +58,11 @@ const LOCK: Sql = Sql::Each {
     sqlite: "select number, finished_at from job where number = ?1",
     postgres: "select number, finished_at from job where number = any ($1::bigint[]) order by number for update",
 };
-/// So that no number is ever given twice.
+/// So that no number is ever given twice. An old dead letter may go after younger jobs; the highest number counts.
 const REMEMBER: Sql = Sql::Same(
-    "insert into ledger (key, value) values ('numbers_pruned', $1) on conflict (key) do update set value = excluded.value",
+    "insert into ledger (key, value) values ('numbers_pruned', $1)
+     on conflict (key) do update set value = excluded.value
+     where cast(ledger.value as bigint) < cast(excluded.value as bigint)",
 );
 const RUNS: Sql = Sql::Each {
     sqlite: "delete from run where number = ?1",
@@ -68,23 +72,31 @@ const DEAD_LETTERS: Sql = Sql::Each {
     sqlite: "delete from dead_letter where number = ?1",
     postgres: "delete from dead_letter where number = any ($1::bigint[])",
 };
-/// While the job is still there to say which keys it came with. 1 is an idempotency key, 2 an external id.
+/// While the job is still there to say which key it came with. 1 is an idempotency key.
 const KEYS_OF_JOB: Sql = Sql::Each {
-    sqlite: "delete from key where job = (select id from job where number = ?1) and (tenant, scope, key) in
-               (select tenant, 1, idempotency_key from job where number = ?1
-                union all select tenant, 2, external_id from job where number = ?1)",
-    postgres: "delete from key k using
-                 (select tenant, 1 as scope, idempotency_key as key, id from job
-                  where number = any ($1::bigint[]) and idempotency_key is not null
-                  union all
-                  select tenant, 2, external_id, id from job
-                  where number = any ($1::bigint[]) and external_id is not null) j
-               where k.tenant = j.tenant and k.scope = j.scope and k.key = j.key and k.job = j.id",
+    sqlite: "delete from key where tenant = (select tenant from job where number = ?1) and scope = 1
+               and key = (select idempotency_key from job where number = ?1)
+               and job = (select id from job where number = ?1)",
+    postgres: "delete from key k using job j where j.number = any ($1::bigint[]) and j.idempotency_key is not null
+                 and k.tenant = j.tenant and k.scope = 1 and k.key = j.idempotency_key and k.job = j.id",
+};
+/// 2 is an external id.
+const NAMES_OF_JOB: Sql = Sql::Each {
+    sqlite: "delete from key where tenant = (select tenant from job where number = ?1) and scope = 2
+               and key = (select external_id from job where number = ?1)
+               and job = (select id from job where number = ?1)",
+    postgres: "delete from key k using job j where j.number = any ($1::bigint[]) and j.external_id is not null
+                 and k.tenant = j.tenant and k.scope = 2 and k.key = j.external_id and k.job = j.id",
 };
 /// The newest event stays, whatever its age: positions must never be given twice.
+/// Two statements, each for one of the two partial indexes: the ledger's own events, and the executors'.
 const EVENTS_OF_JOB: Sql = Sql::Each {
-    sqlite: "delete from event where number = ?1 and position < (select max(position) from event)",
-    postgres: "delete from event where number = any ($1::bigint[])",
+    sqlite: "delete from event where number = ?1 and seq is null and +position < (select max(position) from event)",
+    postgres: "delete from event where number = any ($1::bigint[]) and seq is null",
+};
+const TOLD_OF_JOB: Sql = Sql::Each {
+    sqlite: "delete from event where number = ?1 and seq is not null and +position < (select max(position) from event)",
+    postgres: "delete from event where number = any ($1::bigint[]) and seq is not null",
 };
 const JOBS: Sql = Sql::Each {
     sqlite: "delete from job where number = ?1",
