@@ -45,6 +45,9 @@ stage "format" cargo fmt --all --check
 stage "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 stage "build" "${build[@]}"
 stage "tests, on SQLite and PostgreSQL" with_postgres "${runner[@]}"
+# A test that cannot fail proves nothing: builds with known mistakes in them must be found out.
+planted=(--locked -p bowline-sim -p bowline-store-sql --features bowline-sim/planted,bowline-store-sql/planted)
+stage "planted mistakes are found" cargo test "${planted[@]}" --test planted --test planted_mistakes --test fail_at_every_operation
 if [[ $with_nextest == yes ]]; then
   # nextest does not run the examples in the documentation; plain `cargo test` above does.
   stage "documentation examples" cargo test --doc --workspace --locked

@@ -76,6 +76,7 @@ impl Dispatcher {
         // Whatever happens to the caller, the ticket is taken back, and runs that came too late go back to the queue.
         let mut ticket = Ticket { dispatcher: self, ticket, answer };
         tokio::select! {
+            biased;
             runs = &mut ticket.answer => return runs.unwrap_or_default(),
             () = tokio::time::sleep(wait) => {}
         }
@@ -101,6 +102,7 @@ impl Dispatcher {
                 continue;
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 () = work.rung() => {}
                 () = asked.rung() => {}

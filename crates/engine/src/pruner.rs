@@ -21,6 +21,7 @@ pub async fn prune_forever(
     let mut wait = PAUSE;
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(wait) => {}
         }

@@ -25,6 +25,7 @@ pub async fn reap_forever(
     let mut looked_at = Instant::now();
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(beat) => {}
         }

@@ -48,6 +48,7 @@ impl Tail {
         loop {
             if self.sender.receiver_count() == 0 {
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => return Ok(()),
                     () = self.listened.notified() => {}
                 }
@@ -78,11 +79,13 @@ impl Tail {
                     }
                 };
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => return Ok(()),
                     () = tokio::time::sleep(if more { Duration::from_millis(1) } else { GAP }) => {}
                 }
                 if !more {
                     tokio::select! {
+                        biased;
                         () = stop.cancelled() => return Ok(()),
                         () = bell.rung() => {}
                         () = tokio::time::sleep(SAFETY_NET) => {}

@@ -31,6 +31,7 @@ pub async fn promote_forever(
             }
         };
         tokio::select! {
+            biased;
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(wait) => {}
             () = bell.rung() => {}

@@ -82,7 +82,17 @@ impl Default for LaneWeights {
     }
 }
 
+/// Why weights cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the weight of a lane must be between 1 and 100")]
+pub struct BadWeights;
+
 impl LaneWeights {
+    pub fn check(&self) -> Result<(), BadWeights> {
+        let fine = Lane::ALL.into_iter().all(|lane| (1..=100).contains(&self.of(lane)));
+        if fine { Ok(()) } else { Err(BadWeights) }
+    }
+
     pub const fn of(&self, lane: Lane) -> u32 {
         match lane {
             Lane::Critical => self.critical,

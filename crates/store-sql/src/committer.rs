@@ -225,7 +225,9 @@ async fn attempt(
     let answers = answers.ok_or_else(|| StoreError::Broken("a wish was left without an answer".to_owned()))?;
     if planted::on(Mistake::AnswerBeforeCommit) {
         // The mistake: what follows can still fail, and nobody will hear of it.
-        let _ = db.commit().await;
+        if db.commit().await.is_err() {
+            db.rollback().await;
+        }
         return Ok(answers);
     }
     db.commit().await?;

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 /// What a task is, and so what its end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,7 @@ impl TaskKind {
 #[derive(Debug, Default)]
 struct State {
     running: Mutex<Vec<&'static str>>,
+    handles: Mutex<Vec<AbortHandle>>,
 }
 
 /// Starts tasks, starts them again, and ends them.
@@ -91,7 +93,7 @@ impl Supervisor {
     {
         let (stop, state) = (self.stop.clone(), Arc::clone(&self.state));
         lock(&state.running).push(kind.name());
-        self.tracker.spawn(async move {
+        let started = self.tracker.spawn(async move {
             let mut pause = Duration::from_millis(50);
             loop {
                 // A task of its own, so that a panic in it is an answer here.
@@ -129,6 +131,13 @@ impl Supervisor {
                 running.remove(place);
             }
         });
+        lock(&self.state.handles).push(started.abort_handle());
+    }
+
+    /// Ends every task where it stands, as a crash would.
+    pub fn abort(&self) {
+        self.stop.cancel();
+        lock(&self.state.handles).drain(..).for_each(|task| task.abort());
     }
 
     /// Asks every task to end and waits for them. The names of those left behind when time is up.
@@ -148,7 +157,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[expect(clippy::disallowed_methods, reason = "this is the supervisor")]
 async fn guarded(task: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> Result<(), String> {
-    match tokio::spawn(task).await {
+    match AbortOnDropHandle::new(tokio::spawn(task)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(format!("{error:#}")),
         Err(join) => Err(match join.try_into_panic() {

@@ -195,6 +195,7 @@ impl Config {
     /// Whether everything fits together; if not, which field is wrong and why.
     pub fn check(&self) -> anyhow::Result<()> {
         self.lease.times().check().context("the section [lease] does not fit together")?;
+        self.dispatch.weights.check().context("the section [dispatch.weights] is wrong")?;
         if self.builtin.slots > 100_000 {
             bail!("builtin.slots must be at most 100000");
         }

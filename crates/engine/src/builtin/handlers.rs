@@ -113,6 +113,7 @@ struct SleepPayload {
 async fn sleep(task: Task) -> Result<Option<Arc<str>>, RunError> {
     let wish: SleepPayload = read(&task.payload, r#"{"ms": 100}"#)?;
     tokio::select! {
+        biased;
         () = task.stop.cancelled() => Ok(None),
         () = tokio::time::sleep(Duration::from_millis(wish.ms)) => Ok(None),
     }

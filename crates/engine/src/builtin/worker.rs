@@ -1,6 +1,6 @@
 //! The loop of the built-in worker: take as many runs as there are free places, run each, report each.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ pub struct BuiltInWorker {
     slots: u32,
     busy: AtomicU32,
     freed: Notify,
-    held: Mutex<HashMap<RunId, Held>>,
+    held: Mutex<BTreeMap<RunId, Held>>,
     ledger: Arc<dyn Ledger>,
     meters: Arc<Meters>,
     heartbeat: Duration,
@@ -95,7 +95,7 @@ impl BuiltInWorker {
         self.busy.load(Ordering::Relaxed)
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<RunId, Held>> {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<RunId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,6 +117,7 @@ impl BuiltInWorker {
             let free = self.slots.saturating_sub(self.busy());
             if free == 0 {
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => break,
                     () = self.freed.notified() => continue,
                 }
@@ -131,6 +132,7 @@ impl BuiltInWorker {
                 accepts_at_once: true,
             };
             let runs = tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 // A place that becomes free is worth asking for at once, but not one by one.
                 () = self.more_room(free) => continue,
@@ -255,6 +257,7 @@ impl BuiltInWorker {
     async fn beat(self: Arc<Self>, stop: CancellationToken) {
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(self.heartbeat) => {}
             }

@@ -37,25 +37,27 @@ pub fn plan(heads: &[ChannelHead], weights: &LaneWeights, places: u32, turn: u64
     // Whole rounds by weight; what is left over goes to the lanes whose place in the round comes next.
     let (rounds, rest) = (places / total, places % total);
     let start = u32::try_from(turn.wrapping_mul(u64::from(rest.max(1))) % u64::from(total)).unwrap_or(0);
+    let round = if rest > 0 { round_of(&lanes, total) } else { Vec::new() };
     for (lane, weight) in &lanes {
-        let extra = (0..rest).filter(|step| lane_at(&lanes, total, (start + step) % total) == *lane).count();
+        let extra = (0..rest).filter(|step| round[((start + step) % total) as usize] == *lane).count();
         let quota = rounds * weight + u32::try_from(extra).unwrap_or(0);
         share_lane(heads, *lane, quota, mix(turn), &mut shares);
     }
     shares
 }
 
-/// Whose place the `slot`th of a round is. The lanes are spread over the round instead of standing in blocks: each
-/// slot goes to the lane that is furthest behind its due.
-fn lane_at(lanes: &[(Lane, u32)], total: u32, slot: u32) -> Lane {
+/// Whose place each slot of a round is. The lanes are spread over the round instead of standing in blocks: each slot
+/// goes to the lane that is furthest behind its due.
+fn round_of(lanes: &[(Lane, u32)], total: u32) -> Vec<Lane> {
     let mut given: Vec<u32> = vec![0; lanes.len()];
-    let mut chosen = 0;
-    for step in 0..=slot {
+    let mut round = Vec::with_capacity(total as usize);
+    for step in 0..total {
         let behind = |n: usize| i64::from(lanes[n].1) * i64::from(step + 1) - i64::from(given[n]) * i64::from(total);
-        chosen = (0..lanes.len()).rev().max_by_key(|n| behind(*n)).unwrap_or(0);
+        let chosen = (0..lanes.len()).rev().max_by_key(|n| behind(*n)).unwrap_or(0);
         given[chosen] += 1;
+        round.push(lanes[chosen].0);
     }
-    lanes[chosen].0
+    round
 }
 
 /// Scatters the turns, so that a lane that is served every so many turns does not meet the same tenant each time.

@@ -1,0 +1,22 @@
+//! Deterministic simulation of the ledger.
+//!
+//! The real engine and the real SQL ledger run on one thread, in virtual time, while everything around them misbehaves by
+//! the roll of a seeded die: the store is away, conflicts, or keeps its answers; the network loses requests and answers;
+//! servers crash; workers freeze, die, come back from the dead and repeat themselves. Independent witnesses write down what
+//! they saw, and at the end their notes and the ledger must agree.
+//!
+//! A seed that fails is printed, and replays exactly: `cargo run -p bowline-sim -- --seed N`.
+
+mod clock;
+mod faults;
+mod network;
+mod oracle;
+mod people;
+mod plan;
+mod run;
+mod server;
+mod workers;
+mod world;
+
+pub use oracle::Violation;
+pub use run::{Report, simulate};

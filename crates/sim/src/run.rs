@@ -1,0 +1,168 @@
+//! One simulation: warm-up and chaos, then calm, then judgement.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_store::{Clock, EventFilter, EventStore, JobFilter, JobStore, MaintenanceStore, Position, TenantStore};
+use bowline_store_sql::{SqlLedger, SqlSettings};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::task::{LocalSet, spawn_local};
+
+use crate::clock::SimClock;
+use crate::faults::Teeth;
+use crate::oracle::{self, Violation};
+use crate::plan::Plan;
+use crate::server::{Server, misfortune};
+use crate::world::World;
+use crate::{people, workers};
+
+/// How a simulation went.
+#[derive(Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub violations: Vec<Violation>,
+    pub jobs: u64,
+    pub events: u64,
+    /// The whole history as a number: the same seed gives the same one.
+    pub trace: u64,
+    pub crashes: u64,
+    pub outages: u64,
+    /// Away, in conflict, unknown and not stored, unknown and stored.
+    pub store_faults: [u64; 4],
+    pub stale_refused: u64,
+    pub duplicates_ignored: u64,
+    pub corrected: u64,
+}
+
+/// How long everything may take to come to rest once nothing goes wrong any more.
+const REST_S: u64 = 180;
+
+/// Runs one seed.
+pub fn simulate(seed: u64) -> anyhow::Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    LocalSet::new().block_on(&runtime, live(seed))
+}
+
+async fn live(seed: u64) -> anyhow::Result<Report> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let plan = Plan::roll(&mut rng);
+    let clock = SimClock::start();
+    let teeth = Arc::new(Teeth::new(plan.clone(), rng.random()));
+    let settings = SqlSettings {
+        clock: Arc::<SimClock>::clone(&clock) as Arc<dyn Clock>,
+        key_ttl_ms: i64::MAX / 2_000,
+        backlog_max: 10_000,
+        seed: rng.random(),
+    };
+    let (ledger, driver) = SqlLedger::open_memory(&settings, Some(Arc::<Teeth>::clone(&teeth)))?;
+    let ledger = Arc::new(ledger);
+    let driver = spawn_local(driver);
+    let world = World::new(plan, clock, Arc::clone(&teeth), ledger, rng.random());
+    for (n, tenant) in world.tenants.iter().enumerate() {
+        // Before the chaos reaches it: without tenants there is nothing to simulate.
+        while world.ledger.create_tenant(*tenant, format!("tenant-{n}")).await.is_err() {}
+    }
+    let server_seed: u64 = rng.random();
+    *world.server.borrow_mut() = Some(Server::start(&world, server_seed)?);
+
+    let mut everybody = Vec::new();
+    for number in 0..world.plan.workers {
+        everybody.push(spawn_local(workers::worker(Rc::clone(&world), number)));
+    }
+    everybody.push(spawn_local(people::operator(Rc::clone(&world))));
+    let fate = spawn_local(misfortune(Rc::clone(&world), server_seed));
+    let clients: Vec<_> = (0..world.plan.clients).map(|_| spawn_local(people::client(Rc::clone(&world)))).collect();
+
+    let mut watched = Position::default();
+    for _ in 0..world.plan.chaos_s {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // The witness reads while it can; what it cannot read now it reads later.
+        drop(oracle::nobody_was_lost_falsely(&world, &mut watched).await);
+    }
+    *world.calm.borrow_mut() = true;
+    teeth.heal();
+    fate.await?;
+    for client in clients {
+        client.await?;
+    }
+    let mut rested = false;
+    for _ in 0..REST_S {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(oracle::nobody_was_lost_falsely(&world, &mut watched).await);
+        let depths = world.ledger.lane_depths(None).await?;
+        if depths.iter().all(|d| d.queued + d.scheduled + d.running == 0) {
+            rested = true;
+            break;
+        }
+    }
+    // Reports that are on their way arrive, and are counted.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    oracle::nobody_was_lost_falsely(&world, &mut watched).await?;
+    let mut violations = std::mem::take(&mut world.notes.borrow_mut().violations);
+    if !rested {
+        violations.push(Violation::new("C14", format!("not at rest {REST_S} s after the last fault")));
+    }
+    violations.extend(oracle::judge(&world).await?);
+    let (trace, events) = history(&world).await?;
+    let report = {
+        let notes = world.notes.borrow();
+        Report {
+            seed,
+            violations,
+            jobs: count(&world).await?,
+            events,
+            trace,
+            crashes: notes.crashes,
+            outages: notes.outages,
+            store_faults: teeth.counts(),
+            stale_refused: notes.stale_refused,
+            duplicates_ignored: notes.duplicates_ignored,
+            corrected: notes.corrected,
+        }
+    };
+    for task in everybody {
+        task.abort();
+    }
+    if let Some(server) = world.server.borrow_mut().take() {
+        server.crash();
+    }
+    driver.abort();
+    Ok(report)
+}
+
+async fn count(world: &World) -> anyhow::Result<u64> {
+    let mut jobs = 0;
+    for tenant in world.tenants {
+        let mut before = None;
+        loop {
+            let page = world.ledger.list_jobs(tenant, JobFilter::default(), before, 500).await?;
+            jobs += page.items.len() as u64;
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// Every event, folded into one number.
+async fn history(world: &World) -> anyhow::Result<(u64, u64)> {
+    let mut hasher = DefaultHasher::new();
+    let (mut position, mut events) = (Position::default(), 0);
+    loop {
+        let page = world.ledger.events_after(position, EventFilter::default(), 500).await?;
+        for (_, event) in &page.events {
+            events += 1;
+            (event.at, event.kind.as_str(), event.job, event.fence, event.seq).hash(&mut hasher);
+        }
+        position = page.end;
+        if !page.more {
+            return Ok((hasher.finish(), events));
+        }
+    }
+}

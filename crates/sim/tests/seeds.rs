@@ -1,0 +1,48 @@
+//! The simulation holds, repeats itself, and reaches what it is there for.
+
+use bowline_sim::simulate;
+
+const SEEDS: u64 = 150;
+
+#[test]
+fn no_seed_breaks_a_promise_and_together_they_reach_every_rare_case() {
+    let (mut crashes, mut outages, mut stale, mut duplicates, mut corrected, mut faults) = (0, 0, 0, 0, 0, [0; 4]);
+    for seed in 1..=SEEDS {
+        let report = simulate(seed).expect("the simulation runs");
+        assert!(
+            report.violations.is_empty(),
+            "seed {seed} fails (replay: cargo run -p bowline-sim -- --seed {seed}): {:#?}",
+            report.violations
+        );
+        assert!(report.jobs > 5, "seed {seed} simulated next to nothing");
+        crashes += report.crashes;
+        outages += report.outages;
+        stale += report.stale_refused;
+        duplicates += report.duplicates_ignored;
+        corrected += report.corrected;
+        for (sum, count) in faults.iter_mut().zip(report.store_faults) {
+            *sum += count;
+        }
+    }
+    for (what, count) in [
+        ("crashes", crashes),
+        ("outages", outages),
+        ("stale writes refused", stale),
+        ("duplicates ignored", duplicates),
+        ("lost runs corrected", corrected),
+        ("store away", faults[0]),
+        ("conflicts", faults[1]),
+        ("unknown and not stored", faults[2]),
+        ("unknown and stored", faults[3]),
+    ] {
+        assert!(count >= 20, "only {count} {what} in {SEEDS} seeds");
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in [3, 17, 99] {
+        let (one, two) = (simulate(seed).expect("it runs"), simulate(seed).expect("it runs"));
+        assert_eq!((one.trace, one.events, one.jobs), (two.trace, two.events, two.jobs), "seed {seed}");
+    }
+}
