@@ -39,6 +39,9 @@ pub async fn report_forever(
 fn count(meters: &Meters, answers: &[ReportAnswer]) {
     for answer in answers {
         match answer {
+            ReportAnswer::NotFound | ReportAnswer::NotYours | ReportAnswer::Finished(_) => {
+                tracing::error!("the ledger did not take the outcome of a run in this server: {answer:?}");
+            }
             ReportAnswer::Stale { .. } => {
                 meters.stale_writes_refused.inc();
             }

@@ -123,10 +123,12 @@ fn settle(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, report: &Run
     let late = row.status.is_opinion();
     let fact = Fact::Reported { fence: row.fence, outcome: report.outcome };
     let error = error_of(report);
+    // The fence says which run it is, and the kind that it succeeded: the common case needs no words.
+    let plain = report.outcome == Outcome::Succeeded && !late;
     let data = EventData {
-        run_id: Some(row.run),
-        attempt: Some(row.attempt),
-        outcome: Some(next),
+        run_id: (!plain).then_some(row.run),
+        attempt: (!plain).then_some(row.attempt),
+        outcome: (!plain).then_some(next),
         last_seq: (report.last_seq > 0).then_some(report.last_seq),
         ..EventData::default()
     };
