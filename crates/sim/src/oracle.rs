@@ -70,7 +70,7 @@ fn acknowledged(all: &[(TenantId, JobRecord, Vec<RunRecord>)], notes: &Notes, fo
     for ((tenant, ask), job) in &notes.acked {
         match known.get(&(*tenant, *job)) {
             None => {
-                found.push(Violation::new("C1", format!("ask {ask} was acknowledged as {job}, which is not there")))
+                found.push(Violation::new("C1", format!("ask {ask} was acknowledged as {job}, which is not there")));
             }
             Some(status) if !status.is_terminal() => {
                 found.push(Violation::new("C14", format!("job {job} of ask {ask} never ends; it is {status}")));

@@ -108,12 +108,13 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
     }
     violations.extend(oracle::judge(&world).await?);
     let (trace, events) = history(&world).await?;
+    let jobs = count(&world).await?;
     let report = {
         let notes = world.notes.borrow();
         Report {
             seed,
             violations,
-            jobs: count(&world).await?,
+            jobs,
             events,
             trace,
             crashes: notes.crashes,
