@@ -1,7 +1,7 @@
 //! The built-in worker: runs handlers inside the server, under the same leases and rules as any other worker.
 
 mod handlers;
-mod reporter;
+mod outbox;
 mod worker;
 
 pub use handlers::{Handler, HandlerFuture, Handlers, Task};

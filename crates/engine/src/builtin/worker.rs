@@ -12,13 +12,13 @@ use bowline_model::{ErrorClass, Labels, Outcome, RunError, RunId, WorkerName};
 use bowline_store::{BeatAnswer, Claimant, ClaimedRun, Heartbeat, Ledger, RunReport};
 use bowline_supervise::Meters;
 use bowline_supervise::meters::TypeLabels;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::handlers::{HandlerFuture, Handlers, Task};
-use super::reporter::report_forever;
+use super::outbox::{self, Outbox};
 use crate::dispatcher::Dispatcher;
 use crate::settings::EngineSettings;
 
@@ -38,7 +38,9 @@ pub struct BuiltInWorker {
     handlers: Handlers,
     slots: u32,
     busy: AtomicU32,
-    freed: Notify,
+    /// Rung when a place has become free or an outcome has been stored.
+    freed: Arc<Notify>,
+    outbox: Outbox,
     held: Mutex<BTreeMap<RunId, Held>>,
     ledger: Arc<dyn Ledger>,
     meters: Arc<Meters>,
@@ -64,13 +66,15 @@ impl BuiltInWorker {
     ) -> anyhow::Result<Arc<Self>> {
         let name = WorkerName::new(&format!("{NAME_PREFIX}{}", settings.server_name))?;
         let abilities = Abilities { task_types: handlers.task_types().cloned().collect(), labels: Labels::default() };
+        let freed = Arc::new(Notify::new());
         Ok(Arc::new(Self {
             name,
             abilities: Arc::new(abilities),
             handlers,
             slots: settings.builtin_slots,
             busy: AtomicU32::new(0),
-            freed: Notify::new(),
+            outbox: Outbox::new(Arc::clone(&ledger), Arc::clone(&meters), Arc::clone(&freed)),
+            freed,
             held: Mutex::default(),
             ledger,
             meters,
@@ -95,6 +99,13 @@ impl BuiltInWorker {
         self.busy.load(Ordering::Relaxed)
     }
 
+    /// How many more runs can be taken. A place is free when its handler has returned; but outcomes that are not stored yet
+    /// bound what is taken too, so that a slow ledger slows the work and not only its record.
+    fn free_places(&self) -> u32 {
+        let unstored = self.slots.max(2 * outbox::BATCH).saturating_sub(self.outbox.len());
+        self.slots.saturating_sub(self.busy()).min(unstored)
+    }
+
     fn held(&self) -> MutexGuard<'_, BTreeMap<RunId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,12 +120,15 @@ impl BuiltInWorker {
 
     /// Works until the house closes, then finishes what it has.
     pub async fn serve(self: Arc<Self>, dispatcher: Arc<Dispatcher>, stop: CancellationToken) -> anyhow::Result<()> {
-        let (outcomes, line) = mpsc::unbounded_channel();
-        let reporter = self.tasks.spawn(report_forever(Arc::clone(&self.ledger), Arc::clone(&self.meters), line));
+        let finished = CancellationToken::new();
+        let reporter = {
+            let (worker, finished) = (Arc::clone(&self), finished.clone());
+            self.tasks.spawn(async move { worker.outbox.serve(finished).await })
+        };
         let beating = CancellationToken::new();
         let heart = self.tasks.spawn(Arc::clone(&self).beat(beating.clone()));
         loop {
-            let free = self.slots.saturating_sub(self.busy());
+            let free = self.free_places();
             if free == 0 {
                 tokio::select! {
                     biased;
@@ -139,17 +153,17 @@ impl BuiltInWorker {
                 runs = dispatcher.take(claimant, Duration::from_secs(30)) => runs,
             };
             for run in runs {
-                self.begin(run, &outcomes);
+                self.begin(run);
             }
         }
         // Runs that are in hand finish; whoever has not by the time the house insists is given up by its lease.
         while self.busy() > 0 {
             self.freed.notified().await;
         }
-        beating.cancel();
-        drop(outcomes);
-        drop(heart.await);
+        finished.cancel();
         drop(reporter.await);
+        beating.cancel();
+        drop(heart.await);
         Ok(())
     }
 
@@ -157,14 +171,14 @@ impl BuiltInWorker {
     async fn more_room(&self, asked: u32) {
         loop {
             self.freed.notified().await;
-            let free = self.slots.saturating_sub(self.busy());
+            let free = self.free_places();
             if free >= asked.saturating_mul(2).max(asked + 16) || (self.busy() == 0 && free > asked) {
                 return;
             }
         }
     }
 
-    fn begin(self: &Arc<Self>, run: ClaimedRun, outcomes: &mpsc::UnboundedSender<RunReport>) {
+    fn begin(self: &Arc<Self>, run: ClaimedRun) {
         self.busy.fetch_add(1, Ordering::Relaxed);
         let stop = CancellationToken::new();
         let task = Task {
@@ -178,22 +192,22 @@ impl BuiltInWorker {
         };
         let Some(handler) = self.handlers.find(&run.task_type).cloned() else {
             let error = RunError::new(ErrorClass::Handler, format!("no handler for {}", run.task_type));
-            self.end(&run, Err(error), false, outcomes);
+            self.end(&run, Err(error), false);
             return;
         };
         // Work that is done at the first look needs no task of its own.
         let mut future: HandlerFuture = match std::panic::catch_unwind(AssertUnwindSafe(|| handler.handle(task))) {
             Ok(future) => future,
-            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, outcomes),
+            Err(panic) => return self.end(&run, Err(broken(&*panic)), false),
         };
         let mut context = Context::from_waker(Waker::noop());
         match std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
-            Ok(Poll::Ready(outcome)) => return self.end(&run, outcome, false, outcomes),
-            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, outcomes),
+            Ok(Poll::Ready(outcome)) => return self.end(&run, outcome, false),
+            Err(panic) => return self.end(&run, Err(broken(&*panic)), false),
             Ok(Poll::Pending) => {}
         }
         self.held().insert(run.run, Held { stop: stop.clone(), canceled: false, stale: false, since: Instant::now() });
-        let (worker, outcomes) = (Arc::clone(self), outcomes.clone());
+        let worker = Arc::clone(self);
         self.tasks.spawn(async move {
             let limit = Duration::from_millis(run.timeout_ms);
             let guarded = CatchPanic(future);
@@ -209,7 +223,7 @@ impl BuiltInWorker {
             if stale {
                 worker.free();
             } else {
-                worker.end(&run, outcome, canceled, &outcomes);
+                worker.end(&run, outcome, canceled);
             }
         });
     }
@@ -219,7 +233,6 @@ impl BuiltInWorker {
         run: &ClaimedRun,
         outcome: Result<Option<Arc<str>>, RunError>,
         canceled: bool,
-        outcomes: &mpsc::UnboundedSender<RunReport>,
     ) {
         let (outcome, error, result) = match outcome {
             _ if canceled => (Outcome::Canceled, None, None),
@@ -243,8 +256,7 @@ impl BuiltInWorker {
             result,
             last_seq: 0,
         };
-        // Only fails when the worker has ended, and it does not end while a run is in hand.
-        let _ = outcomes.send(report);
+        self.outbox.put(report);
         self.free();
     }
 
@@ -253,7 +265,7 @@ impl BuiltInWorker {
         self.freed.notify_one();
     }
 
-    /// Renews the leases of runs that take long, and stops those that are not ours any more.
+    /// Renews the leases of runs that take long or wait for their outcome to be stored, and stops those that are not ours any more.
     async fn beat(self: Arc<Self>, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -262,8 +274,8 @@ impl BuiltInWorker {
                 () = tokio::time::sleep(self.heartbeat) => {}
             }
             let young = self.heartbeat / 2;
-            let runs: Vec<RunId> =
-                self.held().iter().filter(|(_, h)| h.since.elapsed() > young).map(|(run, _)| *run).collect();
+            let mut runs = self.outbox.runs_older_than(young);
+            runs.extend(self.held().iter().filter(|(_, h)| h.since.elapsed() > young).map(|(run, _)| *run));
             if runs.is_empty() {
                 continue;
             }

@@ -1,0 +1,113 @@
+//! Outcomes on their way to the ledger. What a handler did is never forgotten because the ledger was away when it finished,
+//! and a run whose outcome waits here is still ours: its lease is renewed until the outcome is stored.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_model::RunId;
+use bowline_store::{Ledger, ReportAnswer, RunReport};
+use bowline_supervise::Meters;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How many are brought to the ledger together.
+pub const BATCH: u32 = 1_000;
+
+struct Waiting {
+    since: Instant,
+    report: RunReport,
+}
+
+/// The reports that are not stored yet, oldest first.
+pub struct Outbox {
+    waiting: Mutex<VecDeque<Waiting>>,
+    put: Notify,
+    /// Rung when outcomes have been stored.
+    room: Arc<Notify>,
+    ledger: Arc<dyn Ledger>,
+    meters: Arc<Meters>,
+}
+
+impl Outbox {
+    pub fn new(ledger: Arc<dyn Ledger>, meters: Arc<Meters>, room: Arc<Notify>) -> Self {
+        Self { waiting: Mutex::default(), put: Notify::new(), room, ledger, meters }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.waiting().len()).unwrap_or(u32::MAX)
+    }
+
+    pub fn put(&self, report: RunReport) {
+        self.waiting().push_back(Waiting { since: Instant::now(), report });
+        self.put.notify_one();
+    }
+
+    /// Runs whose outcome has been waiting for longer than this.
+    pub fn runs_older_than(&self, age: Duration) -> Vec<RunId> {
+        self.waiting().iter().take_while(|w| w.since.elapsed() > age).map(|w| w.report.run).collect()
+    }
+
+    /// Stores what is put in, many at a time, for as long as it takes. After `stop` it returns when nothing waits.
+    pub async fn serve(&self, stop: CancellationToken) {
+        loop {
+            // They stay in the box while they are told, so that their leases are renewed until they are stored.
+            let batch: Vec<RunReport> = self.waiting().iter().take(BATCH as usize).map(|w| w.report.clone()).collect();
+            if batch.is_empty() {
+                if stop.is_cancelled() {
+                    return;
+                }
+                tokio::select! {
+                    () = self.put.notified() => {}
+                    () = stop.cancelled() => {}
+                }
+                continue;
+            }
+            let told = batch.len();
+            self.tell(batch).await;
+            self.waiting().drain(..told);
+            self.room.notify_one();
+        }
+    }
+
+    async fn tell(&self, batch: Vec<RunReport>) {
+        let mut pause = Duration::from_millis(20);
+        // Asking again is harmless: the second report of a run is a duplicate.
+        loop {
+            match self.ledger.report(batch.clone()).await {
+                Ok(answers) => return self.count(&answers),
+                Err(error) if error.is_transient() => {
+                    tracing::warn!("{} outcomes wait for the ledger: {error}", batch.len());
+                }
+                Err(error) => {
+                    tracing::error!("{} outcomes cannot be stored and are left to their leases: {error}", batch.len());
+                    return;
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    fn count(&self, answers: &[ReportAnswer]) {
+        for answer in answers {
+            match answer {
+                ReportAnswer::NotFound | ReportAnswer::NotYours | ReportAnswer::Finished(_) => {
+                    tracing::error!("the ledger did not take the outcome of a run in this server: {answer:?}");
+                }
+                ReportAnswer::Stale { .. } => {
+                    self.meters.stale_writes_refused.inc();
+                }
+                ReportAnswer::Corrected(_) => {
+                    self.meters.runs_corrected.inc();
+                }
+                _ => {}
+            }
+        }
+    }
+}
