@@ -185,7 +185,7 @@ pub fn table() -> Vec<Route> {
             "GET",
             "/events",
             "listEvents",
-            "Events in the ledger's order",
+            "Events in the ledger's order, or newest first",
             exec(S::EventsRead),
             get(events::list),
         )
@@ -199,7 +199,7 @@ pub fn table() -> Vec<Route> {
             exec(S::EventsRead),
             get(events::stream),
         )
-        .asks::<events::StreamQuery>(),
+        .asks::<events::Wanted>(),
         Route::new(
             "POST",
             "/workers/register",
@@ -287,6 +287,7 @@ pub fn table() -> Vec<Route> {
             control(S::TokensWrite),
             get(tokens::list),
         )
+        .asks::<tokens::ListQuery>()
         .gives::<tokens::TokenList>(200),
         Route::new(
             "POST",

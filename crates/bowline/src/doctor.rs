@@ -80,7 +80,7 @@ async fn server(
         }
         Err(_) => look("server", true, format!("none is running at {}", connection.server)),
     }
-    match ledger::open(config).await {
+    match ledger::open_as_it_is(config).await {
         Err(error) => look("ledger", false, format!("{error:#}")),
         Ok(opened) => match opened.ledger.verify(20).await {
             Err(error) => look("ledger", false, error.to_string()),

@@ -33,7 +33,12 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
         }
     };
     let admins = ledger.list_tokens(Some(tenant)).await?;
-    if admins.iter().any(|t| t.name == "admin" && t.revoked_at.is_none()) {
+    let now = clock.now();
+    let can_get_in = |t: &TokenRecord| {
+        let good = t.revoked_at.is_none() && t.expires_at.is_none_or(|end| end > now);
+        good && t.scopes.split(' ').any(|scope| scope == Scope::Admin.text())
+    };
+    if admins.iter().any(can_get_in) {
         return Ok((tenant, false));
     }
     let mut entropy = [0u8; bowline_auth::token::ENTROPY_BYTES];
@@ -48,16 +53,26 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
         name: "admin".to_owned(),
         secret_hash: token.secret_hash(),
         scopes: Scopes::of(Scope::Admin).to_string(),
-        created_at: clock.now(),
+        created_at: now,
         expires_at: None,
         revoked_at: None,
     };
-    ledger.create_token(record).await?;
+    ledger.create_token(record, "bowline".to_owned()).await?;
     Ok((tenant, true))
 }
 
 fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
     let what = || format!("the administrator's token cannot be written to {}", path.display());
+    if path.exists() {
+        // Of another ledger, perhaps one that is still in use.
+        let aside = path.with_extension("token.old");
+        std::fs::rename(path, &aside).with_context(what)?;
+        tracing::warn!(
+            "the token that lay in {} opens another ledger; it is in {} now",
+            path.display(),
+            aside.display()
+        );
+    }
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).with_context(what)?;
     writeln!(file, "{text}").with_context(what)?;

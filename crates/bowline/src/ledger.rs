@@ -17,19 +17,31 @@ pub struct Opened {
     pub embedded: bool,
 }
 
-/// Opens the ledger the configuration names, in this version's shape.
+/// Opens the ledger the configuration names, in this version's shape; makes it where there is none.
 pub async fn open(config: &Config) -> anyhow::Result<Opened> {
+    open_or_make(config, true).await
+}
+
+/// Opens the ledger as it is. One that is not there, or of another version, is an error.
+pub async fn open_as_it_is(config: &Config) -> anyhow::Result<Opened> {
+    open_or_make(config, false).await
+}
+
+async fn open_or_make(config: &Config, make: bool) -> anyhow::Result<Opened> {
     let clock: Arc<dyn Clock> = SteadyClock::start();
     let settings = SqlSettings {
         clock: Arc::clone(&clock),
         key_ttl_ms: (config.retention.idempotency_hours * 3_600_000.0) as i64,
         backlog_max: config.limits.backlog_jobs,
         seed: rand::rng().random(),
+        make,
     };
     let embedded = config.database.url.is_none();
     let ledger = match &config.database.url {
         None => {
-            prepare_directory(&config.server.data_dir)?;
+            if make {
+                prepare_directory(&config.server.data_dir)?;
+            }
             let directory = config.server.data_dir.clone();
             tokio::task::spawn_blocking(move || SqlLedger::open_sqlite(&directory, &settings))
                 .await?

@@ -155,8 +155,12 @@ async fn wait_and_close(
     app.set_ready(false);
     tracing::info!("closing: no new work is taken, running work may finish");
     let patience = Duration::from_millis(config.server.close_ms);
+    let closing = async {
+        tokio::time::sleep(Duration::from_millis(config.server.farewell_ms)).await;
+        supervisor.close(patience).await
+    };
     let left = tokio::select! {
-        left = supervisor.close(patience) => left,
+        left = closing => left,
         _ = term.recv() => vec!["everybody: a second signal insisted"],
         _ = int.recv() => vec!["everybody: a second signal insisted"],
     };

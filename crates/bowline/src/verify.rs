@@ -20,7 +20,7 @@ pub struct VerifyArgs {
 
 pub async fn verify(args: VerifyArgs, json: bool) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
-    let opened = ledger::open(&config).await?;
+    let opened = ledger::open_as_it_is(&config).await?;
     let verified = opened.ledger.verify(args.faults_max).await?;
     if json {
         println!(

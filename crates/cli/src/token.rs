@@ -16,7 +16,11 @@ pub enum TokenCommand {
     /// Make a token; its text is shown once
     Create(CreateArgs),
     /// List the tokens, without their texts
-    List,
+    List {
+        /// The tenant they belong to [default: yours]
+        #[arg(long, value_name = "ID")]
+        tenant: Option<String>,
+    },
     /// End a token at once
     Revoke {
         /// The token's id, as `token list` shows it
@@ -112,9 +116,9 @@ fn row(screen: &Screen, token: &TokenView) -> Vec<Cell> {
 pub async fn run(client: &Client, screen: &mut Screen, command: TokenCommand) -> Result<Exit, Failure> {
     match command {
         TokenCommand::Create(args) => create(client, screen, &args).await?,
-        TokenCommand::List => {
+        TokenCommand::List { tenant } => {
             let mut listing = Listing::new(screen, "tokens", None, &COLUMNS, row);
-            listing.read(client, Request::get(["tokens"])).await?;
+            listing.read(client, Request::get(["tokens"]).query_if("tenant_id", tenant)).await?;
             listing.finish("No tokens. Make one with `bowline token create --kind api --name NAME`.")?;
         }
         TokenCommand::Revoke { id } => {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_store::Ledger;
+use bowline_store::{Ledger, PruneMark};
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::EngineSettings;
 
-const PAUSE: Duration = Duration::from_secs(60);
+/// Between one sweep through the old jobs and the next.
+const PAUSE: Duration = Duration::from_secs(300);
 /// Between bites others get the ledger.
 const BREATH: Duration = Duration::from_millis(50);
 
@@ -19,18 +20,20 @@ pub async fn prune_forever(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut wait = PAUSE;
+    let mut from = PruneMark::default();
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(wait) => {}
         }
-        wait = match ledger.prune(settings.retention).await {
+        wait = match ledger.prune(settings.retention, from).await {
             Ok(pruned) => {
                 if pruned.jobs > 0 {
                     tracing::info!(jobs = pruned.jobs, events = pruned.events, "pruned {} old jobs", pruned.jobs);
                 }
-                if pruned.more { BREATH } else { PAUSE }
+                from = pruned.next.unwrap_or_default();
+                if pruned.next.is_some() { BREATH } else { PAUSE }
             }
             Err(error) => {
                 tracing::warn!("nothing was pruned: {error}");

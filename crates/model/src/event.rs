@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::error::ErrorClass;
 use crate::id::{EventId, JobId, RunId, TenantId};
@@ -152,7 +153,44 @@ pub struct EventData {
     pub last_seq: Option<u64>,
     /// What the executor itself had to say.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<serde_json::Value>,
+    pub detail: Option<Detail>,
+    /// When it happened by the executor's own clock. Nothing is decided by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told_at: Option<Timestamp>,
+}
+
+/// JSON as an executor gave it, to the last digit. Two are equal when they mean the same.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Detail(Box<RawValue>);
+
+impl FromStr for Detail {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text.to_owned()).map(Self)
+    }
+}
+
+impl PartialEq for Detail {
+    fn eq(&self, other: &Self) -> bool {
+        let meaning = |raw: &RawValue| serde_json::from_str::<serde_json::Value>(raw.get()).ok();
+        self.0.get() == other.0.get() || meaning(&self.0).is_some_and(|ours| Some(ours) == meaning(&other.0))
+    }
+}
+
+impl JsonSchema for Detail {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        serde_json::Value::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        serde_json::Value::json_schema(generator)
+    }
+
+    fn inline_schema() -> bool {
+        serde_json::Value::inline_schema()
+    }
 }
 
 impl EventData {

@@ -57,6 +57,7 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
         key_ttl_ms: i64::MAX / 2_000,
         backlog_max: 10_000,
         seed: rng.random(),
+        make: true,
     };
     let (ledger, driver) = SqlLedger::open_memory(&settings, Some(Arc::<Teeth>::clone(&teeth)))?;
     let ledger = Arc::new(ledger);

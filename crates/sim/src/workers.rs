@@ -179,6 +179,7 @@ async fn report(world: &Rc<World>, task: &ClaimedRun, tenant: TenantId, worker: 
     };
     let report = RunReport {
         run: task.run,
+        job: Some(task.job),
         worker: worker.clone(),
         tenant: Some(tenant),
         fence: Some(task.fence),

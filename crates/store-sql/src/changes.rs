@@ -219,14 +219,14 @@ impl Changes {
     }
 
     /// An executor's own event, with its number.
-    pub fn tell_numbered(&mut self, job: &JobRow, fence: u32, seq: u64, at: Timestamp, data: &EventData) {
+    pub fn tell_numbered(&mut self, job: &JobRow, fence: u32, seq: u64, data: &EventData) {
         self.events.push(NewEvent {
             tenant: *job.tenant.as_uuid(),
             number: Some(job.number),
             fence: Some(i64::from(fence)),
             seq: i64::try_from(seq).ok(),
             kind: EventKind::RunProgressed,
-            at,
+            at: self.now,
             data: serde_json::to_string(data).ok(),
         });
     }

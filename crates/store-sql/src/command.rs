@@ -7,8 +7,8 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::{RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterOrder, Heartbeat, JobOrder, NewJob, Notice,
-    OrderAnswer, Promoted, Pruned, Reaped, ReportAnswer, Retention, RunReport, StoreError, StoreResult, Submitted,
-    TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    OrderAnswer, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RunReport, StoreError, StoreResult,
+    Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -63,11 +63,11 @@ commands! {
     Purge(DeadLetterOrder) -> Vec<Closed>,
     Note(Notice) -> (),
     CreateTenant((TenantId, String)) -> Option<Tenant>,
-    CreateToken(TokenRecord) -> bool,
-    RevokeToken((String, Option<TenantId>)) -> bool,
+    CreateToken((TokenRecord, String)) -> bool,
+    RevokeToken((String, Option<TenantId>, String)) -> bool,
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool)) -> bool,
-    Prune(Retention) -> Pruned,
+    Prune((Retention, PruneMark)) -> Pruned,
     Ping(()) -> Timestamp,
 }
 

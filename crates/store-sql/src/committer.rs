@@ -399,8 +399,16 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             Answer::Note(())
         }
         Command::CreateTenant((id, name), _) => Answer::CreateTenant(write::create_tenant(db, desk, *id, name).await?),
-        Command::CreateToken(token, _) => Answer::CreateToken(write::create_token(db, desk, token).await?),
-        Command::RevokeToken((id, tenant), _) => Answer::RevokeToken(write::revoke_token(db, desk, id, *tenant).await?),
+        Command::CreateToken((token, by), _) => {
+            let (made, heard) = write::create_token(db, desk, token, by).await?;
+            after.hear(heard);
+            Answer::CreateToken(made)
+        }
+        Command::RevokeToken((id, tenant, by), _) => {
+            let (revoked, heard) = write::revoke_token(db, desk, id, *tenant, by).await?;
+            after.hear(heard);
+            Answer::RevokeToken(revoked)
+        }
         Command::Register(worker, _) => {
             after.hear(write::register_worker(db, desk, worker).await?);
             Answer::Register(())
@@ -408,7 +416,7 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
         Command::Drain((tenant, name, draining), _) => {
             Answer::Drain(write::drain_worker(db, *tenant, name, *draining).await?)
         }
-        Command::Prune(retention, _) => Answer::Prune(write::prune(db, desk, retention).await?),
+        Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
         Command::Ping((), _) => Answer::Ping(desk.now),
         Command::Submit(..) | Command::Claim(..) | Command::Report(..) | Command::Heartbeat(..) | Command::Look(_) => {
             return Err(StoreError::Broken("this wish is not taken one by one".to_owned()));

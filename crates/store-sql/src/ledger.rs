@@ -17,9 +17,9 @@ use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, Closed, DeadLetter, DeadLetterOrder, DeadLetterStore,
     EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord, JobStore, LaneDepth, Ledger,
-    MaintenanceStore, NewJob, Notice, OrderAnswer, Page, Position, Promoted, Pruned, Reaped, ReportAnswer, Retention,
-    RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TenantStore, TokenRecord,
-    TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
+    MaintenanceStore, NewJob, Notice, OrderAnswer, Page, Position, Promoted, PruneMark, Pruned, Reaped, ReportAnswer,
+    Retention, RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TenantStore,
+    TokenRecord, TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -42,7 +42,12 @@ pub struct SqlSettings {
     pub backlog_max: usize,
     /// Chance, for run ids and jitter. The same seed gives the same ledger.
     pub seed: u64,
+    /// Whether a ledger that is not there may be made, and an older one brought to this version's shape.
+    pub make: bool,
 }
+
+/// The name of the ledger's file in its directory.
+const FILE: &str = "bowline.db";
 
 /// What makes a ledger in memory move, while it is polled.
 pub type Driver = Pin<Box<dyn Future<Output = ()>>>;
@@ -133,6 +138,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 impl SqlLedger {
     /// Opens or makes the ledger in a directory. One process at a time may have it.
     pub fn open_sqlite(directory: &Path, settings: &SqlSettings) -> StoreResult<Self> {
+        if !settings.make && !directory.join(FILE).exists() {
+            return Err(StoreError::Unavailable(format!("there is no ledger in {}", directory.display())));
+        }
         let unavailable = |what: &str, e: std::io::Error| StoreError::Unavailable(format!("{what}: {e}"));
         std::fs::create_dir_all(directory).map_err(|e| unavailable("the data directory cannot be made", e))?;
         let lock = File::create(directory.join("bowline.lock"))
@@ -140,11 +148,11 @@ impl SqlLedger {
         lock.try_lock().map_err(|_| {
             StoreError::Unavailable(format!("another process is using the data directory {}", directory.display()))
         })?;
-        let path = directory.join("bowline.db");
+        let path = directory.join(FILE);
         let mut writer = SqliteDb::open_writer(&path, Arc::clone(&settings.clock))?;
         let shared = shared(settings);
         let mut rng = StdRng::seed_from_u64(settings.seed);
-        let (migrated, own) = at_once(prepare(&mut writer, &shared, &mut rng))?;
+        let (migrated, own) = at_once(prepare(&mut writer, &shared, &mut rng, settings.make))?;
         writer.tune_writer()?;
         let (wishes, line) = mpsc::channel(WISHES_MAX);
         let (looks, questions) = mpsc::channel::<Look>(1_024);
@@ -172,7 +180,7 @@ impl SqlLedger {
         let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
         let shared = shared(settings);
         let mut rng = StdRng::seed_from_u64(settings.seed);
-        let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng))?;
+        let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng, settings.make))?;
         Ok(Self::in_memory(db, shared, rng, settings, migrated, own, faults))
     }
 
@@ -201,10 +209,10 @@ impl SqlLedger {
         let (wishes, line) = mpsc::channel(WISHES_MAX);
         let (looks, questions) = mpsc::channel::<Look>(1_024);
         let (ready, opened) = oneshot::channel();
-        let seed = settings.seed;
+        let (seed, make) = (settings.seed, settings.make);
         let for_thread = Arc::clone(&shared);
         let thread = spawn("ledger-pg".to_owned(), move || {
-            postgres::run(pg, for_thread, line, questions, seed, ready);
+            postgres::run(pg, for_thread, line, questions, seed, make, ready);
         })?;
         let opened = opened.await.map_err(|_| StoreError::Unavailable("the ledger's thread ended".to_owned()))?;
         let (migrated, own) = opened?;
@@ -282,8 +290,8 @@ impl SqlLedger {
     }
 }
 
-async fn prepare(db: &mut SqliteDb, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, Own)> {
-    let migrated = migrate::sqlite(db).await?;
+async fn prepare(db: &mut SqliteDb, shared: &Shared, rng: &mut StdRng, make: bool) -> StoreResult<(Migrated, Own)> {
+    let migrated = migrate::sqlite(db, make).await?;
     db.load_numbers()?;
     shared.channels.learn_all(db).await?;
     shared.channels.replace_active(db).await?;
@@ -419,6 +427,11 @@ impl EventStore for SqlLedger {
         self.look(move |db| Box::pin(async move { read::events_after(db, salt, after, &filter, limit).await })).await
     }
 
+    async fn events_before(&self, before: Option<Position>, filter: EventFilter, limit: u32) -> StoreResult<EventPage> {
+        let salt = self.own.salt;
+        self.look(move |db| Box::pin(async move { read::events_before(db, salt, before, &filter, limit).await })).await
+    }
+
     async fn job_events(
         &self,
         tenant: TenantId,
@@ -456,8 +469,8 @@ impl TenantStore for SqlLedger {
 
 #[async_trait]
 impl TokenStore for SqlLedger {
-    async fn create_token(&self, token: TokenRecord) -> StoreResult<bool> {
-        self.wish(|line| Command::CreateToken(token, line)).await
+    async fn create_token(&self, token: TokenRecord, by: String) -> StoreResult<bool> {
+        self.wish(|line| Command::CreateToken((token, by), line)).await
     }
 
     async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>> {
@@ -468,8 +481,8 @@ impl TokenStore for SqlLedger {
         self.look(move |db| Box::pin(read::list_tokens(db, tenant))).await
     }
 
-    async fn revoke_token(&self, id: String, tenant: Option<TenantId>) -> StoreResult<bool> {
-        self.wish(|line| Command::RevokeToken((id, tenant), line)).await
+    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: String) -> StoreResult<bool> {
+        self.wish(|line| Command::RevokeToken((id, tenant, by), line)).await
     }
 }
 
@@ -502,8 +515,8 @@ impl MaintenanceStore for SqlLedger {
         self.look(move |db| Box::pin(read::lane_depths(db, tenant))).await
     }
 
-    async fn prune(&self, retention: Retention) -> StoreResult<Pruned> {
-        self.wish(|line| Command::Prune(retention, line)).await
+    async fn prune(&self, retention: Retention, from: PruneMark) -> StoreResult<Pruned> {
+        self.wish(|line| Command::Prune((retention, from), line)).await
     }
 
     async fn verify(&self, faults_max: usize) -> StoreResult<Verified> {

@@ -29,23 +29,30 @@ pub struct Migrated {
     pub version: i64,
 }
 
-fn pending(applied: &[i64]) -> StoreResult<Vec<&'static Migration>> {
+fn pending(applied: &[i64], make: bool) -> StoreResult<Vec<&'static Migration>> {
     if let Some(newer) = applied.iter().find(|n| ALL.iter().all(|m| m.number != **n)) {
         let text = format!("this ledger has migration {newer}, which this version does not know; use a newer version");
         return Err(StoreError::Broken(text));
     }
-    Ok(ALL.iter().filter(|m| !applied.contains(&m.number)).collect())
+    let pending: Vec<_> = ALL.iter().filter(|m| !applied.contains(&m.number)).collect();
+    match (make || pending.is_empty(), applied.is_empty()) {
+        (true, _) => Ok(pending),
+        (false, true) => Err(StoreError::Unavailable("there is no ledger in this database".to_owned())),
+        (false, false) => {
+            Err(StoreError::Broken("this ledger is of an older version; `bowline migrate` first".to_owned()))
+        }
+    }
 }
 
 fn done(applied: Vec<String>) -> Migrated {
     Migrated { applied, version: ALL.last().map_or(0, |m| m.number) }
 }
 
-pub async fn sqlite(db: &mut SqliteDb) -> StoreResult<Migrated> {
+pub async fn sqlite(db: &mut SqliteDb, make: bool) -> StoreResult<Migrated> {
     db.script("create table if not exists migration (number integer primary key, name text not null)")?;
     let applied = db.query(APPLIED, &[], |row| row.int(0)).await?;
     let mut names = Vec::new();
-    for migration in pending(&applied)? {
+    for migration in pending(&applied, make)? {
         db.script("begin immediate")?;
         let step = async {
             db.script(migration.sqlite)?;
@@ -62,14 +69,14 @@ pub async fn sqlite(db: &mut SqliteDb) -> StoreResult<Migrated> {
     Ok(done(names))
 }
 
-pub async fn postgres(db: &mut PgDb) -> StoreResult<Migrated> {
+pub async fn postgres(db: &mut PgDb, make: bool) -> StoreResult<Migrated> {
     // Two servers may start at once; the second waits and finds everything done.
     db.script("begin; select pg_advisory_xact_lock(762390471)").await?;
     let step = async {
         db.script("create table if not exists migration (number bigint primary key, name text not null)").await?;
         let applied = db.query(APPLIED, &[], |row| row.int(0)).await?;
         let mut names = Vec::new();
-        for migration in pending(&applied)? {
+        for migration in pending(&applied, make)? {
             db.script(migration.postgres).await?;
             db.execute(NOTE, &[Val::Int(migration.number), Val::Text(migration.name)]).await?;
             names.push(migration.name.to_owned());

@@ -32,13 +32,14 @@ pub fn run(
     wishes: mpsc::Receiver<Command>,
     looks: mpsc::Receiver<Look>,
     seed: u64,
+    make: bool,
     ready: Opened,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime of one thread");
     let settings = Arc::new(settings);
     LocalSet::new().block_on(&runtime, async move {
         let mut rng = StdRng::seed_from_u64(seed);
-        match open(&settings, &shared, &mut rng).await {
+        match open(&settings, &shared, &mut rng, make).await {
             Ok(opened) => drop(ready.send(Ok(opened))),
             Err(error) => {
                 drop(ready.send(Err(error)));
@@ -69,9 +70,14 @@ pub fn run(
     });
 }
 
-async fn open(settings: &Arc<PgSettings>, shared: &Shared, rng: &mut StdRng) -> StoreResult<(Migrated, Own)> {
+async fn open(
+    settings: &Arc<PgSettings>,
+    shared: &Shared,
+    rng: &mut StdRng,
+    make: bool,
+) -> StoreResult<(Migrated, Own)> {
     let mut db = PgDb::connect(settings).await?;
-    let migrated = migrate::postgres(&mut db).await?;
+    let migrated = migrate::postgres(&mut db, make).await?;
     shared.channels.learn_all(&mut db).await?;
     shared.channels.replace_active(&mut db).await?;
     let own = own(&mut db, rng).await?;

@@ -8,8 +8,8 @@ use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::{ErrorClass, JobStatus, Outcome, RunStatus};
 use bowline_store::conformance::{Bench, TIMES, attempts, external_id, idempotency_key};
 use bowline_store::{
-    BeatAnswer, ClaimRules, Closed, DeadLetterChoice, ManualClock, NewJob, OrderAnswer, ReportAnswer, Retention,
-    StoreError, StoreResult, Submitted, TellAnswer,
+    BeatAnswer, ClaimRules, Closed, DeadLetterChoice, ManualClock, NewJob, OrderAnswer, PruneMark, ReportAnswer,
+    Retention, StoreError, StoreResult, Submitted, TellAnswer,
 };
 use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
 use bowline_testkit::{ChaosProxy, TestDatabase, fresh_database};
@@ -31,8 +31,13 @@ async fn house() -> House {
         statement_timeout: Duration::from_secs(20),
         clock: Some(clock.clone()),
     };
-    let settings =
-        SqlSettings { clock: clock.clone(), key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, seed: 7 };
+    let settings = SqlSettings {
+        clock: clock.clone(),
+        key_ttl_ms: 3_600_000,
+        backlog_max: Bench::BACKLOG_MAX,
+        seed: 7,
+        make: true,
+    };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a new ledger opens");
     House { bench: Bench::new(Arc::new(ledger), clock), proxy, _database: database }
 }
@@ -260,8 +265,8 @@ async fn services_go_on_with_the_next_round() {
         assert_eq!(bench.succeed(&run).await, ReportAnswer::Corrected(JobStatus::Succeeded));
         bench.pass_ms(1_000);
         let retention = Retention { finished_jobs_ms: 500, events_ms: 500 };
-        house.lose(loss, bench.ledger.prune(retention)).await;
-        let pruned = bench.ledger.prune(retention).await.expect("the ledger can be pruned");
+        house.lose(loss, bench.ledger.prune(retention, PruneMark::default())).await;
+        let pruned = bench.ledger.prune(retention, PruneMark::default()).await.expect("the ledger can be pruned");
         assert_eq!(pruned.jobs, 1 - stored);
     }
     house.ends_well().await;

@@ -16,8 +16,13 @@ async fn keep(promise: impl AsyncFnOnce(&Bench)) {
         statement_timeout: Duration::from_secs(20),
         clock: Some(clock.clone()),
     };
-    let settings =
-        SqlSettings { clock: clock.clone(), key_ttl_ms: Bench::KEY_TTL_MS, backlog_max: Bench::BACKLOG_MAX, seed: 7 };
+    let settings = SqlSettings {
+        clock: clock.clone(),
+        key_ttl_ms: Bench::KEY_TTL_MS,
+        backlog_max: Bench::BACKLOG_MAX,
+        seed: 7,
+        make: true,
+    };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a new ledger opens");
     Bench::new(Arc::new(ledger), clock).keeps(promise).await;
 }

@@ -9,8 +9,13 @@ use bowline_store_sql::{SqlLedger, SqlSettings};
 async fn keep(promise: impl AsyncFnOnce(&Bench)) {
     let directory = tempfile::tempdir().expect("a place for the ledger");
     let clock = ManualClock::at(Bench::START);
-    let settings =
-        SqlSettings { clock: clock.clone(), key_ttl_ms: Bench::KEY_TTL_MS, backlog_max: Bench::BACKLOG_MAX, seed: 7 };
+    let settings = SqlSettings {
+        clock: clock.clone(),
+        key_ttl_ms: Bench::KEY_TTL_MS,
+        backlog_max: Bench::BACKLOG_MAX,
+        seed: 7,
+        make: true,
+    };
     let ledger = SqlLedger::open_sqlite(directory.path(), &settings).expect("a new ledger opens");
     Bench::new(Arc::new(ledger), clock).keeps(promise).await;
 }

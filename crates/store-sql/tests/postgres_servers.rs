@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bowline_model::{ErrorClass, JobId, JobStatus, Outcome, RunId};
 use bowline_store::conformance::{Bench, TIMES, abilities, task_type};
-use bowline_store::{ClaimRules, Claimant, Closed, Ledger, ManualClock, NewJob, OrderAnswer, Retention, Submitted};
+use bowline_store::{
+    ClaimRules, Claimant, Closed, Ledger, ManualClock, NewJob, OrderAnswer, PruneMark, Retention, Submitted,
+};
 use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
 use bowline_testkit::{TestDatabase, connect, fresh_database};
 use tokio::task::JoinSet;
@@ -29,7 +31,8 @@ async fn server(database: &TestDatabase, clock: &Arc<ManualClock>, seed: u64) ->
         statement_timeout: Duration::from_secs(20),
         clock: Some(clock.clone()),
     };
-    let settings = SqlSettings { clock: clock.clone(), key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, seed };
+    let settings =
+        SqlSettings { clock: clock.clone(), key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, seed, make: true };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a ledger opens");
     Bench::new(Arc::new(ledger), clock.clone())
 }
@@ -292,7 +295,10 @@ async fn a_job_that_is_retried_while_retention_waits_stays() {
     let retried = async { there.retry(job).await };
     let pruned = async {
         waiting_for_a_lock(here, &watcher, 1).await;
-        here.ledger.prune(Retention { finished_jobs_ms: 500, events_ms: 500 }).await.expect("it can be pruned")
+        here.ledger
+            .prune(Retention { finished_jobs_ms: 500, events_ms: 500 }, PruneMark::default())
+            .await
+            .expect("it can be pruned")
     };
     let freed = async {
         waiting_for_a_lock(here, &watcher, 2).await;

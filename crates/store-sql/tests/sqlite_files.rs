@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bowline_model::{JobStatus, RunStatus};
 use bowline_store::conformance::{Bench, idempotency_key};
-use bowline_store::{Claimant, EventFilter, ManualClock, NewJob, Position, Retention, StoreError, Submitted};
+use bowline_store::{
+    Claimant, EventFilter, ManualClock, NewJob, Position, PruneMark, Retention, StoreError, Submitted,
+};
 use bowline_store_sql::{SqlLedger, SqlSettings};
 
 fn open(directory: &Path, clock: &Arc<ManualClock>) -> Result<Arc<SqlLedger>, StoreError> {
     // Every life rolls its own dice; with the same dice at the same time it would make the same ids.
     static SEED: AtomicU64 = AtomicU64::new(1);
     let seed = SEED.fetch_add(1, Ordering::Relaxed);
-    let settings = SqlSettings { clock: clock.clone(), key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, seed };
+    let settings =
+        SqlSettings { clock: clock.clone(), key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, seed, make: true };
     SqlLedger::open_sqlite(directory, &settings).map(Arc::new)
 }
 
@@ -62,7 +65,7 @@ async fn numbers_and_positions_are_not_given_twice_after_retention_and_a_restart
         assert!(history.iter().all(|(at, _)| *at > position), "{history:?} after {position}");
         (number, position) = (now, history.last().expect("there are events").0);
         life.pass_ms(1_000);
-        let pruned = life.ledger.prune(Retention { finished_jobs_ms: 500, events_ms: 500 }).await;
+        let pruned = life.ledger.prune(Retention { finished_jobs_ms: 500, events_ms: 500 }, PruneMark::default()).await;
         assert_eq!(pruned.expect("the ledger can be pruned").jobs, 1);
         life.close().await;
     }

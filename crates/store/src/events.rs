@@ -66,12 +66,12 @@ impl EventFilter {
     }
 }
 
-/// Events in ledger order. `end` is how far the ledger was read, also where nothing matched.
+/// Events in ledger order, or against it. `end` is how far the ledger was read, also where nothing matched.
 #[derive(Debug, Clone)]
 pub struct EventPage {
     pub events: Vec<(Position, Event)>,
     pub end: Position,
-    /// Whether the ledger goes on after `end`.
+    /// Whether the ledger goes on beyond `end`.
     pub more: bool,
 }
 
@@ -89,6 +89,9 @@ pub trait EventStore: Send + Sync {
     /// although there is more.
     async fn events_after(&self, after: Position, filter: EventFilter, limit: u32) -> StoreResult<EventPage>;
 
+    /// Events before a position, newest first; from the newest for `None`. Bounded as [`Self::events_after`] is.
+    async fn events_before(&self, before: Option<Position>, filter: EventFilter, limit: u32) -> StoreResult<EventPage>;
+
     /// The events of one job, oldest first.
     async fn job_events(
         &self,
@@ -98,7 +101,8 @@ pub trait EventStore: Send + Sync {
         limit: u32,
     ) -> StoreResult<Option<Page<(Position, Event), Position>>>;
 
-    /// The oldest position still kept, and the newest one that readers may rely on.
+    /// The place after which nothing is missing (before it, retention has taken some), and the newest one that readers may
+    /// rely on.
     async fn event_range(&self) -> StoreResult<(Position, Position)>;
 
     async fn note(&self, notice: Notice) -> StoreResult<()>;

@@ -144,6 +144,8 @@ pub enum OrderAnswer {
     Finished(JobStatus),
     /// The order makes no sense for a job that stands here.
     NotFrom(JobStatus),
+    /// A person has closed its dead letter: it lives on as another job, or is over for good.
+    LetterClosed,
     NotFound,
 }
 

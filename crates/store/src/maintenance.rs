@@ -28,9 +28,13 @@ pub struct Pruned {
     pub jobs: u64,
     pub events: u64,
     pub keys: u64,
-    /// Whether there is more to remove at once.
-    pub more: bool,
+    /// Where the next bite begins; `None` when everything old enough has been looked at.
+    pub next: Option<PruneMark>,
 }
+
+/// How far a sweep through the jobs has come. The default is their beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PruneMark(pub i64);
 
 /// What `verify` found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,8 +52,8 @@ pub trait MaintenanceStore: Send + Sync {
     async fn ping(&self) -> StoreResult<()>;
     /// What waits where; of one tenant, or of all for `None`.
     async fn lane_depths(&self, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>>;
-    /// Removes one bite of what is older than its time.
-    async fn prune(&self, retention: Retention) -> StoreResult<Pruned>;
+    /// Looks at one bite of the jobs after `from`, oldest first, and removes what is older than its time.
+    async fn prune(&self, retention: Retention, from: PruneMark) -> StoreResult<Pruned>;
     /// Compares every job with the fold of its events, and every waiting row with its job. Stops after `faults_max`.
     async fn verify(&self, faults_max: usize) -> StoreResult<Verified>;
     /// The ledger's own time, by which leases are judged.

@@ -56,6 +56,8 @@ pub struct ClaimedRun {
 #[derive(Debug, Clone)]
 pub struct RunReport {
     pub run: RunId,
+    /// Checked when the worker names it.
+    pub job: Option<JobId>,
     pub worker: WorkerName,
     /// `None` is everybody's, for the workers inside the server.
     pub tenant: Option<TenantId>,

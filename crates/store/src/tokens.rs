@@ -38,11 +38,12 @@ pub trait TenantStore: Send + Sync {
 
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Stores a token; `false` if the id is taken.
-    async fn create_token(&self, token: TokenRecord) -> StoreResult<bool>;
+    /// Stores a token and tells who made it; `false` if the id is taken.
+    async fn create_token(&self, token: TokenRecord, by: String) -> StoreResult<bool>;
     async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>>;
     /// All tokens of a tenant; of everybody for `None`.
     async fn list_tokens(&self, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>>;
-    /// Whether there was such a token that was not revoked yet. `tenant` bounds whose it may be.
-    async fn revoke_token(&self, id: String, tenant: Option<TenantId>) -> StoreResult<bool>;
+    /// Ends a token and tells who did. Whether there was such a token that was not revoked yet; `tenant` bounds whose it
+    /// may be.
+    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: String) -> StoreResult<bool>;
 }

@@ -2,17 +2,24 @@
 
 use bowline_model::{EventKind, JobId, Severity, TenantId, Timestamp};
 use bowline_store::EventFilter;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::problem::Problem;
 
-/// The filters both endpoints know, as texts.
-#[derive(Debug, Default)]
+/// The filters both endpoints know.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Wanted {
+    /// The caller's own; another one is not found.
     pub tenant_id: Option<TenantId>,
+    /// One or several, separated by commas.
     pub r#type: Option<String>,
+    /// This loud or louder.
     pub severity: Option<String>,
     pub job_id: Option<JobId>,
     pub trace_id: Option<String>,
+    /// Events from this moment on. A stream begins with them instead of with the next one.
     pub since: Option<Timestamp>,
 }
 

@@ -1,8 +1,7 @@
-//! `GET /events`: the ledger's events, oldest first, page by page.
+//! `GET /events`: the ledger's events, page by page.
 
 use axum::Json;
 use axum::extract::State;
-use bowline_model::{JobId, TenantId, Timestamp};
 use bowline_store::Position;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,23 +16,37 @@ use crate::views::EventView;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListQuery {
-    /// The caller's own; another one is not found.
-    pub tenant_id: Option<TenantId>,
-    /// One or several, separated by commas.
-    pub r#type: Option<String>,
-    /// This loud or louder.
-    pub severity: Option<String>,
-    pub job_id: Option<JobId>,
-    pub trace_id: Option<String>,
-    pub since: Option<Timestamp>,
+    #[serde(flatten)]
+    pub wanted: Wanted,
+    /// `oldest` first unless given.
+    pub order: Order,
     pub limit: Option<u32>,
     pub cursor: Option<String>,
+}
+
+/// Which end a list begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    #[default]
+    Oldest,
+    Newest,
+}
+
+impl Order {
+    /// A cursor of one order means nothing in the other.
+    const fn list(self) -> &'static str {
+        match self {
+            Self::Oldest => "events",
+            Self::Newest => "events-newest",
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EventList {
     pub events: Vec<EventView>,
-    /// Where to go on. There always is a place to go on from, also when nothing is there yet.
+    /// Where to go on. With the oldest first there always is such a place, also when nothing is there yet.
     pub next_cursor: Option<String>,
     /// Whether there is more right now.
     pub more: bool,
@@ -46,22 +59,19 @@ pub async fn list(
 ) -> Result<Json<EventList>, Problem> {
     let tenant = known.tenant()?;
     let limit = page_size(query.limit, &app)?;
-    let after: Position = match query.cursor {
-        None => Position::default(),
-        Some(text) => app.cursors.read("events", tenant, &text)?.parse().map_err(Problem::validation)?,
+    let list = query.order.list();
+    let cursor = query.cursor.map(|text| app.cursors.read(list, tenant, &text)).transpose()?;
+    let place: Option<Position> = cursor.map(|text| text.parse()).transpose().map_err(Problem::validation)?;
+    let (ledger, filter) = (&app.engine.ledger, query.wanted.filter(tenant)?);
+    let page = match query.order {
+        Order::Oldest => ledger.events_after(place.unwrap_or_default(), filter, limit).await?,
+        Order::Newest => ledger.events_before(place, filter, limit).await?,
     };
-    let wanted = Wanted {
-        tenant_id: query.tenant_id,
-        r#type: query.r#type,
-        severity: query.severity,
-        job_id: query.job_id,
-        trace_id: query.trace_id,
-        since: query.since,
-    };
-    let page = app.engine.ledger.events_after(after, wanted.filter(tenant)?, limit).await?;
+    // Towards the future there always is a place to go on from; the past has an end.
+    let goes_on = query.order == Order::Oldest || page.more;
     Ok(Json(EventList {
         events: page.events.into_iter().map(|(_, event)| event.into()).collect(),
-        next_cursor: Some(app.cursors.write("events", tenant, &page.end.to_string())),
+        next_cursor: goes_on.then(|| app.cursors.write(list, tenant, &page.end.to_string())),
         more: page.more,
     }))
 }

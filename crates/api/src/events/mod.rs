@@ -4,5 +4,6 @@ mod filter;
 mod list;
 mod stream;
 
+pub use filter::Wanted;
 pub use list::{EventList, ListQuery, list};
-pub use stream::{StreamQuery, stream};
+pub use stream::stream;

@@ -10,15 +10,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bowline_engine::TailItem;
-use bowline_model::{JobId, TenantId, Timestamp};
 use bowline_store::{EventFilter, Position};
 use bytes::Bytes;
 use futures_util::stream;
 use hyper::header::CONTENT_TYPE;
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, StatusCode};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -29,21 +26,6 @@ use crate::door::Known;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::views::EventView;
-
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct StreamQuery {
-    /// The caller's own; another one is not found.
-    pub tenant_id: Option<TenantId>,
-    /// One or several, separated by commas.
-    pub r#type: Option<String>,
-    /// This loud or louder.
-    pub severity: Option<String>,
-    pub job_id: Option<JobId>,
-    pub trace_id: Option<String>,
-    /// Begin with events from this moment on instead of with the next one.
-    pub since: Option<Timestamp>,
-}
 
 /// A line that says nothing keeps the connection open.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -65,24 +47,16 @@ pub async fn stream(
     State(app): State<App>,
     known: Known,
     headers: HeaderMap,
-    Params(query): Params<StreamQuery>,
+    Params(wanted): Params<Wanted>,
 ) -> Result<Response, Problem> {
     let tenant = known.tenant()?;
-    let since = query.since;
-    let wanted = Wanted {
-        tenant_id: query.tenant_id,
-        r#type: query.r#type,
-        severity: query.severity,
-        job_id: query.job_id,
-        trace_id: query.trace_id,
-        since,
-    };
+    let since = wanted.since;
     let filter = wanted.filter(tenant)?;
     let place = std::sync::Arc::clone(&app.streams).try_acquire_owned().map_err(|_| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", "too many readers of the stream").retry_after(5)
     })?;
     let live = app.engine.tail.listen();
-    let (oldest, newest) = app.engine.ledger.event_range().await?;
+    let (pruned, newest) = app.engine.ledger.event_range().await?;
     let last: Option<Position> = match headers.get("last-event-id") {
         None => None,
         Some(id) => {
@@ -92,10 +66,11 @@ pub async fn stream(
     };
     let mut ready = VecDeque::from([Bytes::from_static(b"retry: 1000\n\n")]);
     let position = match last {
-        // The event after it may be gone.
-        Some(last) if last.number + 1 < oldest.number && last < oldest => {
-            ready.push_back(Bytes::from(format!("event: reset\nid: {oldest}\ndata: {{\"oldest\":\"{oldest}\"}}\n\n")));
-            Position { number: oldest.number.saturating_sub(1), ..oldest }
+        // Some of what came after it may be gone; or the ledger was put back to a time before it.
+        Some(last) if last < pruned || last > newest => {
+            let from = if last < pruned { pruned } else { newest };
+            ready.push_back(Bytes::from(format!("event: reset\nid: {from}\ndata: {{\"from\":\"{from}\"}}\n\n")));
+            from
         }
         Some(last) => last,
         None if since.is_some() => Position::default(),

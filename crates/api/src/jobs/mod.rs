@@ -5,15 +5,17 @@ mod cancel;
 mod events;
 mod get;
 mod list;
+mod order;
 mod retry;
 mod submit;
 mod why;
 
 pub use batch::{BatchAnswer, BatchRequest, submit_batch};
-pub use cancel::{OrderRequest, OrderView, cancel};
+pub use cancel::cancel;
 pub use events::{EventsQuery, events};
 pub use get::{JobAnswer, get};
 pub use list::{JobPage, ListQuery, list};
+pub use order::{OrderRequest, OrderView};
 pub use retry::retry;
 pub use submit::{SubmitAnswer, SubmitRequest, submit};
 pub use why::{WhyView, why};

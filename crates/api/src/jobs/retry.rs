@@ -3,9 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_model::JobId;
-use bowline_store::JobOrder;
 
-use super::cancel::{OrderRequest, OrderView, show};
+use super::order::{OrderRequest, OrderView, show};
 use crate::app::App;
 use crate::body::MaybeBody;
 use crate::door::Known;
@@ -18,6 +17,5 @@ pub async fn retry(
     Named(job): Named<JobId>,
     MaybeBody(body): MaybeBody<OrderRequest>,
 ) -> Result<Json<OrderView>, Problem> {
-    let order = JobOrder { tenant: known.tenant()?, job, by: known.actor().into(), reason: body.reason()? };
-    show(job, app.engine.ledger.retry_job(order).await?, "be retried")
+    show(job, app.engine.ledger.retry_job(body.order(&known, job)?).await?, "be retried")
 }

@@ -4,9 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
 use bowline_engine::builtin::NAME_PREFIX;
-use bowline_model::event::EventData;
-use bowline_model::{EventKind, TenantId, Timestamp, WorkerName};
-use bowline_store::{Notice, TokenRecord};
+use bowline_model::{TenantId, Timestamp, WorkerName};
+use bowline_store::TokenRecord;
 use hyper::StatusCode;
 use rand::RngExt;
 use schemars::JsonSchema;
@@ -115,13 +114,7 @@ pub async fn create(
         expires_at: Some(expires_at),
         revoked_at: None,
     };
-    app.engine.ledger.create_token(record).await?;
-    let data = EventData {
-        by: Some(known.actor()),
-        reason: Some(format!("token {} for {}", token.id(), body.name)),
-        ..EventData::default()
-    };
-    app.engine.ledger.note(Notice { tenant, kind: EventKind::TokenCreated, data }).await?;
+    app.engine.ledger.create_token(record, known.actor()).await?;
     let view = CreatedView {
         id: token.id().to_string(),
         kind: body.kind,

@@ -2,12 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
+use bowline_auth::Scope;
 use bowline_model::{TenantId, Timestamp};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::door::Known;
+use crate::params::Params;
 use crate::problem::Problem;
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -27,8 +29,24 @@ pub struct TokenList {
     pub tokens: Vec<TokenView>,
 }
 
-pub async fn list(State(app): State<App>, known: Known) -> Result<Json<TokenList>, Problem> {
-    let tokens = app.engine.ledger.list_tokens(Some(known.tenant()?)).await?;
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListQuery {
+    /// Another tenant than the caller's own; for administrators.
+    pub tenant_id: Option<TenantId>,
+}
+
+pub async fn list(
+    State(app): State<App>,
+    known: Known,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<TokenList>, Problem> {
+    let own = known.tenant()?;
+    let tenant = query.tenant_id.unwrap_or(own);
+    if tenant != own && !known.0.scopes.allows(Scope::Admin) {
+        return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
+    }
+    let tokens = app.engine.ledger.list_tokens(Some(tenant)).await?;
     let tokens = tokens
         .into_iter()
         .map(|t| TokenView {

@@ -5,5 +5,5 @@ mod list;
 mod revoke;
 
 pub use create::{CreateRequest, CreatedView, create};
-pub use list::{TokenList, list};
+pub use list::{ListQuery, TokenList, list};
 pub use revoke::{RevokedView, revoke};

@@ -55,6 +55,7 @@ pub async fn result(
     let result = body.result.filter(|_| outcome == Outcome::Succeeded);
     let report = RunReport {
         run: body.task_id,
+        job: body.job_id,
         worker,
         tenant: Some(tenant),
         fence: body.fence,

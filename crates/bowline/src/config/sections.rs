@@ -33,6 +33,8 @@ pub struct ServerConfig {
     pub data_dir: PathBuf,
     /// How long running work may take to finish when the server is asked to stop.
     pub close_ms: u64,
+    /// How long requests are still taken after readiness went off, so that balancers see it first.
+    pub farewell_ms: u64,
 }
 
 impl Default for ServerConfig {
@@ -41,6 +43,7 @@ impl Default for ServerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             data_dir: PathBuf::from("bowline-data"),
             close_ms: 25_000,
+            farewell_ms: 500,
         }
     }
 }

@@ -78,3 +78,40 @@ async fn filters_narrow_and_a_foreign_tenant_is_not_found() {
     let misspelt = server.get("/events?typ=x").await;
     assert_eq!((misspelt.status, misspelt.code()), (400, "VALIDATION_ERROR"));
 }
+
+#[tokio::test]
+async fn a_list_can_begin_with_the_newest() {
+    let server = TestServer::start().await;
+    let job = server.submit(json!({"type": "noop"})).await;
+    server.until_status(&job, "success").await;
+    let ids = |page: &Value| -> Vec<String> {
+        page["events"].as_array().unwrap().iter().map(|e| e["event_id"].to_string()).collect()
+    };
+    let mut forwards = ids(&server.get("/events?limit=100").await.expect(200));
+    let (mut backwards, mut path) = (Vec::new(), "/events?order=newest&limit=2".to_owned());
+    let mut cursor = String::new();
+    loop {
+        let page = server.get(&path).await.expect(200);
+        backwards.extend(ids(&page));
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = next.to_owned();
+        path = format!("/events?order=newest&limit=2&cursor={next}");
+    }
+    forwards.reverse();
+    assert_eq!(backwards, forwards);
+    let mixed = server.get(&format!("/events?cursor={cursor}")).await;
+    assert_eq!((mixed.status, mixed.code()), (400, "VALIDATION_ERROR"), "a cursor belongs to its order");
+    let unknown = server.get("/events?order=sideways").await;
+    assert_eq!((unknown.status, unknown.code()), (400, "VALIDATION_ERROR"));
+}
+
+/// F36: a ledger that was put back to an older copy; its readers are ahead of it.
+#[tokio::test]
+async fn a_reader_ahead_of_the_ledger_is_told_to_start_over() {
+    let server = TestServer::start().await;
+    let (told, id) = read(&server, "/events/stream", Some("0-999999999"), |events| !events.is_empty()).await;
+    assert_eq!(told[0]["from"], id.as_str());
+    let job = server.submit(json!({"type": "noop"})).await;
+    let (after, _) = read(&server, "/events/stream", Some(&id), |events| events.len() == 3).await;
+    assert!(after.iter().all(|e| e["data"]["job_id"] == job.as_str()), "{after:?}");
+}

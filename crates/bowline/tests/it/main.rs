@@ -11,6 +11,7 @@ mod dead_letters;
 mod docs;
 mod events;
 mod example_worker;
+mod installation;
 mod jobs;
 mod retry;
 mod workers;

@@ -14,7 +14,11 @@ pub const LIMIT: u64 = 50;
 
 pub async fn list(client: &Client, screen: &mut Screen, args: &EventsArgs) -> Result<Exit, Failure> {
     let limit = args.limit.unwrap_or(LIMIT);
-    let request = args.filtered(Request::get(["events"])).query_if("since", args.since.map(|at| at.to_string()));
+    // Since a moment they are read as they happened; otherwise the newest ones are what people look for.
+    let request = args
+        .filtered(Request::get(["events"]))
+        .query_if("since", args.since.map(|at| at.to_string()))
+        .query_if("order", args.since.is_none().then(|| "newest".to_owned()));
     let mut listing = Listing::new(screen, "events", Some(limit), &EventView::COLUMNS, EventView::row);
     listing.read(client, request).await?;
     listing.finish("No such events. `bowline events --follow` shows them as they happen.")?;

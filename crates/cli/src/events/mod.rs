@@ -32,7 +32,7 @@ pub struct EventsArgs {
     /// Only events of this trace
     #[arg(long, value_name = "ID")]
     trace_id: Option<String>,
-    /// Only events from this moment on
+    /// Only events from this moment on, oldest first instead of newest first
     #[arg(long, value_name = "RFC3339")]
     since: Option<Timestamp>,
     /// How many [default: 50, with --follow as many as come]

@@ -228,12 +228,7 @@ impl BuiltInWorker {
         });
     }
 
-    fn end(
-        &self,
-        run: &ClaimedRun,
-        outcome: Result<Option<Arc<str>>, RunError>,
-        canceled: bool,
-    ) {
+    fn end(&self, run: &ClaimedRun, outcome: Result<Option<Arc<str>>, RunError>, canceled: bool) {
         let (outcome, error, result) = match outcome {
             _ if canceled => (Outcome::Canceled, None, None),
             Ok(result) => (Outcome::Succeeded, None, result),
@@ -248,6 +243,7 @@ impl BuiltInWorker {
         }
         let report = RunReport {
             run: run.run,
+            job: Some(run.job),
             worker: self.name.clone(),
             tenant: None,
             fence: Some(run.fence),

@@ -1,7 +1,7 @@
 //! The stream, read in the ledger's order.
 
 use bowline_model::event::EventData;
-use bowline_model::{Event, EventId, EventKind, JobId, TenantId};
+use bowline_model::{Event, EventId, EventKind, JobId, TenantId, Timestamp};
 use bowline_store::{EventFilter, EventPage, Page, Position, StoreError, StoreResult};
 
 use crate::db::{Db, Row, Sql, Val};
@@ -9,6 +9,8 @@ use crate::job_row::count;
 
 /// How many events one page looks at before it says "go on from here".
 const SCAN_MAX: i64 = 10_000;
+/// How far the clocks of two servers may be apart without an event being missed by `since`.
+const SKEW_MS: i64 = 60_000;
 
 fn read(row: &dyn Row, salt: u64) -> StoreResult<(Position, Event)> {
     let number = u64::try_from(row.int(1)?).unwrap_or(0);
@@ -34,7 +36,13 @@ fn read(row: &dyn Row, salt: u64) -> StoreResult<(Position, Event)> {
     Ok((position, event))
 }
 
-fn signed(value: u64) -> i64 {
+/// Two columns as a place; nothing is the beginning.
+pub fn position(row: &dyn Row) -> StoreResult<Position> {
+    let number = |n| -> StoreResult<u64> { Ok(row.opt_int(n)?.and_then(|v| u64::try_from(v).ok()).unwrap_or(0)) };
+    Ok(Position { epoch: number(0)?, number: number(1)? })
+}
+
+pub fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -46,13 +54,47 @@ pub async fn events_after(
     filter: &EventFilter,
     limit: u32,
 ) -> StoreResult<EventPage> {
-    let mut page = EventPage { events: Vec::new(), end: after, more: true };
+    let after = match filter.since {
+        Some(since) if after == Position::default() => place_before(db, since.plus_millis(-SKEW_MS)).await?,
+        _ => after,
+    };
+    read_on(db, AFTER, salt, after, filter, limit).await
+}
+
+/// Events before a position, newest first.
+pub async fn events_before(
+    db: &mut impl Db,
+    salt: u64,
+    before: Option<Position>,
+    filter: &EventFilter,
+    limit: u32,
+) -> StoreResult<EventPage> {
+    let end = Position { epoch: i64::MAX.unsigned_abs(), number: i64::MAX.unsigned_abs() };
+    let mut page = read_on(db, BEFORE, salt, before.unwrap_or(end), filter, limit).await?;
+    // Whoever asks for events since a moment is done when they are older, but for the skew of clocks.
+    let since = filter.since.map(|since| since.plus_millis(-SKEW_MS));
+    if let (Some(since), true) = (since, page.more && page.events.is_empty()) {
+        page.more = page.end > place_before(db, since).await?;
+    }
+    Ok(page)
+}
+
+/// One page in the order of a statement.
+async fn read_on(
+    db: &mut impl Db,
+    statement: Sql,
+    salt: u64,
+    from: Position,
+    filter: &EventFilter,
+    limit: u32,
+) -> StoreResult<EventPage> {
+    let mut page = EventPage { events: Vec::new(), end: from, more: true };
     let mut scanned = 0;
     while page.events.len() < limit as usize && scanned < SCAN_MAX {
         // A filter that drops most events is worth larger bites.
         let bite = if filter.kinds.is_empty() && filter.trace_id.is_none() { i64::from(limit).max(100) } else { 1_000 };
         let params = [Val::Int(signed(page.end.epoch)), Val::Int(signed(page.end.number)), Val::Int(bite)];
-        let rows = db.query(AFTER, &params, |row| read(row, salt)).await?;
+        let rows = db.query(statement, &params, |row| read(row, salt)).await?;
         scanned += i64::try_from(rows.len()).unwrap_or(bite);
         let short = i64::try_from(rows.len()).unwrap_or(bite) < bite;
         for (position, event) in rows {
@@ -102,14 +144,31 @@ pub async fn job_events(
     Ok(Some(Page { items, next }))
 }
 
+/// Up to where retention has taken events, and the newest one that readers may rely on.
 pub async fn event_range(db: &mut impl Db) -> StoreResult<(Position, Position)> {
-    let read = |row: &dyn Row| {
-        let number = |n| -> StoreResult<u64> { Ok(row.opt_int(n)?.and_then(|v| u64::try_from(v).ok()).unwrap_or(0)) };
-        Ok(Position { epoch: number(0)?, number: number(1)? })
-    };
-    let first = db.query(FIRST, &[], read).await?.into_iter().next().unwrap_or_default();
-    let last = db.query(LAST, &[], read).await?.into_iter().next().unwrap_or_default();
-    Ok((first, last))
+    let pruned = db.query(PRUNED, &[], |row| row.text(0)).await?.into_iter().next();
+    let pruned = pruned.map(|text| text.parse()).transpose();
+    let pruned = pruned.map_err(|e| StoreError::Broken(format!("events_pruned is {e}")))?.unwrap_or_default();
+    let last = db.query(LAST, &[], position).await?.into_iter().next().unwrap_or_default();
+    // Where everything was taken, the place up to which it was taken is the newest there is.
+    Ok((pruned, last.max(pruned)))
+}
+
+/// A place before the first event that happened at `moment` or later, found by halving: events are written in the order
+/// of time, but for the clocks of several servers and the length of a transaction.
+async fn place_before(db: &mut impl Db, moment: Timestamp) -> StoreResult<Position> {
+    let ends = db.query(ENDS, &[], |row| Ok((row.opt_int(0)?.unwrap_or(0), row.opt_int(1)?.unwrap_or(0)))).await?;
+    let (mut low, mut high) = ends.first().map_or((0, 0), |(first, last)| (*first, last + 1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found = db.query(FROM, &[Val::Int(middle)], |row| Ok((row.int(0)?, row.at(1)?))).await?;
+        match found.first() {
+            Some((key, at)) if *at < moment => low = key + 1,
+            _ => high = middle,
+        }
+    }
+    let before = db.query(LAST_OF, &[Val::Int(low.max(1) - 1)], position).await?;
+    Ok(before.into_iter().next().unwrap_or_default())
 }
 
 macro_rules! event_columns {
@@ -117,8 +176,10 @@ macro_rules! event_columns {
         concat!(
             "select ",
             $epoch,
-            ", e.position, e.tenant, j.id, e.fence, e.seq, e.kind, e.at, e.data, j.trace_id, j.correlation_id
-             from event e left join job j on j.number = e.number "
+            ", e.position, e.tenant, coalesce(j.id, g.id), e.fence, e.seq, e.kind, e.at, e.data,
+               coalesce(j.trace_id, g.trace_id), coalesce(j.correlation_id, g.correlation_id)
+             from event e left join job j on j.number = e.number
+             left join gone g on j.number is null and g.number = e.number "
         )
     };
 }
@@ -130,6 +191,14 @@ const AFTER: Sql = Sql::Each {
         event_columns!("e.txid"),
         "where (e.txid, e.position) > ($1, $2) and e.txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
          order by e.txid, e.position limit $3"
+    ),
+};
+const BEFORE: Sql = Sql::Each {
+    sqlite: concat!(event_columns!("0"), "where e.position < ?2 and ?1 >= 0 order by e.position desc limit ?3"),
+    postgres: concat!(
+        event_columns!("e.txid"),
+        "where (e.txid, e.position) < ($1, $2) and e.txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+         order by e.txid desc, e.position desc limit $3"
     ),
 };
 const OF_JOB: Sql = Sql::Each {
@@ -152,10 +221,21 @@ const TOLD_OF_JOB: Sql = Sql::Each {
         "where e.number = $1 and e.seq is not null and e.position > $3 and $2::bigint >= 0 order by e.position limit $4"
     ),
 };
-const JOB_NUMBER: Sql = Sql::Same("select number from job where tenant = $1 and id = $2");
-const FIRST: Sql = Sql::Each {
-    sqlite: "select 0, min(position) from event",
-    postgres: "select txid, position from event order by txid, position limit 1",
+const JOB_NUMBER: Sql = Sql::Same(
+    "select number from job where tenant = $1 and id = $2
+     union all select number from gone where tenant = $1 and id = $2",
+);
+/// The last place that a key can have.
+const LAST_OF: Sql = Sql::Each { sqlite: "select 0, ?1", postgres: "select $1::bigint, 9223372036854775807::bigint" };
+const PRUNED: Sql = Sql::Same("select value from ledger where key = 'events_pruned'");
+/// The first and the last key by which events are ordered: the position on SQLite, the transaction on PostgreSQL.
+const ENDS: Sql = Sql::Each {
+    sqlite: "select (select min(position) from event), (select max(position) from event)",
+    postgres: "select (select min(txid) from event), (select max(txid) from event)",
+};
+const FROM: Sql = Sql::Each {
+    sqlite: "select position, at from event where position >= ?1 order by position limit 1",
+    postgres: "select txid, at from event where txid >= $1 order by txid, position limit 1",
 };
 const LAST: Sql = Sql::Each {
     sqlite: "select 0, max(position) from event",

@@ -9,7 +9,7 @@ mod verify;
 mod workers;
 
 pub use dead_letters::list_dead_letters;
-pub use events::{event_range, events_after, job_events};
+pub use events::{event_range, events_after, events_before, job_events, position, signed};
 pub use jobs::{find_job, list_jobs, waiting_facts};
 pub use lanes::lane_depths;
 pub use tokens::{find_tenant, find_token, list_tenants, list_tokens};

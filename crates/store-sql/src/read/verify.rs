@@ -63,6 +63,9 @@ async fn look_at_all(db: &mut impl Db, faults_max: usize) -> StoreResult<Verifie
         after = last;
     }
     places.leftovers(&mut verified.faults);
+    for number in db.query(LOST_EVENTS, &[Val::Int(faults_max as i64)], |row| row.int(0)).await? {
+        verified.faults.push(format!("events name job #{number}, which does not exist"));
+    }
     Ok(verified)
 }
 
@@ -221,6 +224,12 @@ const ACK_GAPS: Sql = Sql::Same(
                 and e.seq is not null and e.seq between 1 and r.acked_seq) as held
         from run r where r.number > $1 and r.number <= $2 and r.acked_seq > 0) as told
      where held <> acked_seq",
+);
+/// A job's events may outlive it; then it is remembered as gone.
+const LOST_EVENTS: Sql = Sql::Same(
+    "select distinct e.number from event e where e.number is not null
+       and not exists (select 1 from job j where j.number = e.number)
+       and not exists (select 1 from gone g where g.number = e.number) limit $1",
 );
 const QUEUE: Sql = Sql::Same("select number, channel from queue");
 const TIMERS: Sql = Sql::Same("select number, due_at from timer");

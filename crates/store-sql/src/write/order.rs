@@ -2,7 +2,7 @@
 
 use bowline_model::event::EventData;
 use bowline_model::job::{Fact, Refused};
-use bowline_model::{Lane, RunStatus};
+use bowline_model::{JobStatus, Lane, RunStatus};
 use bowline_store::{JobOrder, OrderAnswer, StoreError, StoreResult};
 
 use super::Desk;
@@ -35,6 +35,11 @@ async fn carry_out(
         Err(Refused::NotFrom(status)) => return Ok((OrderAnswer::NotFrom(status), Heard::default())),
         Err(Refused::StaleLease) => return Ok((OrderAnswer::NotFrom(job.state.status), Heard::default())),
     };
+    if job.state.status == JobStatus::Dead
+        && db.query(OPEN_LETTER, &[Val::Int(job.number)], |_| Ok(())).await?.is_empty()
+    {
+        return Ok((OrderAnswer::LetterClosed, Heard::default()));
+    }
     let status = step.next.status;
     let data = EventData {
         reason: order.reason.clone(),
@@ -47,6 +52,7 @@ async fn carry_out(
     Ok((OrderAnswer::Done(status), changes.write(db).await?))
 }
 
+const OPEN_LETTER: Sql = Sql::Same("select 1 from dead_letter where number = $1 and status = 1");
 const JOB: Sql = Sql::Each {
     sqlite: concat!(
         "select ",

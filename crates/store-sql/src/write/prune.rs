@@ -1,69 +1,117 @@
 //! Retention: what is older than its time goes, in bites small enough that nobody notices.
+//!
+//! A sweep goes through the jobs by number, which is by age, up to the first one that is too young to have been over for
+//! long enough. Jobs that live, and dead letters that wait for a person, are passed over.
 
 use bowline_model::Timestamp;
-use bowline_store::{Pruned, Retention, StoreResult};
+use bowline_store::{Position, PruneMark, Pruned, Retention, StoreResult};
 
 use super::Desk;
 use crate::db::{Col, Db, Row, Sql, Val};
+use crate::read::{position, signed};
 
-const BITE: i64 = 500;
+const BITE: usize = 500;
 
-/// Removes one bite. Only jobs that have ended go, with their runs, events, keys and dead letters.
-pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention) -> StoreResult<Pruned> {
-    let mut pruned = Pruned::default();
-    let old = desk.now.plus_millis(-retention.finished_jobs_ms);
-    // Oldest first, and never past the first job that is still alive: everything above it may still be told about.
-    let candidates = db.query(OLDEST, &[Val::Int(BITE)], read).await?;
-    // Locked, and looked at again: somebody may just be retrying one of them.
-    let candidates = db.query_many(LOCK, &[Col::Int(over(candidates, old))], read).await?;
-    let going = over(candidates, old);
-    if !going.is_empty() {
-        let last = going.iter().max().copied().unwrap_or(0).to_string();
-        db.execute(REMEMBER, &[Val::Text(&last)]).await?;
-        pruned.jobs = going.len() as u64;
-        for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB] {
-            db.execute_many(statement, &[Col::Int(going.clone())]).await?;
-        }
-        for statement in [EVENTS_OF_JOB, TOLD_OF_JOB] {
-            pruned.events += db.execute_many(statement, &[Col::Int(going.clone())]).await?;
-        }
-        db.execute_many(JOBS, &[Col::Int(going)]).await?;
-    }
+/// Removes one bite.
+pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, from: PruneMark) -> StoreResult<Pruned> {
+    let mut pruned = prune_jobs(db, desk, retention, from).await?;
     let stale = desk.now.plus_millis(-retention.events_ms);
-    pruned.events += db.execute(NOTICES, &[Val::At(stale), Val::Int(BITE)]).await?;
-    pruned.keys = db.execute(KEYS, &[Val::At(desk.now), Val::Int(BITE)]).await?;
-    pruned.more = pruned.jobs == BITE.unsigned_abs() || pruned.keys == BITE.unsigned_abs();
+    let bite = [Val::At(stale), Val::Int(BITE as i64)];
+    let gone = db.query(FORGOTTEN, &bite, |row| row.int(0)).await?;
+    pruned.events += forget(db, &gone).await?;
+    let notices = db.query(NOTICES, &bite, position).await?;
+    remember_pruned(db, notices.iter().max().copied()).await?;
+    let (epochs, numbers) = notices.iter().map(|p| (signed(p.epoch), signed(p.number))).unzip();
+    pruned.events += db.execute_many(REMOVE_NOTICES, &[Col::Int(epochs), Col::Int(numbers)]).await?;
+    pruned.keys = db.execute(KEYS, &[Val::At(desk.now), Val::Int(BITE as i64)]).await?;
     Ok(pruned)
 }
 
-fn read(row: &dyn Row) -> StoreResult<(i64, Option<Timestamp>)> {
-    Ok((row.int(0)?, row.opt_at(1)?))
+struct Candidate {
+    number: i64,
+    created_at: Timestamp,
+    finished_at: Option<Timestamp>,
 }
 
-/// The jobs that ended before `old`, up to the first one that did not.
-fn over(mut jobs: Vec<(i64, Option<Timestamp>)>, old: Timestamp) -> Vec<i64> {
-    jobs.sort_unstable();
-    let over = jobs.into_iter().take_while(|(_, finished)| finished.is_some_and(|at| at < old));
-    over.map(|(number, _)| number).collect()
+impl Candidate {
+    fn read(row: &dyn Row) -> StoreResult<Self> {
+        Ok(Self { number: row.int(0)?, created_at: row.at(1)?, finished_at: row.opt_at(2)? })
+    }
+
+    fn is_over_since(&self, old: Timestamp) -> bool {
+        self.finished_at.is_some_and(|at| at < old)
+    }
 }
 
-/// What lies open in the dead letters has ended, but waits for a person; it stays, and holds nobody else back.
+/// Jobs go with their runs, keys and closed dead letters; with their events, unless those are kept for longer.
+async fn prune_jobs(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, from: PruneMark) -> StoreResult<Pruned> {
+    let old = desk.now.plus_millis(-retention.finished_jobs_ms);
+    let candidates = db.query(OLDEST, &[Val::Int(from.0), Val::Int(BITE as i64)], Candidate::read).await?;
+    let full = candidates.len() == BITE;
+    let next = candidates.last().filter(|last| full && last.created_at < old).map(|last| PruneMark(last.number));
+    let going = candidates.iter().filter(|job| job.is_over_since(old)).map(|job| job.number).collect();
+    // Locked, and looked at again: somebody may just be retrying one of them.
+    let going = db.query_many(LOCK, &[Col::Int(going)], Candidate::read).await?;
+    let going: Vec<i64> = going.iter().filter(|job| job.is_over_since(old)).map(|job| job.number).collect();
+    let mut pruned = Pruned { jobs: going.len() as u64, next, ..Pruned::default() };
+    let Some(last) = going.iter().max() else { return Ok(pruned) };
+    db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
+    for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB] {
+        db.execute_many(statement, &[Col::Int(going.clone())]).await?;
+    }
+    db.execute_many(KEEP_NAME, &[Col::Int(going.clone())]).await?;
+    db.execute_many(JOBS, &[Col::Int(going.clone())]).await?;
+    if retention.events_ms <= retention.finished_jobs_ms {
+        pruned.events = forget(db, &going).await?;
+    }
+    Ok(pruned)
+}
+
+/// Removes the events of jobs that are gone, and then their names.
+async fn forget(db: &mut impl Db, jobs: &[i64]) -> StoreResult<u64> {
+    let mut removed = 0;
+    // The ledger's own events and the executors', each by its own partial index.
+    for (last, remove) in [(LAST_OWN, REMOVE_OWN), (LAST_TOLD, REMOVE_TOLD)] {
+        let lasts = db.query_many(last, &[Col::Int(jobs.to_vec())], position).await?;
+        remember_pruned(db, lasts.into_iter().max()).await?;
+        removed += db.execute_many(remove, &[Col::Int(jobs.to_vec())]).await?;
+    }
+    db.execute_many(FORGET_NAME, &[Col::Int(jobs.to_vec())]).await?;
+    Ok(removed)
+}
+
+/// Readers that were before this place have missed something, and are told so.
+async fn remember_pruned(db: &mut impl Db, last: Option<Position>) -> StoreResult<()> {
+    let Some(last) = last.filter(|last| *last > Position::default()) else { return Ok(()) };
+    db.execute(REMEMBER_POSITION, &[Val::Text(&last.to_string())]).await.map(drop)
+}
+
 const OLDEST: Sql = Sql::Same(
-    "select number, finished_at from job j
-     where not exists (select 1 from dead_letter d where d.number = j.number and d.status = 1)
-     order by number limit $1",
+    "select number, created_at, case when exists
+       (select 1 from dead_letter d where d.number = j.number and d.status = 1) then null else finished_at end
+     from job j where number > $1 order by number limit $2",
 );
 /// Why two texts: SQLite has one writer at a time; there is nothing to lock.
 const LOCK: Sql = Sql::Each {
-    sqlite: "select number, finished_at from job where number = ?1",
-    postgres: "select number, finished_at from job where number = any ($1::bigint[]) order by number for update",
+    sqlite: "select number, created_at, finished_at from job where number = ?1",
+    postgres: "select number, created_at, finished_at from job where number = any ($1::bigint[])
+               order by number for update",
 };
-/// So that no number is ever given twice. An old dead letter may go after younger jobs; the highest number counts.
-const REMEMBER: Sql = Sql::Same(
+/// So that no number is ever given twice. An old job may go after younger ones; the highest number counts.
+const REMEMBER_NUMBERS: Sql = Sql::Same(
     "insert into ledger (key, value) values ('numbers_pruned', $1)
      on conflict (key) do update set value = excluded.value
      where cast(ledger.value as bigint) < cast(excluded.value as bigint)",
 );
+/// An epoch, a hyphen and a number; the highest counts. SQLite knows one epoch only, `0`.
+const REMEMBER_POSITION: Sql = Sql::Each {
+    sqlite: "insert into ledger (key, value) values ('events_pruned', ?1)
+             on conflict (key) do update set value = excluded.value
+             where cast(substr(ledger.value, 3) as integer) < cast(substr(excluded.value, 3) as integer)",
+    postgres: "insert into ledger (key, value) values ('events_pruned', $1)
+               on conflict (key) do update set value = excluded.value
+               where string_to_array(ledger.value, '-')::bigint[] < string_to_array(excluded.value, '-')::bigint[]",
+};
 const RUNS: Sql = Sql::Each {
     sqlite: "delete from run where number = ?1",
     postgres: "delete from run where number = any ($1::bigint[])",
@@ -88,13 +136,37 @@ const NAMES_OF_JOB: Sql = Sql::Each {
     postgres: "delete from key k using job j where j.number = any ($1::bigint[]) and j.external_id is not null
                  and k.tenant = j.tenant and k.scope = 2 and k.key = j.external_id and k.job = j.id",
 };
-/// The newest event stays, whatever its age: positions must never be given twice.
-/// Two statements, each for one of the two partial indexes: the ledger's own events, and the executors'.
-const EVENTS_OF_JOB: Sql = Sql::Each {
+/// Events name their job by its number only.
+const KEEP_NAME: Sql = Sql::Each {
+    sqlite: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at)
+             select number, id, tenant, trace_id, correlation_id, finished_at from job where number = ?1",
+    postgres: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at)
+               select number, id, tenant, trace_id, correlation_id, finished_at from job
+               where number = any ($1::bigint[])",
+};
+const FORGOTTEN: Sql = Sql::Same("select number from gone where finished_at < $1 order by finished_at limit $2");
+const FORGET_NAME: Sql = Sql::Each {
+    sqlite: "delete from gone where number = ?1
+             and not exists (select 1 from event where number = ?1 and seq is null)
+             and not exists (select 1 from event where number = ?1 and seq is not null)",
+    postgres: "delete from gone where number = any ($1::bigint[])",
+};
+const LAST_OWN: Sql = Sql::Each {
+    sqlite: "select 0, max(position) from event where number = ?1 and seq is null",
+    postgres: "select txid, position from event where number = any ($1::bigint[]) and seq is null
+               order by txid desc, position desc limit 1",
+};
+const LAST_TOLD: Sql = Sql::Each {
+    sqlite: "select 0, max(position) from event where number = ?1 and seq is not null",
+    postgres: "select txid, position from event where number = any ($1::bigint[]) and seq is not null
+               order by txid desc, position desc limit 1",
+};
+/// On SQLite the newest event stays until there is a newer one: positions must never be given twice.
+const REMOVE_OWN: Sql = Sql::Each {
     sqlite: "delete from event where number = ?1 and seq is null and +position < (select max(position) from event)",
     postgres: "delete from event where number = any ($1::bigint[]) and seq is null",
 };
-const TOLD_OF_JOB: Sql = Sql::Each {
+const REMOVE_TOLD: Sql = Sql::Each {
     sqlite: "delete from event where number = ?1 and seq is not null and +position < (select max(position) from event)",
     postgres: "delete from event where number = any ($1::bigint[]) and seq is not null",
 };
@@ -103,12 +175,14 @@ const JOBS: Sql = Sql::Each {
     postgres: "delete from job where number = any ($1::bigint[])",
 };
 const NOTICES: Sql = Sql::Each {
-    sqlite: "delete from event where position in
-               (select position from event where number is null and at < ?1 and
-                position < (select max(position) from event) and position < (select min(position) + 100000 from event)
-                order by position limit ?2)",
-    postgres: "delete from event where (txid, position) in
-               (select txid, position from event where number is null and at < $1 order by txid, position limit $2)",
+    sqlite: "select 0, position from event where number is null and at < ?1
+             and +position < (select max(position) from event) order by at limit ?2",
+    postgres: "select txid, position from event where number is null and at < $1 order by at limit $2",
+};
+const REMOVE_NOTICES: Sql = Sql::Each {
+    sqlite: "delete from event where position = ?2 and ?1 = 0",
+    postgres: "delete from event e using unnest($1::bigint[], $2::bigint[]) as old (txid, position)
+               where e.txid = old.txid and e.position = old.position",
 };
 const KEYS: Sql = Sql::Each {
     sqlite: "delete from key where (tenant, scope, key) in

@@ -106,7 +106,8 @@ pub fn is_its_own(row: &RunRow, worker: &WorkerName, tenant: Option<bowline_mode
 }
 
 fn settle(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, report: &RunReport) -> ReportAnswer {
-    if report.tenant.is_some_and(|tenant| tenant != row.job.tenant) {
+    let foreign = report.tenant.is_some_and(|tenant| tenant != row.job.tenant);
+    if foreign || report.job.is_some_and(|job| job != row.job.id) {
         return ReportAnswer::NotFound;
     }
     if !is_its_own(row, &report.worker, report.tenant) {

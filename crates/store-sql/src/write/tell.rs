@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_model::event::EventData;
+use bowline_model::event::{Detail, EventData};
 use bowline_model::planted::{self, Mistake};
 use bowline_store::{StoreError, StoreResult, TellAnswer, ToldEvents};
 
@@ -25,18 +25,16 @@ pub async fn tell(db: &mut impl Db, desk: &mut Desk<'_>, told: &ToldEvents) -> S
     if told.fence.is_some_and(|fence| fence != row.fence) {
         return Ok((TellAnswer::Stale, Vec::new()));
     }
-    let mut fresh: BTreeMap<u64, (String, bowline_model::Timestamp)> = BTreeMap::new();
+    let mut fresh: BTreeMap<u64, EventData> = BTreeMap::new();
     for event in &told.events {
-        let detail: serde_json::Value = serde_json::from_str(&event.detail)
-            .map_err(|e| StoreError::Broken(format!("an event's detail is not JSON: {e}")))?;
-        let data = EventData { run_id: Some(told.run), detail: Some(detail), ..EventData::default() };
-        let text = serde_json::to_string(&data).map_err(|e| StoreError::Broken(e.to_string()))?;
-        let at = event.at.unwrap_or(desk.now);
-        if let Some((before, _)) = fresh.insert(event.seq, (text.clone(), at))
-            && before != text
-        {
+        let detail = event.detail.parse::<Detail>();
+        let detail = detail.map_err(|e| StoreError::Broken(format!("an event's detail is not JSON: {e}")))?;
+        if fresh.get(&event.seq).is_some_and(|before| before.detail.as_ref() != Some(&detail)) {
             return Ok((TellAnswer::SeqConflict(event.seq), Vec::new()));
         }
+        let data =
+            EventData { run_id: Some(told.run), detail: Some(detail), told_at: event.at, ..EventData::default() };
+        fresh.insert(event.seq, data);
     }
     let known = db
         .query_many(
@@ -51,15 +49,15 @@ pub async fn tell(db: &mut impl Db, desk: &mut Desk<'_>, told: &ToldEvents) -> S
         .await?;
     let mut duplicates = 0;
     for (seq, text) in known {
-        if fresh.remove(&seq).is_some_and(|(new, _)| new != text) {
+        let before: EventData = serde_json::from_str(&text).map_err(|e| StoreError::Broken(e.to_string()))?;
+        if fresh.remove(&seq).is_some_and(|new| new.detail != before.detail) {
             return Ok((TellAnswer::SeqConflict(seq), Vec::new()));
         }
         duplicates += 1;
     }
     let mut changes = Changes::at(desk.now);
-    for (seq, (text, at)) in &fresh {
-        let data: EventData = serde_json::from_str(text).map_err(|e| StoreError::Broken(e.to_string()))?;
-        changes.tell_numbered(&row.job, row.fence, *seq, *at, &data);
+    for (seq, data) in &fresh {
+        changes.tell_numbered(&row.job, row.fence, *seq, data);
     }
     let mut heard = vec![changes.write(db).await?];
     let mut added = fresh.len() as u64;

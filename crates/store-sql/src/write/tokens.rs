@@ -1,9 +1,11 @@
 //! Tenants and tokens, written.
 
-use bowline_model::TenantId;
+use bowline_model::event::EventData;
+use bowline_model::{EventKind, TenantId};
 use bowline_store::{StoreResult, Tenant, TokenRecord};
 
 use super::Desk;
+use crate::changes::{Changes, Heard};
 use crate::db::{Db, Sql, Val};
 use crate::read::{find_tenant, find_token};
 
@@ -13,7 +15,12 @@ pub async fn create_tenant(db: &mut impl Db, desk: &Desk<'_>, id: TenantId, name
     Ok(find_tenant(db, id).await?.filter(|tenant| tenant.name == name))
 }
 
-pub async fn create_token(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord) -> StoreResult<bool> {
+pub async fn create_token(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    token: &TokenRecord,
+    by: &str,
+) -> StoreResult<(bool, Heard)> {
     let params = [
         Val::Text(&token.id),
         Val::Text(&token.kind),
@@ -25,7 +32,7 @@ pub async fn create_token(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord
         Val::OptAt(token.expires_at),
     ];
     if db.execute(TOKEN_ADD, &params).await? == 1 {
-        return Ok(true);
+        return Ok((true, tell(db, desk, token, EventKind::TokenCreated, by).await?));
     }
     // Whoever lost the answer asks again with the same token. One that was revoked since is not brought back.
     let there = find_token(db, &token.id).await?;
@@ -33,15 +40,30 @@ pub async fn create_token(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord
         let asked = TokenRecord { created_at: there.created_at, revoked_at: None, ..token.clone() };
         there == asked
     };
-    Ok(there.is_some_and(same))
+    Ok((there.is_some_and(same), Heard::default()))
 }
 
-pub async fn revoke_token(db: &mut impl Db, desk: &Desk<'_>, id: &str, tenant: Option<TenantId>) -> StoreResult<bool> {
-    let revoked = match tenant {
-        None => db.execute(REVOKE, &[Val::Text(id), Val::At(desk.now)]).await?,
-        Some(tenant) => db.execute(REVOKE_OWN, &[Val::Text(id), Val::At(desk.now), Val::Id(*tenant.as_uuid())]).await?,
-    };
-    Ok(revoked == 1)
+pub async fn revoke_token(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    id: &str,
+    tenant: Option<TenantId>,
+    by: &str,
+) -> StoreResult<(bool, Heard)> {
+    let ours = |token: &TokenRecord| tenant.is_none() || token.tenant == tenant;
+    let Some(token) = find_token(db, id).await?.filter(ours) else { return Ok((false, Heard::default())) };
+    if db.execute(REVOKE, &[Val::Text(id), Val::At(desk.now)]).await? == 0 {
+        return Ok((false, Heard::default()));
+    }
+    Ok((true, tell(db, desk, &token, EventKind::TokenRevoked, by).await?))
+}
+
+async fn tell(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord, kind: EventKind, by: &str) -> StoreResult<Heard> {
+    let Some(tenant) = token.tenant else { return Ok(Heard::default()) };
+    let mut changes = Changes::at(desk.now);
+    let reason = Some(format!("token {} for {}", token.id, token.name));
+    changes.tell(tenant, None, None, kind, EventData { by: Some(by.to_owned()), reason, ..EventData::default() });
+    changes.write(db).await
 }
 
 const TENANT_ADD: Sql =
@@ -51,5 +73,3 @@ const TOKEN_ADD: Sql = Sql::Same(
      values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",
 );
 const REVOKE: Sql = Sql::Same("update token set revoked_at = $2 where id = $1 and revoked_at is null");
-const REVOKE_OWN: Sql =
-    Sql::Same("update token set revoked_at = $2 where id = $1 and tenant = $3 and revoked_at is null");

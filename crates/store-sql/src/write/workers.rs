@@ -33,10 +33,11 @@ pub async fn drain_worker(db: &mut impl Db, tenant: TenantId, name: &WorkerName,
     db.execute(DRAIN, &params).await.map(|changed| changed == 1)
 }
 
+/// A drain is a person's order; it stays until a person lifts it.
 const REGISTER: Sql = Sql::Same(
     "insert into worker (tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining)
      values ($1, $2, $3, $4, $5, $6, $7, $7, $8)
      on conflict (tenant, name) do update set worker_type = excluded.worker_type, task_types = excluded.task_types,
-       labels = excluded.labels, slots = excluded.slots, seen_at = excluded.seen_at, draining = excluded.draining",
+       labels = excluded.labels, slots = excluded.slots, seen_at = excluded.seen_at",
 );
 const DRAIN: Sql = Sql::Same("update worker set draining = $3 where tenant = $1 and name = $2");

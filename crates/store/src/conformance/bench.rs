@@ -265,6 +265,7 @@ impl Bench {
         };
         RunReport {
             run: run.run,
+            job: Some(run.job),
             worker: run.worker.clone(),
             tenant: Some(run.tenant),
             fence: Some(run.fence),

@@ -200,12 +200,52 @@ pub async fn a_page_without_a_match_moves_on(bench: &Bench) {
     assert_eq!(page.end, *last);
 }
 
-pub async fn the_range_reaches_from_the_oldest_to_the_newest(bench: &Bench) {
+pub async fn the_range_ends_with_the_newest(bench: &Bench) {
     assert_eq!(bench.ledger.event_range().await.expect("the ledger can be read"), Default::default());
     bench.submit_many(3).await;
     let stream = bench.stream(EventFilter::default(), 3).await;
     let range = bench.ledger.event_range().await.expect("the ledger can be read");
-    assert_eq!(range, (stream[0].0, stream[2].0));
+    assert_eq!(range, (Position::default(), stream[2].0), "nothing is missing");
+}
+
+pub async fn the_stream_can_be_read_backwards(bench: &Bench) {
+    bench.submit_many(25).await;
+    let mut forwards = bench.stream(EventFilter::default(), 25).await;
+    let (mut backwards, mut before) = (Vec::new(), None);
+    loop {
+        let page = bench.ledger.events_before(before, EventFilter::default(), 10).await;
+        let page = page.expect("the ledger can be read");
+        backwards.extend(page.events);
+        if !page.more {
+            break;
+        }
+        before = Some(page.end);
+    }
+    forwards.reverse();
+    assert_eq!(backwards, forwards);
+    let nobody = EventFilter { tenant: Some(bench.neighbour), ..EventFilter::default() };
+    let page = bench.ledger.events_before(None, nobody, 10).await.expect("the ledger can be read");
+    assert!(page.events.is_empty() && !page.more);
+}
+
+/// `since` is a place in the ledger, not a reason to read all of it.
+pub async fn since_begins_near_its_moment(bench: &Bench) {
+    let (mut moments, mut ids) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        bench.pass_ms(3_600_000);
+        moments.push(bench.now());
+        ids.push(bench.submit(bench.job()).await);
+    }
+    bench.stream(EventFilter::default(), 20).await;
+    for (n, moment) in moments.iter().enumerate() {
+        for (since, expected) in [(moment.plus_millis(-1), &ids[n..]), (moment.plus_millis(1), &ids[n + 1..])] {
+            let filter = EventFilter { since: Some(since), ..EventFilter::default() };
+            let page = bench.ledger.events_after(Position::default(), filter, 100).await;
+            let page = page.expect("the ledger can be read");
+            let found: Vec<_> = page.events.iter().filter_map(|(_, event)| event.job).collect();
+            assert_eq!((&found[..], page.more), (expected, false));
+        }
+    }
 }
 
 pub async fn a_notice_belongs_to_no_job(bench: &Bench) {

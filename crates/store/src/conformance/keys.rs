@@ -5,7 +5,7 @@ use bowline_model::{JobId, JobStatus, Outcome};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, body, external_id, idempotency_key};
-use crate::{Claimant, NewJob, Retention, Submitted};
+use crate::{Claimant, NewJob, PruneMark, Retention, Submitted};
 
 fn accepted(answer: &Submitted) -> JobId {
     match answer {
@@ -203,7 +203,7 @@ pub async fn the_keys_of_a_removed_job_go_with_it(bench: &Bench) {
     bench.report(bench.report_of(&run, Outcome::Succeeded)).await;
     bench.pass_ms(1_000);
     let retention = Retention { finished_jobs_ms: 500, events_ms: 500 };
-    let pruned = bench.ledger.prune(retention).await.expect("the ledger can be pruned");
+    let pruned = bench.ledger.prune(retention, PruneMark::default()).await.expect("the ledger can be pruned");
     assert_eq!(pruned.jobs, 1);
     let again = NewJob { id: bench.job_id(), ..job };
     let answer = bench.ask(again.clone()).await;

@@ -5,13 +5,14 @@ use bowline_model::{EventKind, JobStatus, Lane, Outcome};
 
 use super::bench::Bench;
 use crate::{
-    Claimant, Closed, EventFilter, JobFilter, LaneDepth, NewJob, Notice, Pruned, Retention, StoreError, Submitted,
+    Claimant, Closed, EventFilter, JobFilter, LaneDepth, NewJob, Notice, PruneMark, Pruned, Retention, StoreError,
+    Submitted,
 };
 
 const DAY: Retention = Retention { finished_jobs_ms: 86_400_000, events_ms: 86_400_000 };
 
 async fn prune(bench: &Bench, retention: Retention) -> Pruned {
-    bench.ledger.prune(retention).await.expect("the ledger can be pruned")
+    bench.ledger.prune(retention, PruneMark::default()).await.expect("the ledger can be pruned")
 }
 
 async fn is_there(bench: &Bench, job: bowline_model::JobId) -> bool {
@@ -61,7 +62,7 @@ pub async fn retention_removes_finished_jobs_that_are_old(bench: &Bench) {
     assert_eq!(prune(bench, DAY).await.jobs, 0, "a day has not passed yet");
     bench.pass_ms(1);
     let pruned = prune(bench, DAY).await;
-    assert_eq!((pruned.jobs, pruned.events, pruned.more), (2, 8, false));
+    assert_eq!((pruned.jobs, pruned.events, pruned.next), (2, 8, None));
     assert!(!is_there(bench, old.job).await && !is_there(bench, canceled).await);
     assert!(is_there(bench, young.job).await);
     let page = bench.ledger.list_jobs(bench.tenant, JobFilter::default(), None, 10).await;
@@ -71,8 +72,8 @@ pub async fn retention_removes_finished_jobs_that_are_old(bench: &Bench) {
     assert_eq!(prune(bench, DAY).await, Pruned::default(), "what is gone is gone");
 }
 
-/// E9: whatever is older than the oldest living job may go; nothing that lives, and nothing after it.
-pub async fn retention_stops_at_the_oldest_living_job(bench: &Bench) {
+/// A job that is scheduled for next year holds nobody back.
+pub async fn retention_passes_over_jobs_that_live(bench: &Bench) {
     let run = bench.running(bench.job()).await;
     let scheduled =
         bench.submit(NewJob { run_at: Some(bench.now().plus_millis(400 * DAY.events_ms)), ..bench.job() }).await;
@@ -80,14 +81,50 @@ pub async fn retention_stops_at_the_oldest_living_job(bench: &Bench) {
     bench.succeed(&run).await;
     bench.succeed(&after).await;
     bench.pass_ms(10 * DAY.finished_jobs_ms);
-    assert_eq!(prune(bench, DAY).await.jobs, 1);
-    assert!(!is_there(bench, run.job).await);
+    assert_eq!(prune(bench, DAY).await.jobs, 2);
+    assert!(!is_there(bench, run.job).await && !is_there(bench, after.job).await);
     assert_eq!(bench.status(scheduled).await, JobStatus::Pending);
-    assert!(is_there(bench, after.job).await);
     bench.cancel(scheduled).await;
     assert_eq!(prune(bench, DAY).await.jobs, 0, "it has only just ended");
     bench.pass_ms(DAY.finished_jobs_ms + 1);
-    assert_eq!(prune(bench, DAY).await.jobs, 2);
+    assert_eq!(prune(bench, DAY).await.jobs, 1);
+}
+
+/// Events can be kept for longer than the jobs they are about.
+pub async fn events_may_outlive_their_job(bench: &Bench) {
+    let retention = Retention { events_ms: 3 * DAY.events_ms, ..DAY };
+    let mut job = bench.job();
+    job.origin.trace_id = Some("t-1".into());
+    let run = bench.running(job).await;
+    bench.tell(bench.telling(&run, &[1, 2])).await;
+    bench.succeed(&run).await;
+    let told = bench.history(run.job).await;
+    bench.pass_ms(DAY.finished_jobs_ms + 1);
+    let pruned = prune(bench, retention).await;
+    assert_eq!((pruned.jobs, pruned.events), (1, 0));
+    assert!(!is_there(bench, run.job).await);
+    assert_eq!(bench.history(run.job).await, told, "its story can still be read, with its id and trace");
+    assert_eq!(bench.ledger.verify(10).await.expect("it can be verified").faults, [""; 0]);
+    bench.pass_ms(2 * DAY.events_ms);
+    bench.submit(bench.job()).await;
+    assert_eq!(prune(bench, retention).await.events, told.len() as u64);
+    let gone = bench.ledger.job_events(bench.tenant, run.job, None, 10).await.expect("the ledger can be read");
+    assert!(gone.is_none());
+}
+
+/// A reader that was before what has gone must be able to know.
+pub async fn the_range_tells_how_far_events_are_gone(bench: &Bench) {
+    let alive = bench.running(bench.job()).await;
+    let run = bench.running(bench.job()).await;
+    bench.succeed(&run).await;
+    let last = bench.history(run.job).await.last().expect("there are events").0;
+    bench.pass_ms(DAY.finished_jobs_ms + 1);
+    bench.beat(&alive).await;
+    bench.submit(bench.job()).await;
+    prune(bench, DAY).await;
+    let (pruned, newest) = bench.ledger.event_range().await.expect("the ledger can be read");
+    assert_eq!(pruned, last);
+    assert!(newest > pruned);
 }
 
 /// C10: what lies in the dead letters waits for a person, however long that takes. It holds nobody else back.
@@ -139,14 +176,12 @@ pub async fn retention_comes_in_bites(bench: &Bench) {
     let reports = runs.iter().map(|run| bench.report_of(run, Outcome::Succeeded)).collect();
     bench.ledger.report(reports).await.expect("the ledger hears reports");
     bench.pass_ms(DAY.finished_jobs_ms + 1);
-    let (mut removed, mut bites) = (0, 0);
-    loop {
-        let pruned = prune(bench, DAY).await;
+    let (mut removed, mut bites, mut from) = (0, 0, Some(PruneMark::default()));
+    while let Some(mark) = from {
+        let pruned = bench.ledger.prune(DAY, mark).await.expect("the ledger can be pruned");
         removed += pruned.jobs;
         bites += 1;
-        if !pruned.more {
-            break;
-        }
+        from = pruned.next;
     }
     assert_eq!(removed, 1_200);
     assert!(bites > 1, "nobody should wait for all of it");

@@ -130,6 +130,7 @@ macro_rules! for_each_promise {
                 a_report_by_another_worker_is_refused
                 a_report_from_another_tenant_finds_nothing
                 a_report_about_an_unknown_run_finds_nothing
+                a_report_that_names_another_job_finds_nothing
                 a_stale_fence_is_refused
                 reports_are_answered_in_their_order
                 reports_about_one_job_are_taken_one_after_the_other
@@ -168,6 +169,7 @@ macro_rules! for_each_promise {
                 canceling_twice_is_canceling_once
                 an_order_is_told_with_who_and_why
                 a_dead_job_is_tried_again_with_a_fresh_budget
+                a_dead_job_whose_letter_is_closed_is_not_tried_again
                 a_job_that_ended_badly_in_any_way_can_be_tried_again
                 a_job_that_is_not_over_cannot_be_retried
                 an_order_about_an_unknown_job_finds_nothing
@@ -207,7 +209,9 @@ macro_rules! for_each_promise {
                 a_follower_sees_every_event_once_while_writers_are_busy
                 a_filter_narrows_the_stream
                 a_page_without_a_match_moves_on
-                the_range_reaches_from_the_oldest_to_the_newest
+                the_range_ends_with_the_newest
+                the_stream_can_be_read_backwards
+                since_begins_near_its_moment
                 a_notice_belongs_to_no_job
                 a_new_event_rings_for_readers
             ;
@@ -223,6 +227,7 @@ macro_rules! for_each_promise {
             tokens:
                 a_tenant_is_created_and_found
                 a_tenants_name_is_given_once
+                what_happens_to_tokens_is_told
                 a_token_is_created_and_found
                 a_tokens_id_is_given_once
                 a_token_is_revoked_once
@@ -239,7 +244,9 @@ macro_rules! for_each_promise {
                 the_ledger_tells_its_own_time
                 lane_depths_count_what_waits_where
                 retention_removes_finished_jobs_that_are_old
-                retention_stops_at_the_oldest_living_job
+                retention_passes_over_jobs_that_live
+                events_may_outlive_their_job
+                the_range_tells_how_far_events_are_gone
                 retention_keeps_open_dead_letters
                 numbers_are_not_given_twice_after_retention
                 positions_are_not_given_twice_after_retention

@@ -146,6 +146,18 @@ pub async fn a_dead_job_is_tried_again_with_a_fresh_budget(bench: &Bench) {
     assert_eq!(bench.fail(&run, ErrorClass::Transient).await, ReportAnswer::Recorded(JobStatus::Pending));
 }
 
+/// Its letter was replayed as another job, or purged: trying it again as well could do the work twice.
+pub async fn a_dead_job_whose_letter_is_closed_is_not_tried_again(bench: &Bench) {
+    let purged = bench.dead(bench.job()).await;
+    bench.purge(purged).await;
+    let replayed = bench.dead(bench.job()).await;
+    bench.replay(replayed).await;
+    for dead in [purged, replayed] {
+        assert_eq!(bench.retry(dead).await, OrderAnswer::LetterClosed);
+        assert_eq!(bench.status(dead).await, JobStatus::Dead);
+    }
+}
+
 pub async fn a_job_that_ended_badly_in_any_way_can_be_tried_again(bench: &Bench) {
     let failing = NewJob { policy: policy(JobPolicy { dead_letter: false, ..Default::default() }), ..bench.job() };
     let run = bench.running(failing).await;

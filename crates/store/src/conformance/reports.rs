@@ -159,6 +159,16 @@ pub async fn a_report_from_another_tenant_finds_nothing(bench: &Bench) {
     assert_eq!(bench.status(run.job).await, JobStatus::Running);
 }
 
+/// A worker that mixes up its jobs is told so before it does harm.
+pub async fn a_report_that_names_another_job_finds_nothing(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let other = bench.submit(bench.job()).await;
+    let report = RunReport { job: Some(other), ..bench.report_of(&run, Outcome::Succeeded) };
+    assert_eq!(bench.report(report).await, ReportAnswer::NotFound);
+    let report = RunReport { job: None, ..bench.report_of(&run, Outcome::Succeeded) };
+    assert_eq!(bench.report(report).await, ReportAnswer::Recorded(JobStatus::Succeeded), "naming none is allowed");
+}
+
 pub async fn a_report_about_an_unknown_run_finds_nothing(bench: &Bench) {
     let run = bench.running(bench.job()).await;
     let report = RunReport { run: RunId::mint(bench.now(), [9; 10]), ..bench.report_of(&run, Outcome::Succeeded) };

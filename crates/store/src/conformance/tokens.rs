@@ -1,9 +1,9 @@
 //! Promises about tenants and tokens: who exists, and what they hold.
 
-use bowline_model::TenantId;
+use bowline_model::{EventKind, TenantId};
 
 use super::bench::Bench;
-use crate::{Tenant, TokenRecord};
+use crate::{EventFilter, Tenant, TokenRecord};
 
 /// A token of our tenant.
 pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
@@ -21,7 +21,7 @@ pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
 }
 
 async fn create(bench: &Bench, token: TokenRecord) -> bool {
-    bench.ledger.create_token(token).await.expect("the ledger takes tokens")
+    bench.ledger.create_token(token, "ann".to_owned()).await.expect("the ledger takes tokens")
 }
 
 async fn find(bench: &Bench, id: &str) -> Option<TokenRecord> {
@@ -29,7 +29,7 @@ async fn find(bench: &Bench, id: &str) -> Option<TokenRecord> {
 }
 
 async fn revoke(bench: &Bench, id: &str, tenant: Option<TenantId>) -> bool {
-    bench.ledger.revoke_token(id.to_owned(), tenant).await.expect("the ledger takes orders")
+    bench.ledger.revoke_token(id.to_owned(), tenant, "bob".to_owned()).await.expect("the ledger takes orders")
 }
 
 pub async fn a_tenant_is_created_and_found(bench: &Bench) {
@@ -104,4 +104,15 @@ pub async fn an_administrator_revokes_anybodys_token(bench: &Bench) {
     create(bench, TokenRecord { tenant: None, ..token(bench, "root") }).await;
     assert!(!revoke(bench, "root", Some(bench.tenant)).await, "a tenant does not revoke the administrator's");
     assert!(revoke(bench, "root", None).await);
+}
+
+/// C8: who made a token and who ended it is told with the deed itself, once.
+pub async fn what_happens_to_tokens_is_told(bench: &Bench) {
+    assert!(create(bench, token(bench, "t1")).await);
+    assert!(create(bench, token(bench, "t1")).await, "asked again, because the answer was lost");
+    assert!(revoke(bench, "t1", None).await);
+    assert!(!revoke(bench, "t1", None).await);
+    let stream = bench.stream(EventFilter::default(), 2).await;
+    let told: Vec<_> = stream.iter().map(|(_, event)| (event.kind, event.data.by.as_deref())).collect();
+    assert_eq!(told, [(EventKind::TokenCreated, Some("ann")), (EventKind::TokenRevoked, Some("bob"))]);
 }

@@ -84,14 +84,18 @@ pub async fn a_number_means_one_thing(bench: &Bench) {
 pub async fn what_was_told_is_read_back(bench: &Bench) {
     let run = bench.running(bench.job()).await;
     let said_at = bench.now().plus_millis(-86_400_000);
-    let detail = r#"{"line":"höchste Zeit \u0000 🦀","of":[1,2.5,null,true]}"#;
+    let detail = r#"{"line":"höchste Zeit \u0000 🦀","of":[1,2.5,null,true,12345678901234567890.123456789]}"#;
     let events = vec![ToldEvent { seq: 1, at: Some(said_at), detail: detail.into() }];
     bench.tell(ToldEvents { events, ..bench.telling(&run, &[]) }).await;
     let history = bench.history(run.job).await;
     let (_, event) = history.last().expect("it was told");
     assert_eq!((event.kind, event.seq, event.fence), (EventKind::RunProgressed, Some(1), Some(run.fence)));
-    assert_eq!((event.at, event.data.run_id), (said_at, Some(run.run)));
-    assert_eq!(event.data.detail, serde_json::from_str(detail).ok());
+    assert_eq!((event.at, event.data.told_at), (bench.now(), Some(said_at)), "both clocks are kept, ours decides");
+    assert_eq!(event.data.run_id, Some(run.run));
+    assert_eq!(serde_json::to_string(&event.data.detail).expect("it is JSON"), detail, "to the last digit");
+    let again = ToldEvent { seq: 1, at: None, detail: format!(" {} ", detail.replace("\",\"of", "\", \"of")).into() };
+    let again = ToldEvents { events: vec![again], ..bench.telling(&run, &[]) };
+    assert_eq!(bench.tell(again).await, held(1, 0), "the same fact with other spaces is the same");
 }
 
 /// Telling is a sign of life: it confirms a hand-out and renews its lease.

@@ -86,6 +86,8 @@ pub async fn a_worker_is_drained_and_taken_back(bench: &Bench) {
     assert!(drain("w1", true).await);
     assert_eq!(draining().await, Some(true));
     assert!(drain("w1", true).await, "asking twice is asking once");
+    register(bench, registration(bench, "w1")).await;
+    assert_eq!(draining().await, Some(true), "a restart does not lift a person's order");
     assert!(drain("w1", false).await);
     assert_eq!(draining().await, Some(false));
     assert!(!drain("nobody", true).await);

@@ -112,6 +112,21 @@ create table event (
 create index event_by_job on event (number, position) where seq is null;
 create unique index event_by_seq on event (number, fence, seq) where seq is not null;
 
+-- Notices, which belong to no job, by age.
+create index event_without_job on event (at) where number is null;
+
+-- Jobs that retention has removed while their events are still kept.
+create table gone (
+  number bigint primary key,
+  id uuid not null,
+  tenant uuid not null,
+  trace_id text,
+  correlation_id text,
+  finished_at timestamptz not null
+);
+create unique index gone_by_id on gone (tenant, id);
+create index gone_by_age on gone (finished_at);
+
 create table key (
   tenant uuid not null,
   scope smallint not null,

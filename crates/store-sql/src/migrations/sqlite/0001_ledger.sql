@@ -106,6 +106,21 @@ create table event (
 create index event_by_job on event (number) where seq is null;
 create unique index event_by_seq on event (number, fence, seq) where seq is not null;
 
+-- Notices, which belong to no job, by age.
+create index event_without_job on event (at) where number is null;
+
+-- Jobs that retention has removed while their events are still kept.
+create table gone (
+  number integer primary key,
+  id blob not null,
+  tenant blob not null,
+  trace_id text,
+  correlation_id text,
+  finished_at integer not null
+);
+create unique index gone_by_id on gone (tenant, id);
+create index gone_by_age on gone (finished_at);
+
 create table key (
   tenant blob not null,
   scope integer not null,

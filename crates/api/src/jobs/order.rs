@@ -1,0 +1,68 @@
+//! What a person's order about one job looks like, whatever the order is.
+
+use axum::Json;
+use bowline_model::{JobId, JobStatus};
+use bowline_store::{JobOrder, OrderAnswer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::get::no_job;
+use crate::door::Known;
+use crate::problem::Problem;
+use crate::views::job_word;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrderRequest {
+    /// Kept with the job's history.
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OrderView {
+    pub job_id: JobId,
+    /// `canceling` until the executor confirms.
+    pub status: &'static str,
+    /// False when it stood there already.
+    pub changed: bool,
+}
+
+const REASON_MAX: usize = 1_000;
+
+impl OrderRequest {
+    pub fn order(self, known: &Known, job: JobId) -> Result<JobOrder, Problem> {
+        Ok(JobOrder { tenant: known.tenant()?, job, by: known.actor().into(), reason: self.reason()? })
+    }
+
+    fn reason(self) -> Result<Option<String>, Problem> {
+        match self.reason {
+            Some(reason) if reason.len() > REASON_MAX => {
+                Err(Problem::validation(format!("reason has at most {REASON_MAX} bytes")))
+            }
+            reason => Ok(reason),
+        }
+    }
+}
+
+/// What an order's answer is on this face.
+pub fn show(job: JobId, answer: OrderAnswer, verb: &str) -> Result<Json<OrderView>, Problem> {
+    let view = |status: JobStatus, changed| Ok(Json(OrderView { job_id: job, status: job_word(status), changed }));
+    match answer {
+        OrderAnswer::Done(status) => view(status, true),
+        OrderAnswer::Unchanged(status) => view(status, false),
+        OrderAnswer::Finished(status) => {
+            Err(Problem::conflict("JOB_FINISHED", format!("the job is already {}", job_word(status)))
+                .with(json!({"status": job_word(status)})))
+        }
+        OrderAnswer::NotFrom(status) => {
+            Err(Problem::conflict("JOB_NOT_READY", format!("a job that is {} cannot {verb}", job_word(status)))
+                .with(json!({"status": job_word(status)})))
+        }
+        OrderAnswer::LetterClosed => {
+            let message = "its dead letter was replayed as another job or purged; submit a new job instead";
+            Err(Problem::conflict("DEAD_LETTER_CLOSED", message))
+        }
+        OrderAnswer::NotFound => Err(no_job()),
+    }
+}

@@ -1,0 +1,56 @@
+//! What an operator meets on the machine itself: files, tokens, and tools that look without touching.
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+
+#[tokio::test]
+async fn looking_at_a_ledger_that_is_not_there_makes_none() {
+    let mut server = TestServer::start().await;
+    server.stop().await;
+    let nowhere = server.data_dir();
+    std::fs::remove_dir_all(&nowhere).expect("it can be removed");
+    for tool in ["verify", "doctor"] {
+        let output = server.command(tool).env("BOWLINE_URL", server.url("")).output().expect("it runs");
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(!output.status.success() && said.contains("there is no ledger"), "{tool}: {said}");
+        assert!(!nowhere.exists(), "{tool} made something");
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_sees_and_ends_the_tokens_of_other_tenants() {
+    let server = TestServer::start().await;
+    let tenant = server.post("/tenants", json!({"name": "acme"})).await.expect(201)["id"].clone();
+    let made = server.post("/tokens", json!({"kind": "api", "name": "ci", "tenant_id": tenant})).await.expect(201);
+    let path = format!("/tokens?tenant_id={}", tenant.as_str().expect("an id"));
+    let listed = server.get(&path).await.expect(200);
+    assert_eq!(listed["tokens"].as_array().map(Vec::len), Some(1), "{listed}");
+    let scopes = json!(["tokens.write", "jobs.read"]);
+    let lesser = server.token(json!({"kind": "api", "name": "lesser", "scopes": scopes})).await;
+    let (id, token) = (made["id"].as_str().expect("an id"), made["token"].as_str().expect("a token"));
+    let revoke = format!("/tokens/{id}/revoke");
+    assert_eq!(server.send("GET", &path, &lesser, None).await.status, 404);
+    assert_eq!(server.send("POST", &revoke, &lesser, None).await.status, 404);
+    assert_eq!(server.send("GET", "/jobs", token, None).await.status, 200, "it was not touched");
+    server.send("POST", &revoke, &server.admin(), None).await.expect(200);
+    assert_eq!(server.send("GET", "/jobs", token, None).await.status, 401);
+}
+
+/// Nobody is locked out because somebody called an ordinary token `admin`.
+#[tokio::test]
+async fn a_start_without_any_administrator_makes_one() {
+    let mut server = TestServer::start().await;
+    server.token(json!({"kind": "api", "name": "admin"})).await;
+    let listed = server.get("/tokens").await.expect(200);
+    let is_admin = |t: &&Value| t["scopes"] == json!(["admin"]);
+    let first = listed["tokens"].as_array().and_then(|list| list.iter().find(is_admin)).expect("an administrator");
+    let (before, id) = (server.admin(), first["id"].as_str().expect("an id").to_owned());
+    server.send("POST", &format!("/tokens/{id}/revoke"), &before, None).await.expect(200);
+    server.stop().await;
+    server.start_again().await;
+    assert_ne!(server.admin(), before);
+    server.get("/jobs").await.expect(200);
+    let aside = std::fs::read_to_string(server.data_dir().join("admin.token.old")).expect("the old one was kept");
+    assert_eq!(aside.trim(), before);
+}
