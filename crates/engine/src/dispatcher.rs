@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_model::RunId;
-use bowline_store::{ClaimRules, Claimant, ClaimedRun, Ledger, StoreError, Wake};
+use bowline_model::{RunId, TenantId, WorkerName};
+use bowline_store::{ClaimRules, Claimant, ClaimedRun, Ledger, StoreError, Wake, WakeListener};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -89,30 +89,20 @@ impl Dispatcher {
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
         let mut work = self.ledger.work_wake().listen();
         let mut asked = self.asked.listen();
-        let mut looked = tokio::time::Instant::now();
-        loop {
+        while !stop.is_cancelled() {
             work.forget();
             asked.forget();
-            let served = self.round().await;
-            self.return_orphans().await;
-            if stop.is_cancelled() {
-                break;
-            }
-            if served {
-                continue;
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                () = work.rung() => {}
-                () = asked.rung() => {}
-                () = tokio::time::sleep_until(looked + SAFETY_NET) => {
-                    looked = tokio::time::Instant::now();
-                    if let Err(error) = self.ledger.find_work().await {
-                        tracing::debug!("the queue was not looked at: {error}");
-                    }
+            let claimants: Vec<(u64, Claimant)> =
+                self.state().waiting.iter().map(|w| (w.ticket, w.claimant.clone())).collect();
+            if claimants.is_empty() {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = asked.rung() => {}
                 }
+            } else {
+                self.round(claimants, &mut work, &mut asked, &stop).await;
             }
+            self.return_orphans().await;
         }
         let mut state = self.state();
         state.closed = true;
@@ -120,33 +110,60 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// One claim for everybody who waits. Whether anybody got something.
-    async fn round(&self) -> bool {
-        let claimants: Vec<(u64, Claimant)> =
-            self.state().waiting.iter().map(|w| (w.ticket, w.claimant.clone())).collect();
-        if claimants.is_empty() {
-            return false;
-        }
+    /// One claim for everybody who waits. It stays with the ledger until there is something to take, or until the claim
+    /// should be another one.
+    async fn round(
+        &self,
+        claimants: Vec<(u64, Claimant)>,
+        work: &mut WakeListener,
+        asked: &mut WakeListener,
+        stop: &CancellationToken,
+    ) {
         let (tickets, asking): (Vec<u64>, Vec<Claimant>) = claimants.into_iter().unzip();
         // Names are unique within a tenant only.
         let who: Vec<_> = asking.iter().map(|c| (c.worker.clone(), c.tenant, c.wants as usize)).collect();
-        let claimed = match self.ledger.claim(asking, self.rules).await {
+        let mut claim = self.ledger.claim_when_queued(asking, self.rules);
+        let answer = tokio::select! {
+            biased;
+            answer = &mut claim => answer,
+            () = self.reason_to_ask_again(work, asked, stop) => {
+                self.ledger.withdraw_claim();
+                claim.await
+            }
+        };
+        let claimed = match answer {
             Ok(claimed) => claimed,
             Err(StoreError::Unknown(why)) => {
                 // Hand-outs may be stored that nobody got. Unconfirmed ones return after the accept time; those for our own
                 // worker, which confirms with the claim, are given up after a lease without a heartbeat.
                 tracing::warn!("the answer to a claim was lost; its runs will return: {why}");
-                return false;
+                return;
             }
             Err(error) => {
                 tracing::debug!("nothing was claimed: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                return false;
+                return;
             }
         };
-        if claimed.is_empty() {
-            return false;
+        self.hand_over(claimed, tickets, &who);
+    }
+
+    /// Somebody else waits or has stopped waiting; something was queued that the claim did not get; or it is time to look
+    /// what other servers have queued.
+    async fn reason_to_ask_again(&self, work: &mut WakeListener, asked: &mut WakeListener, stop: &CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = asked.rung() => {}
+            () = work.rung() => {}
+            () = tokio::time::sleep(SAFETY_NET) => {
+                if let Err(error) = self.ledger.find_work().await {
+                    tracing::debug!("the queue was not looked at: {error}");
+                }
+            }
         }
+    }
+
+    fn hand_over(&self, claimed: Vec<ClaimedRun>, tickets: Vec<u64>, who: &[(WorkerName, Option<TenantId>, usize)]) {
         let mut orphans = Vec::new();
         let mut by_worker: Vec<Vec<ClaimedRun>> = who.iter().map(|_| Vec::new()).collect();
         for run in claimed {
@@ -176,7 +193,6 @@ impl Dispatcher {
             orphans.extend(undelivered.into_iter().flatten().map(|run| run.run));
         }
         self.state().orphans.extend(orphans);
-        true
     }
 
     /// Gives back runs whose worker went away between the claim and the hand-over.
@@ -200,13 +216,16 @@ struct Ticket<'a> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let mut state = self.dispatcher.state();
-        if let Some(place) = state.waiting.iter().position(|w| w.ticket == self.ticket) {
+        let waited = state.waiting.iter().position(|w| w.ticket == self.ticket);
+        if let Some(place) = waited {
             state.waiting.swap_remove(place);
         }
         self.answer.close();
-        if let Ok(runs) = self.answer.try_recv() {
-            state.orphans.extend(runs.iter().map(|run| run.run));
-            drop(state);
+        let late = self.answer.try_recv();
+        state.orphans.extend(late.iter().flatten().map(|run| run.run));
+        drop(state);
+        // The claim that stands for it is another one now; and runs that came too late go back.
+        if waited.is_some() || late.is_ok() {
             self.dispatcher.asked.ring();
         }
     }

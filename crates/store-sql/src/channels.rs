@@ -41,6 +41,9 @@ pub struct Sight {
     pub news: bool,
 }
 
+/// A stamp that no line ever gets.
+const NEVER: u64 = 0;
+
 /// All lines this process knows.
 #[derive(Debug, Default)]
 pub struct Channels(Mutex<State>);
@@ -82,17 +85,19 @@ impl Channels {
         }
     }
 
-    /// The lines that may have work, with the stamps to give back to [`Self::found_empty`], and whose turn it is.
-    pub fn active(&self) -> (Vec<(ChannelHead, ChannelKey, u64)>, u64) {
+    /// The lines that may have work, with the stamps to give back to [`Self::found_empty`], and whose turn it is. `fresh`
+    /// are lines in which this very transaction has queued something.
+    pub fn active(&self, fresh: &[i64]) -> (Vec<(ChannelHead, ChannelKey, u64)>, u64) {
         let mut state = self.state();
         state.turn += 1;
         let turn = state.turn;
-        let heads = state
-            .active
-            .iter()
+        let mut lines: BTreeMap<i64, u64> = fresh.iter().map(|id| (*id, NEVER)).collect();
+        lines.extend(&state.active);
+        let heads = lines
+            .into_iter()
             .filter_map(|(id, stamp)| {
-                let key = state.by_id.get(id)?;
-                Some((ChannelHead { channel: *id, lane: key.lane, tenant: key.tenant }, key.clone(), *stamp))
+                let key = state.by_id.get(&id)?;
+                Some((ChannelHead { channel: id, lane: key.lane, tenant: key.tenant }, key.clone(), stamp))
             })
             .collect();
         (heads, turn)

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bowline_model::planted::{self, Mistake};
-use bowline_store::{Claimant, StoreError, StoreResult, Wake};
+use bowline_store::{Claimant, ClaimedRun, StoreError, StoreResult, Wake};
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 
@@ -15,6 +15,7 @@ use crate::changes::{Changes, Heard};
 use crate::channels::Channels;
 use crate::command::{Answer, Command};
 use crate::db::{AnyDb, Db, Mode, PgDb, PgSettings};
+use crate::standing::{Standing, StandingClaim};
 use crate::write::{self, Desk, Emptied};
 
 /// Wishes of one batch, by weight. Larger batches gain nothing and make the first caller wait.
@@ -30,6 +31,7 @@ pub struct Shared {
     pub key_ttl_ms: i64,
     /// Rung for other servers, where there are any.
     pub others: Wake,
+    pub standing: Standing,
 }
 
 /// Where connections come from, and come from again.
@@ -124,7 +126,10 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
             continue;
         }
         let mut after = After::default();
-        match attempt(db, shared, rng, &wishes, &mut after).await {
+        let stored = attempt(db, shared, rng, &wishes, &mut after).await;
+        let standing = after.standing.take();
+        let failed = stored.as_ref().err().cloned();
+        match stored {
             Ok(answers) => {
                 after.ring(shared);
                 for (wish, answer) in wishes.into_iter().zip(answers) {
@@ -154,12 +159,27 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
                 }
             }
         }
+        if let Some((claim, claimed)) = standing {
+            answer_standing(shared, claim, claimed, failed);
+        }
+    }
+}
+
+/// The claim that stood by gets what was taken for it; where nothing was, it waits on.
+fn answer_standing(shared: &Shared, claim: StandingClaim, claimed: Vec<ClaimedRun>, failed: Option<StoreError>) {
+    match failed {
+        None if !claimed.is_empty() => claim.answer(Ok(claimed)),
+        // Its hand-outs may be stored.
+        Some(error @ StoreError::Unknown(_)) if !claimed.is_empty() => claim.answer(Err(error)),
+        _ => shared.standing.put_back(claim),
     }
 }
 
 /// What is to be told once the batch is stored.
 #[derive(Debug, Default)]
 struct After {
+    /// The claim that stood by, and what was taken for it.
+    standing: Option<(StandingClaim, Vec<ClaimedRun>)>,
     channels: Vec<i64>,
     emptied: Emptied,
     timers: bool,
@@ -173,10 +193,11 @@ impl After {
         self.events |= heard.events;
     }
 
-    fn ring(self, shared: &Shared) {
-        // First who went empty, then who got something: a line that did both has something.
+    fn ring(mut self, shared: &Shared) {
+        // Claims come last: a line that got something and was then found empty is empty.
         for (channel, stamp) in self.emptied {
             shared.channels.found_empty(channel, stamp);
+            self.channels.retain(|queued| *queued != channel);
         }
         let work = !self.channels.is_empty();
         shared.channels.queued(self.channels);
@@ -218,9 +239,12 @@ async fn attempt(
             answers[n] = Some(one(db, &mut desk, wish, after).await?);
         }
     }
-    claim_all(db, &mut desk, wishes, &mut answers, after).await?;
     // Timers, retries and replays may queue into lines that another server made.
     shared.channels.learn(db, &after.channels).await?;
+    if !after.channels.is_empty() || shared.channels.has_active() {
+        after.standing = shared.standing.take().map(|claim| (claim, Vec::new()));
+    }
+    claim_all(db, &mut desk, wishes, &mut answers, after).await?;
     let answers: Option<Vec<Answer>> = answers.into_iter().collect();
     let answers = answers.ok_or_else(|| StoreError::Broken("a wish was left without an answer".to_owned()))?;
     if planted::on(Mistake::AnswerBeforeCommit) {
@@ -334,14 +358,22 @@ async fn claim_all(
             claimants.extend(own);
         }
     }
+    let standing_from = claimants.len();
+    if let Some((claim, _)) = &after.standing {
+        rules = Some(&claim.rules);
+        claimants.extend(&claim.claimants);
+    }
     let Some(rules) = rules else { return Ok(()) };
-    let (mut claimed, emptied, heard) = write::claim(db, desk, &claimants, rules).await?;
-    heard.into_iter().for_each(|h| after.hear(h));
-    after.emptied = emptied;
+    let (mut claimed, emptied, heard) = write::claim(db, desk, &claimants, rules, &after.channels).await?;
+    if let Some((_, own)) = &mut after.standing {
+        own.extend(claimed.drain(standing_from..).flatten());
+    }
     for (n, from, len) in spans {
         let own = claimed[from..from + len].iter_mut().flat_map(std::mem::take).collect();
         answers[n] = Some(Answer::Claim(own));
     }
+    heard.into_iter().for_each(|h| after.hear(h));
+    after.emptied = emptied;
     Ok(())
 }
 

@@ -30,6 +30,7 @@ use crate::command::{Command, Look};
 use crate::committer::{Shared, Source, commit_forever, read_forever};
 use crate::db::{AnyDb, Db, FaultPlan, PgSettings, Sql, SqliteDb, Val};
 use crate::migrate::{self, Migrated};
+use crate::standing::Standing;
 use crate::{postgres, read};
 
 /// What a ledger needs to know beside where it is.
@@ -114,6 +115,7 @@ pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
         timers: Wake::default(),
         others: Wake::default(),
         key_ttl_ms: settings.key_ttl_ms,
+        standing: Standing::default(),
     })
 }
 
@@ -153,11 +155,10 @@ impl SqlLedger {
         let shared = shared(settings);
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut writer, &shared, &mut rng, settings.make))?;
-        writer.tune_writer()?;
+        let mut threads = vec![writer.tune_writer(&path)?];
         let (wishes, line) = mpsc::channel(WISHES_MAX);
         let (looks, questions) = mpsc::channel::<Look>(1_024);
         let questions = Arc::new(tokio::sync::Mutex::new(questions));
-        let mut threads = Vec::new();
         for n in 0..READERS {
             let reader = SqliteDb::open_reader(&path, Arc::clone(&settings.clock))?;
             let questions = Arc::clone(&questions);
@@ -366,6 +367,21 @@ impl RunStore for SqlLedger {
             return Ok(Vec::new());
         }
         self.wish(|line| Command::Claim((claimants, rules), line)).await
+    }
+
+    async fn claim_when_queued(&self, claimants: Vec<Claimant>, rules: ClaimRules) -> StoreResult<Vec<ClaimedRun>> {
+        self.is_open()?;
+        let answer = self.shared.standing.put(claimants, rules);
+        if self.shared.channels.has_active() {
+            // Something may be there already: any transaction will do, and nobody waits for its answer.
+            let (line, _) = oneshot::channel();
+            drop(self.wishes.send(Command::Ping((), line)).await);
+        }
+        answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the ledger has stopped".to_owned())))
+    }
+
+    fn withdraw_claim(&self) {
+        self.shared.standing.withdraw();
     }
 
     async fn find_work(&self) -> StoreResult<bool> {

@@ -14,6 +14,7 @@ mod ledger;
 mod migrate;
 mod postgres;
 mod read;
+mod standing;
 mod write;
 
 pub use db::PgSettings;

@@ -158,6 +158,35 @@ async fn a_hand_out_that_nobody_heard_of_returns() {
     house.ends_well().await;
 }
 
+/// The same for a claim that stood by when the job came.
+#[tokio::test]
+async fn a_hand_out_with_the_acceptance_that_nobody_heard_of_returns() {
+    let house = house().await;
+    let bench = &house.bench;
+    for loss in [Loss::Answer, Loss::Commit] {
+        let job = bench.job();
+        let id = job.id;
+        let standing = bench.ledger.claim_when_queued(vec![bench.worker("w1")], rules());
+        let submitted = async {
+            house.lose(loss, bench.ledger.submit(vec![job])).await;
+            bench.ledger.withdraw_claim();
+        };
+        let (claimed, ()) = tokio::join!(biased; standing, submitted);
+        assert!(matches!(claimed, Err(StoreError::Unknown(_))), "{claimed:?}");
+        if loss == Loss::Answer {
+            assert_eq!(bench.find(id).await.1.len(), 1);
+            bench.nothing_to_claim().await;
+            bench.pass_ms(TIMES.accept_ms + 1);
+            assert_eq!(bench.reap().await.returned, 1);
+            let run = bench.start_one().await;
+            assert_eq!((run.job, run.attempt), (id, 1));
+            bench.succeed(&run).await;
+        }
+        bench.nothing_to_claim().await;
+    }
+    house.ends_well().await;
+}
+
 #[tokio::test]
 async fn a_report_is_repeated() {
     let house = house().await;

@@ -26,7 +26,7 @@ pub use jobs::*;
 pub use maintenance::*;
 pub use runs::*;
 pub use tokens::*;
-pub use wake::Wake;
+pub use wake::{Wake, WakeListener};
 pub use workers::*;
 
 /// Everything the ledger is, behind one handle.

@@ -171,6 +171,13 @@ pub trait RunStore: Send + Sync {
     /// Hands out waiting runs to the claimants, with leases, in one transaction.
     async fn claim(&self, claimants: Vec<Claimant>, rules: ClaimRules) -> StoreResult<Vec<ClaimedRun>>;
 
+    /// The same, but where nothing waits it stays until something is queued here, and takes it in the same transaction.
+    /// There is one such claim at a time: a second one ends the first, which is answered with nothing.
+    async fn claim_when_queued(&self, claimants: Vec<Claimant>, rules: ClaimRules) -> StoreResult<Vec<ClaimedRun>>;
+
+    /// Ends that claim. It is answered with nothing, or with what was taken for it just now.
+    fn withdraw_claim(&self);
+
     /// Looks for work that other servers queued. Whether there was any that was not known.
     async fn find_work(&self) -> StoreResult<bool>;
 

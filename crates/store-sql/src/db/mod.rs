@@ -5,6 +5,7 @@
 //! Futures on SQLite are ready at once. Nothing here decides anything.
 
 mod any;
+mod checkpoint;
 mod fault;
 mod postgres;
 mod sqlite;

@@ -9,7 +9,7 @@ use rusqlite::types::{Null, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Statement, ToSql};
 use uuid::Uuid;
 
-use super::{Batch, Col, Db, FaultPlan, Injected, Mode, Moment, Row, Sql, Val};
+use super::{Batch, Col, Db, FaultPlan, Injected, Mode, Moment, Row, Sql, Val, checkpoint};
 
 /// A connection to a SQLite ledger.
 #[derive(Debug)]
@@ -69,11 +69,10 @@ impl SqliteDb {
         self.connection.execute_batch(text).map_err(error)
     }
 
-    /// Grows the page cache of the writer and lets checkpoints come in larger, rarer pieces.
-    pub fn tune_writer(&mut self) -> StoreResult<()> {
-        self.script(
-            "pragma cache_size = -65536; pragma wal_autocheckpoint = 4000; pragma journal_size_limit = 67108864;",
-        )
+    /// Grows the page cache of the writer, and lets another thread move its log into the file.
+    pub fn tune_writer(&mut self, path: &Path) -> StoreResult<std::thread::JoinHandle<()>> {
+        self.script("pragma cache_size = -65536; pragma journal_size_limit = 67108864;")?;
+        checkpoint::start(path, &mut self.connection)
     }
 
     /// Remembers which job numbers are taken. Called once, after migrations.
@@ -297,7 +296,7 @@ fn is_lost_sync(e: &rusqlite::Error) -> bool {
 }
 
 /// What an error of SQLite means for the caller. Nothing was committed in any case: SQLite says so or rolls back.
-fn error(e: rusqlite::Error) -> StoreError {
+pub(super) fn error(e: rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode as Code;
     match &e {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {

@@ -34,15 +34,16 @@ struct Line {
     empty: bool,
 }
 
-/// Hands out as many runs as the claimants want and the lines have.
+/// Hands out as many runs as the claimants want and the lines have. `fresh` are lines that this transaction queued into.
 pub async fn claim(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
     claimants: &[&Claimant],
     rules: &ClaimRules,
+    fresh: &[i64],
 ) -> StoreResult<(Vec<Vec<ClaimedRun>>, Emptied, Vec<Heard>)> {
     let mut claimed: Vec<Vec<ClaimedRun>> = claimants.iter().map(|_| Vec::new()).collect();
-    let (active, mut turn) = desk.channels.active();
+    let (active, mut turn) = desk.channels.active(fresh);
     let mut lines: Vec<Line> = active
         .into_iter()
         .map(|(head, key, stamp)| {

@@ -16,6 +16,7 @@ pub mod leases;
 pub mod maintenance;
 pub mod orders;
 pub mod reports;
+pub mod standing;
 pub mod tenancy;
 pub mod tokens;
 pub mod told;
@@ -70,6 +71,13 @@ macro_rules! for_each_promise {
                 the_keys_of_a_removed_job_go_with_it
                 any_text_can_be_a_key
             ;
+            standing:
+                it_takes_at_once_what_is_there
+                it_takes_what_is_queued_in_the_same_transaction
+                it_takes_what_becomes_due
+                it_takes_no_more_than_it_wants
+                it_is_not_answered_with_nothing
+                it_ends_when_it_is_withdrawn_or_another_comes;
             claims:
                 nothing_waiting_is_an_empty_answer
                 a_claimed_run_says_what_it_is
