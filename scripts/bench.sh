@@ -2,15 +2,17 @@
 # How fast Bowline is, beside what this machine can do at best.
 #
 # The raw ceiling is a program of its own that keeps the smallest durable job ledger one can think of, with nothing else
-# in the way. It is measured in the same run, on the same disk, with the same database settings; only ratios travel
-# from one machine to another. The method is explained in bench/README.md.
+# in the way. It is measured in the same run, before and after Bowline, on the same disk, with the same database settings;
+# only ratios travel from one machine to another. The method is explained in bench/README.md.
 #
 # Variables:
 #   LIMIT_DIR    where the source of the raw ceiling lives (default ../shared/limit); without it there are no ratios
 #   JOBS_SINGLE  jobs for the ceiling at batch 1   (default 5000)
 #   JOBS_BATCH   jobs for the ceiling at batch 500 (default 200000)
+#   PEERS        other systems to measure in the same run, by name, such as "graphile bullmq" (default: none)
+#   PEERS_RUN    the program that measures them (default ../shared/peers/run.sh)
 #
-# Writes: bench/results/<date>.{limit.txt,sqlite.json,postgres.json}. Everything else stays in the target directory.
+# Writes: bench/results/<date>.{limit.txt,sqlite.json,postgres.json,peers.txt}. Everything else stays in the target directory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,6 +20,9 @@ target_dir="${CARGO_TARGET_DIR:-target}"
 limit_dir="${LIMIT_DIR:-../shared/limit}"
 jobs_single="${JOBS_SINGLE:-5000}"
 jobs_batch="${JOBS_BATCH:-200000}"
+
+peers="${PEERS:-}"
+peers_run="${PEERS_RUN:-../shared/peers/run.sh}"
 
 # The variable in which with-postgres hands the address of its database to the command it runs.
 database_variable=BOWLINE_TEST_POSTGRES
@@ -27,6 +32,7 @@ stamp="$(date -u +%Y-%m-%dT%H%M%SZ)"
 limit_out="$results/$stamp.limit.txt"
 sqlite_out="$results/$stamp.sqlite.json"
 postgres_out="$results/$stamp.postgres.json"
+peers_out="$results/$stamp.peers.txt"
 
 heading() { printf '\n==> %s\n' "$*"; }
 
@@ -65,12 +71,20 @@ measure_limit() {
 
 measure_bowline() {
   local bowline="$target_dir/release/bowline"
+  export BOWLINE_BENCH_DIR="$scratch" # the ceiling's disk
   heading "Bowline on SQLite"
   "$bowline" bench jobs --json --out "$sqlite_out"
   heading "Bowline on PostgreSQL"
   # shellcheck disable=SC2016
   with_postgres bash -c 'exec "$1" bench jobs --json --out "$3" --database-url "${!2:?with-postgres gave no address}"' \
     bowline "$bowline" "$database_variable" "$postgres_out"
+}
+
+measure_peers() {
+  [[ -n $peers ]] || return 0
+  heading "peers: $peers"
+  # shellcheck disable=SC2086 # names, separated by spaces
+  PEERS_DIR="$PWD/$target_dir/peers" "$peers_run" $peers | tee "$peers_out"
 }
 
 # Which figure of Bowline's stands beside which figure of the ceiling.
@@ -81,10 +95,11 @@ compare() {
 import json, re, sys
 
 limit_path, sqlite_path, postgres_path = sys.argv[1:]
-limit = {}
+rates = {}
 for line in open(limit_path):
     engine, batch = re.match(r"(\w+) batch=(\d+)", line).groups()
-    limit[engine, int(batch)] = {name: float(rate) for name, rate in re.findall(r"(\S+)=(\d+)/s", line)}
+    for name, rate in re.findall(r"(\S+)=(\d+)/s", line):
+        rates.setdefault((engine, int(batch), name), []).append(float(rate))
 ours = {"sqlite": json.load(open(sqlite_path)), "postgres": json.load(open(postgres_path))}
 
 # name, engine, path in Bowline's report, batch and figure of the ceiling
@@ -98,7 +113,8 @@ for name, engine, path, batch, figure in ROWS:
     value = ours[engine]
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
-    top = limit[engine, batch][figure]
+    measured = rates[engine, batch, figure]
+    top = sum(measured) / len(measured)
     told = "not measured" if value is None else f"{value:>9,.0f}/s of {top:>9,.0f}/s = {value / top:.2f}"
     print(f"  {engine:9} {name:20} {told}")
 PYTHON
@@ -112,5 +128,7 @@ build
 heading "machine: $(nproc) cores, $(uname -srm), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 measure_limit
 measure_bowline
+measure_limit
+measure_peers
 compare
 heading "results: $results/$stamp.*"
