@@ -84,7 +84,7 @@ measure_peers() {
   [[ -n $peers ]] || return 0
   heading "peers: $peers"
   # shellcheck disable=SC2086 # names, separated by spaces
-  PEERS_DIR="$PWD/$target_dir/peers" "$peers_run" $peers | tee "$peers_out"
+  PEERS_DIR="$(realpath "$target_dir")/peers" "$peers_run" $peers | tee "$peers_out"
 }
 
 # Which figure of Bowline's stands beside which figure of the ceiling.

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,11 +132,26 @@ fn greet(config: &Config, address: SocketAddr, first: bool) {
     println!("  ledger   {store}");
     println!("  token    {}{made}", token.display());
     println!();
+    let bowline = how_to_call(&token, address);
     println!("Try:");
-    println!("  bowline job submit echo --payload '{{\"hello\":\"world\"}}' --wait");
-    println!("  bowline job list --limit 10");
+    println!("  {bowline} job submit echo --payload '{{\"hello\":\"world\"}}' --wait");
+    println!("  {bowline} job list --limit 10");
     println!("  curl -s -H \"authorization: Bearer $(cat {})\" http://{address}/lanes", token.display());
     println!();
+}
+
+/// The program as it was called just now, with what it must be told to find this server and its token.
+fn how_to_call(token: &Path, address: SocketAddr) -> String {
+    let mut words = vec![std::env::args().next().unwrap_or_else(|| "bowline".to_owned())];
+    let server = format!("http://{address}");
+    if server != bowline_cli::DEFAULT_SERVER {
+        words.extend(["--server".to_owned(), server]);
+    }
+    let default = Path::new(bowline_cli::DEFAULT_TOKEN_FILE);
+    if token != default && Path::new(".").join(token) != default {
+        words.extend(["--token-file".to_owned(), token.display().to_string()]);
+    }
+    words.join(" ")
 }
 
 async fn wait_and_close(
