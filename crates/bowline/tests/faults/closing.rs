@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::TestServer;
+use crate::support::oracle::begun_once;
+use crate::support::{Setup, TestServer};
 
 #[tokio::test]
 async fn sigterm_finishes_what_is_in_hand_and_exits_well() {
@@ -20,8 +21,20 @@ async fn sigterm_finishes_what_is_in_hand_and_exits_well() {
     server.assert_verified();
     server.start_again().await;
     let shown = server.until_status(&slow, "success").await;
-    assert_eq!(shown["runs"].as_array().expect("runs").len(), 1, "it finished before the server left");
+    begun_once(&shown).expect("it finished before the server left");
     server.until_idle(Duration::from_secs(30)).await;
+}
+
+/// The control: what the same work looks like when the server does not let it finish.
+#[tokio::test]
+async fn a_server_that_does_not_wait_is_found_out() {
+    let mut server =
+        TestServer::with(Setup { config: "[server]\nclose_ms = 1\n".to_owned(), ..Setup::default() }).await;
+    let slow = server.submit(json!({"type": "sleep", "payload": {"ms": 1500}})).await;
+    server.until_status(&slow, "running").await;
+    assert!(!server.stop().await.success(), "it says that something was left behind");
+    server.start_again().await;
+    assert!(begun_once(&server.until_status(&slow, "success").await).is_err());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bowline_testkit::{fresh_database, until};
 use serde_json::json;
 
+use crate::support::oracle::{Journal, accounted, begun_once};
 use crate::support::{SHORT_LEASES, Setup, TestServer};
 
 #[tokio::test]
@@ -26,11 +27,29 @@ async fn a_pause_of_the_server_makes_nobody_lost() {
     let done = json!({"task_id": task["task_id"], "status": "success"});
     server.send("POST", "/tasks/result", &token, Some(done)).await.expect(200);
     for job in [job, inside] {
-        let shown = server.until_status(&job, "success").await;
-        assert_eq!(shown["runs"].as_array().expect("runs").len(), 1, "{shown}");
+        begun_once(&server.until_status(&job, "success").await).expect("nobody was given up");
     }
     assert!(server.stop().await.success());
     server.assert_verified();
+}
+
+/// The control: the same silence, but it is the worker that stands still and a server that listens all the time.
+#[tokio::test]
+async fn a_pause_of_the_worker_is_found_out() {
+    let server = TestServer::with(Setup { config: SHORT_LEASES.to_owned(), ..Setup::default() }).await;
+    let token = server.worker("w1", &["long"]).await;
+    let job = server.submit(json!({"type": "long"})).await;
+    let task = server.send("GET", "/workers/w1/tasks?wait=5000", &token, None).await.expect(200)[0].clone();
+    let beat = json!({"runs": [task["task_id"]]});
+    server.send("POST", "/workers/w1/heartbeat", &token, Some(beat.clone())).await.expect(200);
+    until(Duration::from_secs(20), "the worker is given up", async || {
+        let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+        shown["runs"][0]["status"] == "lost"
+    })
+    .await;
+    let answer = server.send("POST", "/workers/w1/heartbeat", &token, Some(beat)).await.expect(200);
+    assert_eq!(answer["renewed"], json!([]), "{answer}");
+    assert!(begun_once(&server.get(&format!("/jobs/{job}")).await.expect(200)).is_err());
 }
 
 #[tokio::test]
@@ -41,7 +60,7 @@ async fn two_servers_on_one_database_go_on_when_one_is_frozen() {
     let one = TestServer::with(setup.clone()).await;
     let two = TestServer::with(setup).await;
     let admin = one.admin();
-    let mut jobs = Vec::new();
+    let mut journal = Journal::new();
     for n in 0..8 {
         let batch: Vec<_> = (0..50)
             .map(|k| json!({"type": "sleep", "payload": {"ms": 20}, "idempotency_key": format!("{n}-{k}")}))
@@ -50,7 +69,8 @@ async fn two_servers_on_one_database_go_on_when_one_is_frozen() {
         let server = if n % 2 == 0 && n < 4 { &one } else { &two };
         let answer = server.send("POST", "/jobs/batch", &admin, Some(json!({"jobs": batch}))).await.expect(202);
         let results = answer["results"].as_array().expect("results");
-        jobs.extend(results.iter().map(|r| r["job_id"].as_str().expect("id").to_owned()));
+        let ids = results.iter().map(|r| r["job_id"].as_str().expect("id").to_owned());
+        journal.extend(ids.enumerate().map(|(k, id)| (format!("{n}-{k}"), id)));
         if n == 3 {
             one.child().stop();
         }
@@ -66,10 +86,9 @@ async fn two_servers_on_one_database_go_on_when_one_is_frozen() {
     .await;
     one.child().cont();
     one.until_ready().await;
-    for job in &jobs {
-        let shown = two.send("GET", &format!("/jobs/{job}"), &admin, None).await.expect(200);
-        assert_eq!(shown["job"]["status"], "success", "{shown}");
-    }
+    let jobs = one.jobs().await;
+    accounted(&journal, &jobs).expect("everything is done, once");
+    assert!(accounted(&journal, &jobs[1..]).is_err(), "the control: one is missing");
     let fresh = one.send("POST", "/jobs", &admin, Some(json!({"type": "noop"}))).await.expect(202);
     let fresh = fresh["job_id"].as_str().expect("id").to_owned();
     until(Duration::from_secs(20), "the thawed server works again", async || {

@@ -1,5 +1,7 @@
 //! A real server as a process of its own, and a plain client for it.
 
+pub mod oracle;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -18,6 +20,8 @@ pub struct Setup {
     /// More lines of configuration.
     pub config: String,
     pub env: Vec<(String, String)>,
+    /// No file of the server may grow beyond this, until [`TestServer::lift_file_limit`].
+    pub file_kib_max: Option<u64>,
 }
 
 /// A running server.
@@ -39,6 +43,14 @@ pub struct Answer {
 }
 
 impl Answer {
+    pub async fn read(answer: reqwest::Response) -> Result<Self, reqwest::Error> {
+        let status = answer.status().as_u16();
+        let retry_after = answer.headers().get("retry-after").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let text = answer.text().await?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Ok(Self { status, body, retry_after })
+    }
+
     /// The stable code of a refusal.
     pub fn code(&self) -> &str {
         self.body["error"]["code"].as_str().unwrap_or("")
@@ -48,6 +60,35 @@ impl Answer {
     pub fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
         self.body
+    }
+}
+
+/// A client that submits jobs, whether or not the server is there.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+}
+
+impl Caller {
+    /// Asks once.
+    pub async fn submit(&self, key: &str, mut body: Value) -> Result<Answer, reqwest::Error> {
+        body["idempotency_key"] = json!(key);
+        Answer::read(self.http.post(&self.url).bearer_auth(&self.token).json(&body).send().await?).await
+    }
+
+    /// What a careful client does: the same key until it is answered. Says the job's id.
+    pub async fn submit_surely(&self, key: &str, body: Value) -> String {
+        until(Duration::from_secs(60), &format!("the job of key {key} is promised"), async || {
+            match self.submit(key, body.clone()).await {
+                Ok(answer) if answer.status == 202 => Ok(answer.body["job_id"].as_str().expect("id").to_owned()),
+                Ok(answer) if answer.status == 503 => Err(answer.body.to_string()),
+                Ok(answer) => panic!("answered {}: {}", answer.status, answer.body),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await
     }
 }
 
@@ -98,7 +139,17 @@ impl TestServer {
     pub fn launch(&mut self) {
         let mut command = self.command("serve");
         command.arg("--listen").arg(format!("127.0.0.1:{}", self.port));
+        if let Some(kib) = self.setup.file_kib_max {
+            command = limited(&command, kib);
+        }
         self.child = Some(Child::spawn(command, "bowline"));
+    }
+
+    /// Files may grow again, without a restart.
+    pub fn lift_file_limit(&self) {
+        let mut lift = Command::new("prlimit");
+        lift.arg("--pid").arg(self.child().pid().to_string()).arg("--fsize=unlimited");
+        assert!(lift.status().expect("prlimit runs").success());
     }
 
     pub async fn until_ready(&self) {
@@ -137,6 +188,12 @@ impl TestServer {
         self.until_ready().await;
     }
 
+    /// Starts it again, without what its environment had ordered.
+    pub async fn start_again_unharmed(&mut self) {
+        self.setup.env.clear();
+        self.start_again().await;
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
@@ -165,12 +222,7 @@ impl TestServer {
         if let Some(body) = body {
             request = request.json(&body);
         }
-        let answer = request.send().await?;
-        let status = answer.status().as_u16();
-        let retry_after = answer.headers().get("retry-after").and_then(|v| v.to_str().ok()).map(str::to_owned);
-        let text = answer.text().await?;
-        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Ok(Answer { status, body, retry_after })
+        Answer::read(request.send().await?).await
     }
 
     pub async fn send(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> Answer {
@@ -192,6 +244,25 @@ impl TestServer {
     pub async fn submit(&self, body: Value) -> String {
         let answer = self.post("/jobs", body).await.expect(202);
         answer["job_id"].as_str().expect("a job id").to_owned()
+    }
+
+    /// Every job there is, in whatever state.
+    pub async fn jobs(&self) -> Vec<Value> {
+        let mut jobs = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.get(&format!("/jobs?limit=500{cursor}")).await.expect(200);
+            jobs.extend(page["jobs"].as_array().expect("jobs").iter().cloned());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return jobs,
+            }
+        }
+    }
+
+    /// A client that outlives this server's process.
+    pub fn caller(&self) -> Caller {
+        Caller { http: self.http.clone(), url: self.url("/jobs"), token: self.admin() }
     }
 
     /// Waits until a job has this status, and shows it.
@@ -216,6 +287,14 @@ impl TestServer {
             if answer.status == 200 && left == 0 { Ok(()) } else { Err(answer.body.to_string()) }
         })
         .await;
+    }
+
+    /// The worker that can be hurt (`faults/worker.py`), as a process of its own.
+    pub fn worker_process(&self, name: &str, token: &str) -> Child {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/worker.py");
+        let mut command = Command::new("python3");
+        command.arg(script).arg(name).env("BOWLINE_URL", self.url("")).env("BOWLINE_TOKEN", token);
+        Child::spawn(command, name)
     }
 
     pub async fn token(&self, body: Value) -> String {
@@ -247,4 +326,20 @@ impl TestServer {
         let verified = self.verify();
         assert_eq!(verified["ok"], true, "{verified}");
     }
+}
+
+/// The same command under a limit on the size of files. The signal that comes with the limit is ignored, so that writing
+/// fails as it does on a full disk: with an error.
+fn limited(command: &Command, kib: u64) -> Command {
+    let mut shell = Command::new("sh");
+    // The shell counts in blocks of 512 bytes. Only the soft limit: it can be lifted again.
+    let script = format!("trap '' XFSZ; ulimit -S -f {}; exec \"$0\" \"$@\"", kib * 2);
+    shell.arg("-c").arg(script).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
 }
