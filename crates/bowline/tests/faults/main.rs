@@ -9,5 +9,6 @@ mod commit_answer;
 mod crash;
 mod disk;
 mod frozen;
+mod mid_call;
 mod outage;
 mod zombie;
