@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use bowline_auth::{Actor, Caller, Denied};
 use bowline_model::{TenantId, WorkerName};
 use bowline_supervise::meters::{ErrorLabels, HttpLabels, RouteLabels};
+use hyper::body::Body as _;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, RETRY_AFTER, TRANSFER_ENCODING};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
@@ -32,10 +33,14 @@ pub struct Plate {
     pub access: Access,
 }
 
+/// A body of this size has arrived with the head of its request, or comes right behind it.
+const LIGHT_BODY_BYTES: u64 = 16 << 10;
+
 /// Lets a request pass, or not.
 pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, next: Next) -> Response {
     let started = tokio::time::Instant::now();
     let context = Context::of(request.headers());
+    let heavy = request.body().size_hint().upper().is_none_or(|bytes| bytes > LIGHT_BODY_BYTES);
     let (parts, body) = request.into_parts();
     let admitted = admit(&app, &plate, &parts.headers, &parts.method).await;
     let mut request = Request::from_parts(parts, body);
@@ -50,7 +55,11 @@ pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, ne
             next.run(request).await
         }
     };
-    let response = finish(&app, plate.path, response, &context);
+    let mut response = finish(&app, plate.path, response, &context);
+    if heavy && response.status().is_client_error() {
+        // Its body may still be on the way. A connection with a rest of it would be cut under the caller's next request.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     let meters = &app.engine.meters;
     let (route, method) = (plate.path, plate.method);
     let labels = HttpLabels { route, method, status: response.status().as_u16() };

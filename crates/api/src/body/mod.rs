@@ -19,6 +19,10 @@ use strict::Limits;
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How much of a body that is too large is taken off the wire before its sender is told, and how long.
+const DISCARD_BYTES: usize = 16 << 20;
+const DISCARD_TIME: Duration = Duration::from_secs(1);
+
 /// A body that is JSON of this shape, and nothing else.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
@@ -77,6 +81,7 @@ async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
             .with(json!({"max_bytes": max}))
     };
     if hyper::body::Body::size_hint(request.body()).lower() > max as u64 {
+        discard(request.into_body()).await;
         return Err(too_large());
     }
     let collected = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), max).collect()).await;
@@ -86,6 +91,20 @@ async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::validation("the body broke off")),
     }
+}
+
+/// Takes a body off the wire that nobody wants, up to a point: whoever is still sending does not hear the answer.
+async fn discard(mut body: axum::body::Body) {
+    let mut left = DISCARD_BYTES;
+    let taking = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_TIME, taking).await;
 }
 
 /// JSON text as a value of this shape; what is wrong with it is said with its place.

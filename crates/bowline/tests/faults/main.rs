@@ -11,4 +11,5 @@ mod disk;
 mod frozen;
 mod mid_call;
 mod outage;
+mod poison;
 mod zombie;
