@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bowline_auth::{Actor, Caller, Denied};
 use bowline_model::{TenantId, WorkerName};
+use bowline_store::StoreError;
 use bowline_supervise::meters::{ErrorLabels, HttpLabels, RouteLabels};
 use hyper::body::Body as _;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, RETRY_AFTER, TRANSFER_ENCODING};
@@ -22,6 +23,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::context::Context;
+use crate::patience::Patience;
 use crate::problem::Problem;
 use crate::routes::Access;
 
@@ -41,19 +43,11 @@ pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, ne
     let started = tokio::time::Instant::now();
     let context = Context::of(request.headers());
     let heavy = request.body().size_hint().upper().is_none_or(|bytes| bytes > LIGHT_BODY_BYTES);
-    let (parts, body) = request.into_parts();
-    let admitted = admit(&app, &plate, &parts.headers, &parts.method).await;
-    let mut request = Request::from_parts(parts, body);
-    let response = match admitted {
-        Err(problem) => problem.into_response(),
-        Ok(caller) => {
-            let extensions = request.extensions_mut();
-            extensions.insert(context.clone());
-            if let Some(caller) = caller {
-                extensions.insert(Arc::new(caller));
-            }
-            next.run(request).await
-        }
+    let patience = Patience::start();
+    let response = tokio::select! {
+        biased;
+        response = enter(&app, &plate, &context, &patience, request, next) => response,
+        () = patience.over() => too_late(&plate).into_response(),
     };
     let mut response = finish(&app, plate.path, response, &context);
     if heavy && response.status().is_client_error() {
@@ -67,6 +61,40 @@ pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, ne
     let millis = started.elapsed().as_secs_f64() * 1_000.0;
     meters.http_millis.get_or_create(&RouteLabels { route, method }).observe(millis);
     response
+}
+
+async fn enter(
+    app: &App,
+    plate: &Plate,
+    context: &Context,
+    patience: &Patience,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let admitted = admit(app, plate, &parts.headers, &parts.method).await;
+    let mut request = Request::from_parts(parts, body);
+    match admitted {
+        Err(problem) => problem.into_response(),
+        Ok(caller) => {
+            let extensions = request.extensions_mut();
+            extensions.insert(context.clone());
+            extensions.insert(patience.clone());
+            if let Some(caller) = caller {
+                extensions.insert(Arc::new(caller));
+            }
+            next.run(request).await
+        }
+    }
+}
+
+/// A question can be asked again as it is; of anything else, nobody knows yet whether it will be stored.
+fn too_late(plate: &Plate) -> Problem {
+    let error = "the ledger did not answer in time".to_owned();
+    match plate.method {
+        "GET" => StoreError::Unavailable(error).into(),
+        _ => StoreError::Unknown(error).into(),
+    }
 }
 
 /// For requests that have no route.

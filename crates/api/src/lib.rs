@@ -18,6 +18,7 @@ mod jobs;
 mod lanes;
 mod openapi;
 mod params;
+mod patience;
 mod problem;
 mod routes;
 mod serve;

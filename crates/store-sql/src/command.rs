@@ -72,6 +72,12 @@ commands! {
 }
 
 impl Command {
+    /// A submission whose caller was sent away while it waited. It will be asked for again, or not at all. Whatever
+    /// workers say is stored in any case: hearing late is better than not hearing.
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Submit(_, line) if line.is_closed())
+    }
+
     /// How much of a batch it takes up.
     pub fn weight(&self) -> usize {
         match self {

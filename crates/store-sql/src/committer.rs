@@ -116,6 +116,7 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
     for command in batch {
         match command {
             Command::Look(look) => look(db).await,
+            wish if wish.is_abandoned() => {}
             wish => wishes.push(wish),
         }
     }

@@ -268,6 +268,10 @@ impl SqlLedger {
         let (line, answer) = oneshot::channel();
         let look: Look = Box::new(move |db| {
             Box::pin(async move {
+                // Whoever asked has left: the line behind it moves on.
+                if line.is_closed() {
+                    return;
+                }
                 let found = ask(db).await;
                 drop(line.send(found));
             })

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::app::App;
+use crate::patience::Patience;
 use crate::problem::Problem;
 use strict::Limits;
 
@@ -84,7 +85,13 @@ async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
         discard(request.into_body()).await;
         return Err(too_large());
     }
-    let collected = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), max).collect()).await;
+    // While the body arrives it is the caller who is waited for, not the ledger.
+    let patience = request.extensions().get::<Patience>().cloned();
+    let collecting = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), max).collect());
+    let collected = match patience {
+        Some(patience) => patience.besides(PATIENCE, collecting).await,
+        None => collecting.await,
+    };
     match collected {
         Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "the body did not arrive in time")),
         Ok(Ok(body)) => Ok(body.to_bytes()),

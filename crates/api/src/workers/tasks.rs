@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use bowline_model::worker::Abilities;
 use bowline_protocol::{Task, TasksQuery};
 use bowline_store::{Claimant, ClaimedRun};
@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Params, Part};
+use crate::patience::Patience;
 use crate::problem::Problem;
 
 const WAIT_MAX_MS: u64 = 60_000;
@@ -21,6 +22,7 @@ const TASKS_MAX: u32 = 1_000;
 pub async fn tasks(
     State(app): State<App>,
     known: Known,
+    Extension(patience): Extension<Patience>,
     Part(id): Part,
     Params(query): Params<TasksQuery>,
 ) -> Result<Json<Vec<Task>>, Problem> {
@@ -51,9 +53,10 @@ pub async fn tasks(
         accepts_at_once: false,
     };
     let stop = app.stop.clone();
-    let waiting = app.engine.dispatcher.take(claimant, Duration::from_millis(wait.max(1)));
+    let wait = Duration::from_millis(wait.max(1));
+    let waiting = app.engine.dispatcher.take(claimant, wait);
     let runs = tokio::select! {
-        runs = waiting => runs,
+        runs = patience.besides(wait, waiting) => runs,
         () = stop.cancelled() => Vec::new(),
     };
     Ok(Json(runs.into_iter().map(show).collect()))

@@ -12,4 +12,5 @@ mod frozen;
 mod mid_call;
 mod outage;
 mod poison;
+mod stalled;
 mod zombie;

@@ -55,13 +55,15 @@ impl PgDb {
             }
         });
         let mut db = Self { client, prepared: HashMap::new(), settings: Arc::clone(settings), broken: false };
+        // A session that waits for a lock does not notice that we gave it up; so it gives up, too, or they would pile up.
         // A server that freezes in mid-transaction must not hold back the others' view of the stream.
         // Every statement here walks indexes from a handful of keys. A plan made while the tables were small would scan
         // them instead, and be kept while they grow; so the planner is not offered that choice.
+        let patience = format!("set statement_timeout = {}", settings.statement_timeout.as_millis());
         let set = "set idle_in_transaction_session_timeout = '10s'; set synchronous_commit = on; set jit = off; \
                    set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; \
                    set default_transaction_isolation = 'read committed'; set application_name = 'bowline'";
-        db.script(set).await?;
+        db.script(&format!("{set}; {patience}")).await?;
         Ok(db)
     }
 
