@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_store::Ledger;
+use bowline_store::{Ledger, Listened};
 use bowline_supervise::Meters;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,7 @@ pub async fn reap_forever(
         meters.degraded.set(0);
         let mark = mark.get_or_insert_with(|| Watermark::starting_at(now));
         mark.ledger_answered(now, gap.max(looked_at.elapsed()), beat);
-        match ledger.reap(times, mark.since()).await {
+        match ledger.reap(times, Listened { since: mark.since(), until: now }).await {
             Ok(reaped) => {
                 meters.runs_lost.inc_by(reaped.lost);
                 meters.runs_returned.inc_by(reaped.returned);

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
-    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterOrder, Heartbeat, JobOrder, NewJob, Notice,
-    OrderAnswer, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RunReport, StoreError, StoreResult,
-    Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterOrder, Heartbeat, JobOrder, Listened, NewJob,
+    Notice, OrderAnswer, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RunReport, StoreError,
+    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -55,7 +55,7 @@ commands! {
     Tell(ToldEvents) -> TellAnswer,
     GiveBack(Vec<RunId>) -> (),
     Reclaim(String) -> u64,
-    Reap((LeaseTimes, Timestamp)) -> Reaped,
+    Reap((LeaseTimes, Listened)) -> Reaped,
     Promote(u32) -> Promoted,
     Cancel(JobOrder) -> OrderAnswer,
     Retry(JobOrder) -> OrderAnswer,

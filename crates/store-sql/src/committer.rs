@@ -395,8 +395,8 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.hear(heard);
             Answer::Reclaim(count)
         }
-        Command::Reap((times, watermark), _) => {
-            let (reaped, heard) = write::reap(db, desk, times, *watermark).await?;
+        Command::Reap((times, listened), _) => {
+            let (reaped, heard) = write::reap(db, desk, times, *listened).await?;
             after.hear(heard);
             Answer::Reap(reaped)
         }

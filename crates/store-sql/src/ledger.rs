@@ -17,9 +17,9 @@ use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, Closed, DeadLetter, DeadLetterOrder, DeadLetterStore,
     EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord, JobStore, LaneDepth, Ledger,
-    MaintenanceStore, NewJob, Notice, OrderAnswer, Page, Position, Promoted, PruneMark, Pruned, Reaped, ReportAnswer,
-    Retention, RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TenantStore,
-    TokenRecord, TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
+    Listened, MaintenanceStore, NewJob, Notice, OrderAnswer, Page, Position, Promoted, PruneMark, Pruned, Reaped,
+    ReportAnswer, Retention, RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant,
+    TenantStore, TokenRecord, TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -409,8 +409,8 @@ impl RunStore for SqlLedger {
         self.wish(|line| Command::GiveBack(runs, line)).await
     }
 
-    async fn reap(&self, times: LeaseTimes, watermark: Timestamp) -> StoreResult<Reaped> {
-        self.wish(|line| Command::Reap((times, watermark), line)).await
+    async fn reap(&self, times: LeaseTimes, listened: Listened) -> StoreResult<Reaped> {
+        self.wish(|line| Command::Reap((times, listened), line)).await
     }
 
     async fn promote(&self, limit: u32) -> StoreResult<Promoted> {

@@ -288,7 +288,7 @@ async fn services_go_on_with_the_next_round() {
         assert_eq!(bench.promote().await, 1 - stored);
         let run = bench.start_one().await;
         bench.pass_ms(TIMES.ttl_ms + 1);
-        house.lose(loss, bench.ledger.reap(TIMES, Bench::START)).await;
+        house.lose(loss, bench.ledger.reap(TIMES, bench.listened())).await;
         assert_eq!(bench.reap().await.lost, 1 - stored);
         assert_eq!(bench.find(job).await.1[0].status, RunStatus::Lost);
         assert_eq!(bench.succeed(&run).await, ReportAnswer::Corrected(JobStatus::Succeeded));

@@ -116,7 +116,7 @@ impl Caller {
 
     async fn reap(&self) -> bowline_store::Reaped {
         let before = self.errors.borrow().len();
-        let mut reaped = self.insist("reap", async |ledger| ledger.reap(TIMES, Bench::START).await).await;
+        let mut reaped = self.insist("reap", async |ledger| ledger.reap(TIMES, self.bench.listened()).await).await;
         if self.errors.borrow().len() > before && reaped.lost + reaped.returned == 0 {
             // The first look was stored, only its answer got lost.
             reaped.returned = 1;

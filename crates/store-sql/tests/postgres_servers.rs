@@ -266,7 +266,7 @@ async fn a_heartbeat_that_comes_while_the_reaper_waits_counts() {
     heartbeat.batch_execute("begin; select 1 from job for update").await.expect("the job can be locked");
     let reaped = async {
         let ledger = bench.ledger.clone();
-        ledger.reap(TIMES, Bench::START).await.expect("the ledger judges leases")
+        ledger.reap(TIMES, bench.listened()).await.expect("the ledger judges leases")
     };
     let renewed = async {
         waiting_for_a_lock(bench, &watcher, 1).await;

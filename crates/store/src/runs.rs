@@ -166,6 +166,15 @@ pub struct Promoted {
     pub next_due_at: Option<Timestamp>,
 }
 
+/// A time in which a worker that spoke would have been heard.
+///
+/// It ends when the judgement is asked for, not when it is carried out: a ledger that is slow to judge was slow to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listened {
+    pub since: Timestamp,
+    pub until: Timestamp,
+}
+
 #[async_trait]
 pub trait RunStore: Send + Sync {
     /// Hands out waiting runs to the claimants, with leases, in one transaction.
@@ -194,8 +203,8 @@ pub trait RunStore: Send + Sync {
     async fn give_back(&self, runs: Vec<RunId>) -> StoreResult<()>;
 
     /// Judges every lease: silent ones are lost, unconfirmed ones return, overdue ones time out. Nobody is judged by
-    /// silence from before `watermark`.
-    async fn reap(&self, times: LeaseTimes, watermark: Timestamp) -> StoreResult<Reaped>;
+    /// silence from before or after the time we listened.
+    async fn reap(&self, times: LeaseTimes, listened: Listened) -> StoreResult<Reaped>;
 
     /// Queues up to `limit` jobs whose moment has come.
     async fn promote(&self, limit: u32) -> StoreResult<Promoted>;

@@ -4,8 +4,8 @@ use bowline_model::event::EventData;
 use bowline_model::job::Fact;
 use bowline_model::lease::{Lease, LeaseTimes, Verdict};
 use bowline_model::run::RunFact;
-use bowline_model::{ErrorClass, RunError, Timestamp};
-use bowline_store::{Reaped, StoreResult};
+use bowline_model::{ErrorClass, RunError};
+use bowline_store::{Listened, Reaped, StoreResult};
 
 use super::Desk;
 use super::report::{RunRow, load_runs};
@@ -17,15 +17,15 @@ pub async fn reap(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
     times: &LeaseTimes,
-    watermark: Timestamp,
+    listened: Listened,
 ) -> StoreResult<(Reaped, Heard)> {
+    let at = desk.now.min(listened.until);
     // The statement finds candidates; the verdict is the model's.
-    let params =
-        [Val::At(desk.now.plus_millis(-times.accept_ms)), Val::At(desk.now.plus_millis(-times.deadline_grace_ms))];
+    let params = [Val::At(at.plus_millis(-times.accept_ms)), Val::At(at.plus_millis(-times.deadline_grace_ms))];
     let candidates = db.query(CANDIDATES, &params, read_lease).await?;
     let suspects: Vec<uuid::Uuid> = candidates
         .into_iter()
-        .filter(|(_, lease)| lease.verdict(times, watermark, desk.now) != Verdict::Valid)
+        .filter(|(_, lease)| lease.verdict(times, listened.since, at) != Verdict::Valid)
         .map(|(run, _)| run)
         .take(5_000)
         .collect();
@@ -35,7 +35,7 @@ pub async fn reap(
     let leases = db.query_many(LEASES, &[Col::Id(suspects)], read_lease).await?;
     let mut changes = Changes::at(desk.now);
     for (run, lease) in leases {
-        let verdict = lease.verdict(times, watermark, desk.now);
+        let verdict = lease.verdict(times, listened.since, at);
         let Some(row) = runs.get(&bowline_model::RunId::from_uuid(run)) else { continue };
         let counter = match verdict {
             Verdict::Lost => &mut reaped.lost,

@@ -17,8 +17,8 @@ use bowline_model::{
 
 use crate::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, Closed, DeadLetter, DeadLetterChoice, DeadLetterOrder,
-    EventFilter, Heartbeat, JobOrder, JobRecord, Ledger, ManualClock, NewJob, OrderAnswer, Origin, Position, Reaped,
-    ReportAnswer, RunRecord, RunReport, Submitted, TellAnswer, ToldEvent, ToldEvents,
+    EventFilter, Heartbeat, JobOrder, JobRecord, Ledger, Listened, ManualClock, NewJob, OrderAnswer, Origin, Position,
+    Reaped, ReportAnswer, RunRecord, RunReport, Submitted, TellAnswer, ToldEvent, ToldEvents,
 };
 
 /// The task type of jobs and workers that do not say otherwise.
@@ -307,13 +307,22 @@ impl Bench {
         self.ledger.tell(told).await.expect("the ledger hears events")
     }
 
+    /// Since the start, until now.
+    pub fn listened(&self) -> Listened {
+        Listened { since: Self::START, until: self.now() }
+    }
+
     /// Judges all leases, as somebody who has been listening since the start.
     pub async fn reap(&self) -> Reaped {
-        self.reap_since(Self::START).await
+        self.reap_listened(self.listened()).await
     }
 
     pub async fn reap_since(&self, watermark: Timestamp) -> Reaped {
-        self.ledger.reap(TIMES, watermark).await.expect("the ledger judges leases")
+        self.reap_listened(Listened { since: watermark, until: self.now() }).await
+    }
+
+    pub async fn reap_listened(&self, listened: Listened) -> Reaped {
+        self.ledger.reap(TIMES, listened).await.expect("the ledger judges leases")
     }
 
     /// Lets a whole lease pass in silence, and judges.

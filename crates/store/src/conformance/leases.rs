@@ -3,7 +3,7 @@
 use bowline_model::{JobPolicy, JobStatus, RunStatus, TenantId};
 
 use super::bench::{self, Bench, TIMES, policy, worker_name};
-use crate::{BeatAnswer, Claimant, Heartbeat, NewJob, Reaped};
+use crate::{BeatAnswer, Claimant, Heartbeat, Listened, NewJob, Reaped};
 
 pub async fn a_heartbeat_confirms_a_run(bench: &Bench) {
     let id = bench.submit(bench.job()).await;
@@ -176,6 +176,18 @@ pub async fn nobody_is_lost_before_a_whole_lease_since_the_watermark(bench: &Ben
     bench.pass_ms(1);
     assert_eq!(bench.reap_since(watermark).await.lost, 1);
     assert_eq!(bench.find(confirmed.job).await.0.state.losses, 1);
+}
+
+/// A judgement that waits behind a slow ledger comes late; so does every heartbeat that waits beside it.
+pub async fn nobody_is_lost_by_a_judgement_that_comes_late(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let listened = Listened { since: Bench::START, until: bench.now().plus_millis(TIMES.ttl_ms) };
+    bench.pass_ms(10 * TIMES.ttl_ms);
+    assert_eq!(bench.reap_listened(listened).await, Reaped { active: 1, ..Reaped::default() });
+    assert_eq!(bench.beat(&run).await, BeatAnswer::Renewed);
+    let listened = Listened { until: bench.now().plus_millis(TIMES.ttl_ms + 1), ..listened };
+    bench.pass_ms(10 * TIMES.ttl_ms);
+    assert_eq!(bench.reap_listened(listened).await.lost, 1, "it was silent for a whole lease while we listened");
 }
 
 pub async fn a_run_that_renews_for_ever_times_out_at_last(bench: &Bench) {

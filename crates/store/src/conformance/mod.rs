@@ -118,6 +118,7 @@ macro_rules! for_each_promise {
                 a_hand_out_that_was_not_delivered_is_given_back
                 a_heartbeat_after_the_lease_is_gone_is_stale
                 nobody_is_lost_before_a_whole_lease_since_the_watermark
+                nobody_is_lost_by_a_judgement_that_comes_late
                 a_run_that_renews_for_ever_times_out_at_last
                 the_reaper_counts_the_leases_that_go_on
                 only_the_silent_are_lost
