@@ -15,6 +15,7 @@ use crate::changes::{Changes, Heard};
 use crate::channels::Channels;
 use crate::command::{Answer, Command};
 use crate::db::{AnyDb, Db, Mode, PgDb, PgSettings};
+use crate::failpoint;
 use crate::standing::{Standing, StandingClaim};
 use crate::write::{self, Desk, Emptied};
 
@@ -132,6 +133,7 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
         let failed = stored.as_ref().err().cloned();
         match stored {
             Ok(answers) => {
+                failpoint::after_commit(&answers, standing.as_ref().is_some_and(|(_, claimed)| !claimed.is_empty()));
                 after.ring(shared);
                 for (wish, answer) in wishes.into_iter().zip(answers) {
                     wish.reply(Ok(answer));

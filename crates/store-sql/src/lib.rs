@@ -9,6 +9,7 @@ mod channels;
 mod command;
 mod committer;
 pub mod db;
+mod failpoint;
 mod job_row;
 mod ledger;
 mod migrate;

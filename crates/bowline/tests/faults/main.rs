@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "each test program uses its part of it")]
 mod support;
 
+mod after_commit;
 mod closing;
 mod commit_answer;
 mod crash;
