@@ -3,9 +3,17 @@
 use bowline_model::{Lane, TenantId};
 use bowline_store::{LaneDepth, StoreResult};
 
-use crate::db::{Db, Sql, Val};
+use crate::db::{Db, Mode, Sql, Val};
 
+/// All counted at one moment: a job that moves from one place to the next in between would be seen twice, or nowhere.
 pub async fn lane_depths(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>> {
+    db.begin(Mode::Snapshot).await?;
+    let depths = count_all(db, tenant).await;
+    db.rollback().await;
+    depths
+}
+
+async fn count_all(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>> {
     let mut depths: Vec<LaneDepth> =
         Lane::ALL.into_iter().map(|lane| LaneDepth { lane, queued: 0, scheduled: 0, running: 0, dead: 0 }).collect();
     let tenant = [Val::OptId(tenant.map(|t| *t.as_uuid()))];

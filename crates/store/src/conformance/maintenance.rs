@@ -50,6 +50,25 @@ pub async fn lane_depths_count_what_waits_where(bench: &Bench) {
     assert_eq!(depth(None, Lane::Low).await, LaneDepth { lane: Lane::Low, queued: 1, ..empty });
 }
 
+/// Somebody who asks whether there is anything left to do must not hear no while a job is on its way from place to place.
+pub async fn a_job_is_counted_in_one_place_at_any_moment(bench: &Bench) {
+    bench.submit(bench.job()).await;
+    let moving = async {
+        for _ in 0..100 {
+            let run = bench.claim_one().await;
+            bench.ledger.give_back(vec![run.run]).await.expect("the ledger takes runs back");
+        }
+    };
+    let counting = async {
+        for _ in 0..200 {
+            let depths = bench.ledger.lane_depths(Some(bench.tenant)).await.expect("the ledger can be read");
+            let there: u64 = depths.iter().map(|d| d.queued + d.scheduled + d.running).sum();
+            assert_eq!(there, 1, "{depths:?}");
+        }
+    };
+    tokio::join!(moving, counting);
+}
+
 pub async fn retention_removes_finished_jobs_that_are_old(bench: &Bench) {
     let old = bench.running(bench.job()).await;
     bench.tell(bench.telling(&old, &[1, 2])).await;

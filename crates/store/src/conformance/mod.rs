@@ -252,6 +252,7 @@ macro_rules! for_each_promise {
             maintenance:
                 the_ledger_tells_its_own_time
                 lane_depths_count_what_waits_where
+                a_job_is_counted_in_one_place_at_any_moment
                 retention_removes_finished_jobs_that_are_old
                 retention_passes_over_jobs_that_live
                 events_may_outlive_their_job
