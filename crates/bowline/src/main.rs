@@ -16,6 +16,11 @@ mod migrate;
 mod serve;
 mod verify;
 
+/// A job is put together where its request arrives, and taken apart on the ledger's thread. The system's allocator makes
+/// that dear; this one is made for it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A resilient automation orchestrator: one durable ledger for everything that must be run and must not be lost.
 #[derive(Debug, Parser)]
 #[command(name = "bowline", version, propagate_version = true, arg_required_else_help = true)]

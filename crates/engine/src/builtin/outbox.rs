@@ -20,6 +20,9 @@ struct Waiting {
     report: RunReport,
 }
 
+/// Nobody waits for these, and a commit of their own would delay those who do wait: so they come together first.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// The reports that are not stored yet, oldest first.
 pub struct Outbox {
     waiting: Mutex<VecDeque<Waiting>>,
@@ -63,7 +66,7 @@ impl Outbox {
                     return;
                 }
                 tokio::select! {
-                    () = self.put.notified() => {}
+                    () = self.put.notified() => tokio::time::sleep(GATHER).await,
                     () = stop.cancelled() => {}
                 }
                 continue;
