@@ -32,6 +32,10 @@ stamp="$(date -u +%Y-%m-%dT%H%M%SZ)"
 limit_out="$results/$stamp.limit.txt"
 sqlite_out="$results/$stamp.sqlite.json"
 postgres_out="$results/$stamp.postgres.json"
+sqlite_scale_out="$results/$stamp.sqlite.scale.json"
+postgres_scale_out="$results/$stamp.postgres.scale.json"
+# What is measured in one ledger; `scale` fills one of its own.
+parts=memory,latency,remote,batched,single
 peers_out="$results/$stamp.peers.txt"
 
 heading() { printf '\n==> %s\n' "$*"; }
@@ -73,11 +77,15 @@ measure_bowline() {
   local bowline="$target_dir/release/bowline"
   export BOWLINE_BENCH_DIR="$scratch" # the ceiling's disk
   heading "Bowline on SQLite"
-  "$bowline" bench jobs --json --out "$sqlite_out"
+  "$bowline" bench jobs --only "$parts" --json --out "$sqlite_out"
+  "$bowline" bench jobs --only scale --json --out "$sqlite_scale_out"
   heading "Bowline on PostgreSQL"
   # shellcheck disable=SC2016
-  with_postgres bash -c 'exec "$1" bench jobs --json --out "$3" --database-url "${!2:?with-postgres gave no address}"' \
-    bowline "$bowline" "$database_variable" "$postgres_out"
+  with_postgres bash -c 'exec "$1" bench jobs --only "$4" --json --out "$3" --database-url "${!2:?no address}"' \
+    bowline "$bowline" "$database_variable" "$postgres_out" "$parts"
+  # shellcheck disable=SC2016
+  with_postgres bash -c 'exec "$1" bench jobs --only scale --json --out "$3" --database-url "${!2:?no address}"' \
+    bowline "$bowline" "$database_variable" "$postgres_scale_out"
 }
 
 measure_peers() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bowline_store::{Clock, SteadyClock};
+use bowline_store::{Clock, Observer, SteadyClock};
 use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
 use rand::RngExt;
 
@@ -18,16 +18,16 @@ pub struct Opened {
 }
 
 /// Opens the ledger the configuration names, in this version's shape; makes it where there is none.
-pub async fn open(config: &Config) -> anyhow::Result<Opened> {
-    open_or_make(config, true).await
+pub async fn open(config: &Config, observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Opened> {
+    open_or_make(config, true, observer).await
 }
 
 /// Opens the ledger as it is. One that is not there, or of another version, is an error.
 pub async fn open_as_it_is(config: &Config) -> anyhow::Result<Opened> {
-    open_or_make(config, false).await
+    open_or_make(config, false, None).await
 }
 
-async fn open_or_make(config: &Config, make: bool) -> anyhow::Result<Opened> {
+async fn open_or_make(config: &Config, make: bool, observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Opened> {
     let clock: Arc<dyn Clock> = SteadyClock::start();
     let settings = SqlSettings {
         clock: Arc::clone(&clock),
@@ -35,6 +35,7 @@ async fn open_or_make(config: &Config, make: bool) -> anyhow::Result<Opened> {
         backlog_max: config.limits.backlog_jobs,
         seed: rand::rng().random(),
         make,
+        observer,
     };
     let embedded = config.database.url.is_none();
     let ledger = match &config.database.url {

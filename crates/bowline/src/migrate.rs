@@ -16,7 +16,7 @@ pub struct MigrateArgs {
 
 pub async fn migrate(args: MigrateArgs, json: bool) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
-    let opened = ledger::open(&config).await?;
+    let opened = ledger::open(&config, None).await?;
     let migrated = &opened.ledger.migrated;
     if json {
         println!("{}", json!({"version": migrated.version, "applied": migrated.applied}));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
 use bowline_engine::builtin::{Handlers, NAME_PREFIX};
-use bowline_engine::{Engine, EngineSettings};
+use bowline_engine::{Engine, EngineSettings, Figures};
 use bowline_model::EventKind;
 use bowline_model::event::EventData;
 use bowline_store::{Ledger, Notice, Retention};
@@ -48,7 +48,9 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     log::start(if quiet { "warn" } else { &config.log.level })?;
 
     let jwt = jwks::verifier(&config.auth)?;
-    let opened = ledger::open(&config).await?;
+    let meters = Meters::new();
+    let figures = Figures::of(Arc::clone(&meters));
+    let opened = ledger::open(&config, Some(figures)).await?;
     let (ledger, clock) = (Arc::clone(&opened.ledger), Arc::clone(&opened.clock));
     if !ledger.migrated.applied.is_empty() {
         tracing::info!("the ledger was brought to version {}", ledger.migrated.version);
@@ -64,7 +66,6 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let shared: Arc<dyn Ledger> = ledger;
     let (tenant, first) = first_start::welcome(&*shared, &*clock, &config.server.data_dir).await?;
 
-    let meters = Meters::new();
     let seed: u64 = rand::rng().random();
     let settings = EngineSettings {
         weights: config.dispatch.weights,

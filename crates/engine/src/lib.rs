@@ -6,6 +6,7 @@
 pub mod builtin;
 mod dispatcher;
 mod engine;
+mod figures;
 mod intake;
 mod pruner;
 mod reaper;
@@ -17,6 +18,7 @@ mod why;
 
 pub use dispatcher::Dispatcher;
 pub use engine::Engine;
+pub use figures::Figures;
 pub use intake::{Intake, JobRequest};
 pub use settings::EngineSettings;
 pub use tail::{Tail, TailItem};

@@ -58,6 +58,7 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
         backlog_max: 10_000,
         seed: rng.random(),
         make: true,
+        observer: None,
     };
     let (ledger, driver) = SqlLedger::open_memory(&settings, Some(Arc::<Teeth>::clone(&teeth)))?;
     let ledger = Arc::new(ledger);

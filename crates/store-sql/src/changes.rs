@@ -83,6 +83,7 @@ pub struct Changes {
     lease_remove: Vec<Uuid>,
     runs: Vec<RunChange>,
     events: Vec<NewEvent>,
+    ended: Vec<AttemptEnded>,
     dead: Vec<NewDeadLetter>,
     dead_close: Vec<(i64, DeadLetterStatus, Option<String>, Option<String>)>,
 }
@@ -96,9 +97,18 @@ pub struct Telling {
     pub result: Option<Arc<str>>,
 }
 
+/// An attempt that ended, for the figures.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptEnded {
+    pub channel: i64,
+    pub job: JobStatus,
+    pub age_ms: i64,
+}
+
 /// What the rest of the process should hear of after the commit.
 #[derive(Debug, Default)]
 pub struct Heard {
+    pub ended: Vec<AttemptEnded>,
     pub channels: Vec<i64>,
     pub timers: bool,
     pub events: bool,
@@ -117,6 +127,7 @@ impl Changes {
             lease_remove: Vec::new(),
             runs: Vec::new(),
             events: Vec::new(),
+            ended: Vec::new(),
             dead: Vec::new(),
             dead_close: Vec::new(),
         }
@@ -134,6 +145,11 @@ impl Changes {
         data.due_at = step.next.due_at;
         let ended = step.next.status.is_terminal();
         self.place(job, &step.next, Some(&job.state));
+        let tried_again = matches!(step.event, EventKind::RunFailed | EventKind::RunLost);
+        if job.state.place() == Place::Lease && (ended || tried_again) {
+            let age_ms = self.now.millis_since(job.created_at);
+            self.ended.push(AttemptEnded { channel: job.channel, job: step.next.status, age_ms });
+        }
         if step.next.status == JobStatus::Dead && job.state.status != JobStatus::Dead {
             self.dead.push(NewDeadLetter {
                 tenant: *job.tenant.as_uuid(),
@@ -232,8 +248,9 @@ impl Changes {
     }
 
     /// Writes everything that was collected. `Conflict` when a row that must be there is not: somebody else moved it.
-    pub async fn write(self, db: &mut impl Db) -> StoreResult<Heard> {
+    pub async fn write(mut self, db: &mut impl Db) -> StoreResult<Heard> {
         let heard = Heard {
+            ended: std::mem::take(&mut self.ended),
             channels: {
                 let mut channels: Vec<i64> = self.queue_add.iter().map(|(channel, ..)| *channel).collect();
                 channels.sort_unstable();

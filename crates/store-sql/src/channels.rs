@@ -5,12 +5,13 @@
 //! ([`Channels::replace_active`]), so a lost hint costs time, never work.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_model::claim::ChannelHead;
 use bowline_model::{Labels, Lane, TaskType, TenantId};
-use bowline_store::StoreResult;
+use bowline_store::{Observer, StoreResult};
 
+use crate::changes::AttemptEnded;
 use crate::db::{Col, Db, Row, Sql, Val};
 
 /// What makes a line.
@@ -69,6 +70,16 @@ const WAITING: Sql = Sql::Same(
 impl Channels {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the figures which types of work have ended.
+    pub fn tell(&self, observer: &Arc<dyn Observer>, ended: &[AttemptEnded]) {
+        let state = self.state();
+        for one in ended {
+            if let Some(key) = state.by_id.get(&one.channel) {
+                observer.attempt_ended(&key.task_type, one.job, one.age_ms);
+            }
+        }
     }
 
     pub fn id_of(&self, key: &ChannelKey) -> Option<i64> {

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use bowline_model::planted::{self, Mistake};
-use bowline_store::{Claimant, ClaimedRun, StoreError, StoreResult, Wake};
+use bowline_store::{Claimant, ClaimedRun, Observer, StoreError, StoreResult, Wake};
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 
-use crate::changes::{Changes, Heard};
+use crate::changes::{AttemptEnded, Changes, Heard};
 use crate::channels::Channels;
 use crate::command::{Answer, Command};
 use crate::db::{AnyDb, Db, Mode, PgDb, PgSettings};
@@ -33,6 +33,7 @@ pub struct Shared {
     /// Rung for other servers, where there are any.
     pub others: Wake,
     pub standing: Standing,
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 /// Where connections come from, and come from again.
@@ -183,6 +184,7 @@ fn answer_standing(shared: &Shared, claim: StandingClaim, claimed: Vec<ClaimedRu
 struct After {
     /// The claim that stood by, and what was taken for it.
     standing: Option<(StandingClaim, Vec<ClaimedRun>)>,
+    ended: Vec<AttemptEnded>,
     channels: Vec<i64>,
     emptied: Emptied,
     timers: bool,
@@ -191,12 +193,16 @@ struct After {
 
 impl After {
     fn hear(&mut self, heard: Heard) {
+        self.ended.extend(heard.ended);
         self.channels.extend(heard.channels);
         self.timers |= heard.timers;
         self.events |= heard.events;
     }
 
     fn ring(mut self, shared: &Shared) {
+        if let Some(observer) = &shared.observer {
+            shared.channels.tell(observer, &self.ended);
+        }
         // Claims come last: a line that got something and was then found empty is empty.
         for (channel, stamp) in self.emptied {
             shared.channels.found_empty(channel, stamp);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_model::{JobId, JobPolicy, JobState, JobStatus, TenantId};
+use bowline_model::{JobId, JobPolicy, JobState, JobStatus, TenantId, Timestamp};
 use bowline_store::{StoreError, StoreResult};
 
 use crate::db::Row;
@@ -10,13 +10,13 @@ use crate::db::Row;
 /// The columns every load of a job begins with, in the order [`JobRow::read`] reads them.
 macro_rules! job_columns {
     () => {
-        "j.number, j.id, j.tenant, j.channel, j.priority, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.policy"
+        "j.number, j.id, j.tenant, j.channel, j.priority, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.policy, j.created_at"
     };
 }
 pub(crate) use job_columns;
 
 /// How many columns those are.
-pub const JOB_COLUMNS: usize = 12;
+pub const JOB_COLUMNS: usize = 13;
 
 /// A job, loaded to be changed.
 #[derive(Debug, Clone)]
@@ -28,6 +28,7 @@ pub struct JobRow {
     pub priority: i64,
     pub state: JobState,
     pub policy: Arc<JobPolicy>,
+    pub created_at: Timestamp,
 }
 
 pub(crate) fn count(value: i64) -> u32 {
@@ -73,6 +74,7 @@ impl JobRow {
                 due_at: row.opt_at(10)?,
             },
             policy,
+            created_at: row.at(12)?,
         })
     }
 

@@ -17,9 +17,9 @@ use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, Closed, DeadLetter, DeadLetterOrder, DeadLetterStore,
     EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord, JobStore, LaneDepth, Ledger,
-    Listened, MaintenanceStore, NewJob, Notice, OrderAnswer, Page, Position, Promoted, PruneMark, Pruned, Reaped,
-    ReportAnswer, Retention, RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant,
-    TenantStore, TokenRecord, TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
+    Listened, MaintenanceStore, NewJob, Notice, Observer, OrderAnswer, Page, Position, Promoted, PruneMark, Pruned,
+    Reaped, ReportAnswer, Retention, RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer,
+    Tenant, TenantStore, TokenRecord, TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -45,6 +45,8 @@ pub struct SqlSettings {
     pub seed: u64,
     /// Whether a ledger that is not there may be made, and an older one brought to this version's shape.
     pub make: bool,
+    /// Who wants figures of what happens.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 /// The name of the ledger's file in its directory.
@@ -116,6 +118,7 @@ pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
         others: Wake::default(),
         key_ttl_ms: settings.key_ttl_ms,
         standing: Standing::default(),
+        observer: settings.observer.clone(),
     })
 }
 

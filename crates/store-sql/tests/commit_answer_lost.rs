@@ -37,6 +37,7 @@ async fn house() -> House {
         backlog_max: Bench::BACKLOG_MAX,
         seed: 7,
         make: true,
+        observer: None,
     };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a new ledger opens");
     House { bench: Bench::new(Arc::new(ledger), clock), proxy, _database: database }

@@ -22,6 +22,7 @@ async fn keep(promise: impl AsyncFnOnce(&Bench)) {
         backlog_max: Bench::BACKLOG_MAX,
         seed: 7,
         make: true,
+        observer: None,
     };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a new ledger opens");
     Bench::new(Arc::new(ledger), clock).keeps(promise).await;

@@ -240,6 +240,7 @@ fn run(strike: Option<(usize, Injected)>) -> Ending {
             backlog_max: Bench::BACKLOG_MAX,
             seed: 7,
             make: true,
+            observer: None,
         };
         let faults = OneFault::new(strike);
         let (ledger, driver) =

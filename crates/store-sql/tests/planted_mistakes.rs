@@ -25,6 +25,7 @@ fn kept(mistake: Option<Mistake>, promise: impl AsyncFnOnce(&Bench)) -> bool {
         backlog_max: Bench::BACKLOG_MAX,
         seed: 7,
         make: true,
+        observer: None,
     };
     let ledger = SqlLedger::open_sqlite(directory.path(), &settings).expect("a new ledger opens");
     let bench = Bench::new(Arc::new(ledger), clock);

@@ -13,5 +13,6 @@ mod events;
 mod example_worker;
 mod installation;
 mod jobs;
+mod metrics;
 mod retry;
 mod workers;

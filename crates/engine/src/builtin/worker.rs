@@ -11,7 +11,6 @@ use bowline_model::worker::Abilities;
 use bowline_model::{ErrorClass, Labels, Outcome, RunError, RunId, WorkerName};
 use bowline_store::{BeatAnswer, Claimant, ClaimedRun, Heartbeat, Ledger, RunReport};
 use bowline_supervise::Meters;
-use bowline_supervise::meters::TypeLabels;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +42,6 @@ pub struct BuiltInWorker {
     outbox: Outbox,
     held: Mutex<BTreeMap<RunId, Held>>,
     ledger: Arc<dyn Ledger>,
-    meters: Arc<Meters>,
     heartbeat: Duration,
     tasks: TaskTracker,
 }
@@ -73,11 +71,10 @@ impl BuiltInWorker {
             handlers,
             slots: settings.builtin_slots,
             busy: AtomicU32::new(0),
-            outbox: Outbox::new(Arc::clone(&ledger), Arc::clone(&meters), Arc::clone(&freed)),
+            outbox: Outbox::new(Arc::clone(&ledger), meters, Arc::clone(&freed)),
             freed,
             held: Mutex::default(),
             ledger,
-            meters,
             heartbeat: Duration::from_millis(u64::try_from(settings.lease.heartbeat_ms).unwrap_or(8_000)),
             tasks: TaskTracker::new(),
         }))
@@ -234,13 +231,6 @@ impl BuiltInWorker {
             Ok(result) => (Outcome::Succeeded, None, result),
             Err(error) => (Outcome::Failed(error.class), Some(error), None),
         };
-        let label = || TypeLabels { r#type: run.task_type.to_string() };
-        if outcome == Outcome::Succeeded {
-            let millis = run.claimed_at.millis_since(run.created_at);
-            self.meters.job_millis.get_or_create(&label()).observe(millis as f64);
-        } else if matches!(outcome, Outcome::Failed(_)) {
-            self.meters.retries.get_or_create(&label()).inc();
-        }
         let report = RunReport {
             run: run.run,
             job: Some(run.job),

@@ -4,7 +4,7 @@ use bowline_model::planted::{self, Mistake};
 use bowline_model::{JobId, JobState, Labels, Lane, RunError, RunId, RunStatus, TaskType, TenantId, WorkerName};
 use bowline_store::{JobFilter, JobRecord, Origin, Page, RunRecord, StoreError, StoreResult, WaitingFacts};
 
-use crate::db::{Db, Row, Sql, Val};
+use crate::db::{Db, Mode, Row, Sql, Val};
 use crate::job_row::{count, policy_of, status_of};
 
 /// How many jobs one page looks at before it says "go on from here".
@@ -73,8 +73,19 @@ fn read_run(row: &dyn Row) -> StoreResult<RunRecord> {
     })
 }
 
-/// A job and its runs, oldest first.
+/// A job and its runs, oldest first, both of the same moment.
 pub async fn find_job(
+    db: &mut impl Db,
+    tenant: TenantId,
+    job: JobId,
+) -> StoreResult<Option<(JobRecord, Vec<RunRecord>)>> {
+    db.begin(Mode::Snapshot).await?;
+    let found = job_and_runs(db, tenant, job).await;
+    db.rollback().await;
+    found
+}
+
+async fn job_and_runs(
     db: &mut impl Db,
     tenant: TenantId,
     job: JobId,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use bowline_model::RunId;
 use bowline_model::claim::{ChannelHead, Demand, assign, plan};
 use bowline_model::event::EventData;
 use bowline_model::job::Fact;
-use bowline_model::{RunId, Timestamp};
 use bowline_store::{ClaimRules, Claimant, ClaimedRun, StoreResult};
 
 use super::Desk;
@@ -20,7 +20,6 @@ pub type Emptied = Vec<(i64, u64)>;
 struct Found {
     job: JobRow,
     payload: Arc<str>,
-    created_at: Timestamp,
     trace_id: Option<Arc<str>>,
     correlation_id: Option<Arc<str>>,
 }
@@ -147,9 +146,8 @@ async fn take_heads(db: &mut impl Db, lines: &[Line], asks: &[(usize, Vec<usize>
             Ok(Found {
                 job: JobRow::read(row)?,
                 payload: row.opt_text(JOB_COLUMNS)?.unwrap_or_default().into(),
-                created_at: row.at(JOB_COLUMNS + 1)?,
-                trace_id: row.opt_text(JOB_COLUMNS + 2)?.map(Into::into),
-                correlation_id: row.opt_text(JOB_COLUMNS + 3)?.map(Into::into),
+                trace_id: row.opt_text(JOB_COLUMNS + 1)?.map(Into::into),
+                correlation_id: row.opt_text(JOB_COLUMNS + 2)?.map(Into::into),
             })
         })
         .await?;
@@ -163,7 +161,7 @@ const HEADS: Sql = Sql::Each {
     sqlite: concat!(
         "select ",
         job_columns!(),
-        ", j.payload, j.created_at, j.trace_id, j.correlation_id
+        ", j.payload, j.trace_id, j.correlation_id
          from queue q join job j on j.number = q.number
          where q.channel = ?1 order by q.rank, q.number limit ?2"
     ),
@@ -172,7 +170,7 @@ const HEADS: Sql = Sql::Each {
          cross join lateral (
            select ",
         job_columns!(),
-        ", j.payload, j.created_at, j.trace_id, j.correlation_id
+        ", j.payload, j.trace_id, j.correlation_id
            from queue q join job j on j.number = q.number
            where q.channel = a.channel order by q.rank, q.number limit a.take
            for update of q, j skip locked
@@ -187,7 +185,7 @@ fn hand_out(
     claimant: &Claimant,
     key: &ChannelKey,
 ) -> Option<ClaimedRun> {
-    let Found { job, payload, created_at, trace_id, correlation_id } = found;
+    let Found { job, payload, trace_id, correlation_id } = found;
     let step = match job.state.on(&Fact::Claimed, &job.policy, desk.now, 0.0) {
         Ok(step) => step,
         Err(refused) => {
@@ -228,7 +226,7 @@ fn hand_out(
         attempt,
         fence,
         timeout_ms,
-        created_at,
+        created_at: job.created_at,
         claimed_at: desk.now,
         trace_id,
         correlation_id,

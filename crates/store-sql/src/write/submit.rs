@@ -242,6 +242,7 @@ async fn insert(
             priority: i64::from(job.priority),
             state,
             policy: std::sync::Arc::default(),
+            created_at: desk.now,
         });
         kinds.push(kind);
     }
