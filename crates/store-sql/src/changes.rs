@@ -77,7 +77,7 @@ pub struct Changes {
     jobs: Vec<JobChange>,
     queue_add: Vec<(i64, i64, i64)>,
     queue_remove: Vec<(i64, i64, i64)>,
-    timer_add: Vec<(Timestamp, i64)>,
+    timer_add: Vec<(Timestamp, i64, i64)>,
     timer_remove: Vec<(Timestamp, i64)>,
     leases: Vec<NewRun>,
     lease_remove: Vec<Uuid>,
@@ -193,7 +193,7 @@ impl Changes {
         }
         match to {
             Place::Queue => self.queue_add.push((job.channel, job.rank(), job.number)),
-            Place::Timer(due) => self.timer_add.push((due, job.number)),
+            Place::Timer(due) => self.timer_add.push((due, job.number, job.channel)),
             Place::Lease | Place::Nowhere => {}
         }
     }
@@ -276,13 +276,15 @@ impl Changes {
     fn batch(&self) -> Batch<'_> {
         let mut batch: Batch<'_> = Vec::with_capacity(10);
         if !self.timer_remove.is_empty() {
-            batch.push((TIMER_REMOVE, timers(&self.timer_remove)));
+            batch.push((TIMER_REMOVE, timers(self.timer_remove.iter().copied())));
         }
         if !self.queue_add.is_empty() {
             batch.push((QUEUE_ADD, keys(&self.queue_add)));
         }
         if !self.timer_add.is_empty() {
-            batch.push((TIMER_ADD, timers(&self.timer_add)));
+            let mut cols = timers(self.timer_add.iter().map(|(due, number, _)| (*due, *number)));
+            cols.push(Col::Int(self.timer_add.iter().map(|(.., channel)| *channel).collect()));
+            batch.push((TIMER_ADD, cols));
         }
         if !self.lease_remove.is_empty() {
             batch.push((LEASE_REMOVE, vec![Col::Id(self.lease_remove.clone())]));
@@ -411,8 +413,9 @@ fn keys(rows: &[(i64, i64, i64)]) -> Vec<Col<'static>> {
     ]
 }
 
-fn timers(rows: &[(Timestamp, i64)]) -> Vec<Col<'static>> {
-    vec![Col::At(rows.iter().map(|r| r.0).collect()), Col::Int(rows.iter().map(|r| r.1).collect())]
+fn timers(rows: impl Iterator<Item = (Timestamp, i64)>) -> Vec<Col<'static>> {
+    let (moments, numbers) = rows.unzip();
+    vec![Col::At(moments), Col::Int(numbers)]
 }
 
 const QUEUE_ADD: Sql = Sql::Each {
@@ -426,9 +429,9 @@ const QUEUE_REMOVE: Sql = Sql::Each {
                where q.channel = k.channel and q.rank = k.rank and q.number = k.number",
 };
 const TIMER_ADD: Sql = Sql::Each {
-    sqlite: "insert into timer (due_at, number) values (?1, ?2) on conflict do nothing",
-    postgres: "insert into timer (due_at, number)
-               select * from unnest($1::timestamptz[], $2::bigint[]) on conflict do nothing",
+    sqlite: "insert into timer (due_at, number, channel) values (?1, ?2, ?3) on conflict do nothing",
+    postgres: "insert into timer (due_at, number, channel)
+               select * from unnest($1::timestamptz[], $2::bigint[], $3::bigint[]) on conflict do nothing",
 };
 const TIMER_REMOVE: Sql = Sql::Each {
     sqlite: "delete from timer where due_at = ?1 and number = ?2",

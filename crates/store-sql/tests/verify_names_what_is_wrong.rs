@@ -17,7 +17,7 @@ const DAMAGES: [(i64, &str, &str); 23] = [
     (4, "a finished job stands in line", "insert into queue (channel, rank, number) values (1, 0, 4)"),
     (2, "a pending job lost its timer", "delete from timer where number = 2"),
     (2, "a timer goes off at another time", "update timer set due_at = due_at + 1 where number = 2"),
-    (3, "a running job has a timer", "insert into timer (due_at, number) values (1, 3)"),
+    (3, "a running job has a timer", "insert into timer (due_at, number, channel) values (1, 3, 1)"),
     (3, "a running job lost its lease", "delete from lease where number = 3"),
     (3, "a lease belongs to another job", "update lease set number = 1 where number = 3"),
     (1, "a job has another status", "update job set status = 12 where number = 1"),

@@ -143,11 +143,14 @@ async fn until_done(server: &Measured) -> anyhow::Result<()> {
     let mut line = Line::open(&server.address).await?;
     let request = get("/lanes", &server.token);
     loop {
+        let asked = Instant::now();
         let left = in_flight(&mut line, &request).await?;
         if left == 0 {
             return Ok(());
         }
-        tokio::time::sleep(Duration::from_millis(if left > 5_000 { 100 } else { 5 })).await;
+        // Asking must not become the load: the longer the answer took, the longer the pause.
+        let pause = Duration::from_millis(if left > 5_000 { 100 } else { 5 });
+        tokio::time::sleep(pause.max(asked.elapsed() * 5)).await;
     }
 }
 

@@ -33,17 +33,16 @@ async fn count_all(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Ve
 }
 
 const QUEUED: Sql = Sql::Each {
-    sqlite: "select c.lane, count(*) from queue q join channel c on c.id = q.channel
-             where (?1 is null or c.tenant = ?1) group by c.lane",
-    postgres: "select c.lane, count(*) from queue q join channel c on c.id = q.channel
-               where ($1::uuid is null or c.tenant = $1::uuid) group by c.lane",
+    sqlite: "select c.lane, sum(q.jobs) from (select channel, count(*) as jobs from queue group by channel) q
+             join channel c on c.id = q.channel where (?1 is null or c.tenant = ?1) group by c.lane",
+    postgres: "select c.lane, sum(q.jobs)::bigint from (select channel, count(*) as jobs from queue group by channel) q
+               join channel c on c.id = q.channel where ($1::uuid is null or c.tenant = $1::uuid) group by c.lane",
 };
 const SCHEDULED: Sql = Sql::Each {
-    sqlite: "select c.lane, count(*) from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-             where (?1 is null or c.tenant = ?1) group by c.lane",
-    postgres:
-        "select c.lane, count(*) from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-               where ($1::uuid is null or c.tenant = $1::uuid) group by c.lane",
+    sqlite: "select c.lane, sum(t.jobs) from (select channel, count(*) as jobs from timer group by channel) t
+             join channel c on c.id = t.channel where (?1 is null or c.tenant = ?1) group by c.lane",
+    postgres: "select c.lane, sum(t.jobs)::bigint from (select channel, count(*) as jobs from timer group by channel) t
+               join channel c on c.id = t.channel where ($1::uuid is null or c.tenant = $1::uuid) group by c.lane",
 };
 const RUNNING: Sql = Sql::Each {
     sqlite: "select c.lane, count(*) from lease l join job j on j.number = l.number join channel c on c.id = j.channel

@@ -65,8 +65,11 @@ create table queue (
 create table timer (
   due_at timestamptz not null,
   number bigint not null,
+  channel bigint not null,
   primary key (due_at, number)
 ) with (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+-- To count what is scheduled where, without asking each job.
+create index timer_by_channel on timer (channel);
 
 -- Runs that a worker has. Narrow and short-lived.
 create table lease (

@@ -63,8 +63,11 @@ create table queue (
 create table timer (
   due_at integer not null,
   number integer not null,
+  channel integer not null,
   primary key (due_at, number)
 ) without rowid;
+-- To count what is scheduled where, without asking each job.
+create index timer_by_channel on timer (channel);
 
 -- Runs that a worker has. Narrow and short-lived.
 create table lease (
