@@ -9,6 +9,7 @@
 #   LIMIT_DIR    where the source of the raw ceiling lives (default ../shared/limit); without it there are no ratios
 #   JOBS_SINGLE  jobs for the ceiling at batch 1   (default 5000)
 #   JOBS_BATCH   jobs for the ceiling at batch 500 (default 200000)
+#   SCALE        finished and scheduled jobs that a full ledger has (default 1000000; 0 leaves that part out)
 #   PEERS        other systems to measure in the same run, by name, such as "graphile bullmq" (default: none)
 #   PEERS_RUN    the program that measures them (default ../shared/peers/run.sh)
 #
@@ -21,6 +22,7 @@ limit_dir="${LIMIT_DIR:-../shared/limit}"
 jobs_single="${JOBS_SINGLE:-5000}"
 jobs_batch="${JOBS_BATCH:-200000}"
 
+scale="${SCALE:-1000000}"
 peers="${PEERS:-}"
 peers_run="${PEERS_RUN:-../shared/peers/run.sh}"
 
@@ -78,14 +80,15 @@ measure_bowline() {
   export BOWLINE_BENCH_DIR="$scratch" # the ceiling's disk
   heading "Bowline on SQLite"
   "$bowline" bench jobs --only "$parts" --json --out "$sqlite_out"
-  "$bowline" bench jobs --only scale --json --out "$sqlite_scale_out"
+  ((scale == 0)) || "$bowline" bench jobs --only scale --scale "$scale" --json --out "$sqlite_scale_out"
   heading "Bowline on PostgreSQL"
   # shellcheck disable=SC2016
   with_postgres bash -c 'exec "$1" bench jobs --only "$4" --json --out "$3" --database-url "${!2:?no address}"' \
     bowline "$bowline" "$database_variable" "$postgres_out" "$parts"
+  ((scale == 0)) && return
   # shellcheck disable=SC2016
-  with_postgres bash -c 'exec "$1" bench jobs --only scale --json --out "$3" --database-url "${!2:?no address}"' \
-    bowline "$bowline" "$database_variable" "$postgres_scale_out"
+  with_postgres bash -c 'exec "$1" bench jobs --only scale --scale "$4" --json --out "$3" --database-url "${!2:?no address}"' \
+    bowline "$bowline" "$database_variable" "$postgres_scale_out" "$scale"
 }
 
 measure_peers() {

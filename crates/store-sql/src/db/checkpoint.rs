@@ -14,10 +14,11 @@ use rusqlite::hooks::Wal;
 
 use super::sqlite::error;
 
-/// Pages the log grows by before some are moved. Fewer would move the same page again and again.
-const BITE: i32 = 4_000;
+/// Pages the log grows by before some are moved. Fewer would move the same page again and again, and each move makes the
+/// disk wait for it.
+const BITE: i32 = 12_000;
 /// Pages at which the writer itself moves what is left.
-const LOG_MAX: i32 = 16_000;
+const LOG_MAX: i32 = 24_000;
 
 /// What the writer and the mover know of the log.
 #[derive(Debug, Default)]
