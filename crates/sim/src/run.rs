@@ -53,12 +53,10 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
     let clock = SimClock::start();
     let teeth = Arc::new(Teeth::new(plan.clone(), rng.random()));
     let settings = SqlSettings {
-        clock: Arc::<SimClock>::clone(&clock) as Arc<dyn Clock>,
         key_ttl_ms: i64::MAX / 2_000,
         backlog_max: 10_000,
         seed: rng.random(),
-        make: true,
-        observer: None,
+        ..SqlSettings::new(Arc::<SimClock>::clone(&clock) as Arc<dyn Clock>)
     };
     let (ledger, driver) = SqlLedger::open_memory(&settings, Some(Arc::<Teeth>::clone(&teeth)))?;
     let ledger = Arc::new(ledger);

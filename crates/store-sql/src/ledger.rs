@@ -49,6 +49,13 @@ pub struct SqlSettings {
     pub observer: Option<Arc<dyn Observer>>,
 }
 
+impl SqlSettings {
+    /// What suits most: keys for three days, room for 50,000 submissions, a ledger made where there is none.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, key_ttl_ms: 72 * 3_600_000, backlog_max: 50_000, seed: 7, make: true, observer: None }
+    }
+}
+
 /// The name of the ledger's file in its directory.
 const FILE: &str = "bowline.db";
 

@@ -31,14 +31,8 @@ async fn house() -> House {
         statement_timeout: Duration::from_secs(20),
         clock: Some(clock.clone()),
     };
-    let settings = SqlSettings {
-        clock: clock.clone(),
-        key_ttl_ms: 3_600_000,
-        backlog_max: Bench::BACKLOG_MAX,
-        seed: 7,
-        make: true,
-        observer: None,
-    };
+    let settings =
+        SqlSettings { key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, ..SqlSettings::new(clock.clone()) };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a new ledger opens");
     House { bench: Bench::new(Arc::new(ledger), clock), proxy, _database: database }
 }

@@ -17,12 +17,9 @@ async fn keep(promise: impl AsyncFnOnce(&Bench)) {
         clock: Some(clock.clone()),
     };
     let settings = SqlSettings {
-        clock: clock.clone(),
         key_ttl_ms: Bench::KEY_TTL_MS,
         backlog_max: Bench::BACKLOG_MAX,
-        seed: 7,
-        make: true,
-        observer: None,
+        ..SqlSettings::new(clock.clone())
     };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a new ledger opens");
     Bench::new(Arc::new(ledger), clock).keeps(promise).await;

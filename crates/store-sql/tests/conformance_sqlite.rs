@@ -10,12 +10,9 @@ async fn keep(promise: impl AsyncFnOnce(&Bench)) {
     let directory = tempfile::tempdir().expect("a place for the ledger");
     let clock = ManualClock::at(Bench::START);
     let settings = SqlSettings {
-        clock: clock.clone(),
         key_ttl_ms: Bench::KEY_TTL_MS,
         backlog_max: Bench::BACKLOG_MAX,
-        seed: 7,
-        make: true,
-        observer: None,
+        ..SqlSettings::new(clock.clone())
     };
     let ledger = SqlLedger::open_sqlite(directory.path(), &settings).expect("a new ledger opens");
     Bench::new(Arc::new(ledger), clock).keeps(promise).await;

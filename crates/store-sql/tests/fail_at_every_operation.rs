@@ -234,14 +234,8 @@ fn run(strike: Option<(usize, Injected)>) -> Ending {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime of one thread");
     LocalSet::new().block_on(&runtime, async {
         let clock = ManualClock::at(Bench::START);
-        let settings = SqlSettings {
-            clock: clock.clone(),
-            key_ttl_ms: 3_600_000,
-            backlog_max: Bench::BACKLOG_MAX,
-            seed: 7,
-            make: true,
-            observer: None,
-        };
+        let settings =
+            SqlSettings { key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, ..SqlSettings::new(clock.clone()) };
         let faults = OneFault::new(strike);
         let (ledger, driver) =
             SqlLedger::open_memory(&settings, Some(faults.clone())).expect("a ledger in memory opens");

@@ -31,14 +31,8 @@ async fn server(database: &TestDatabase, clock: &Arc<ManualClock>, seed: u64) ->
         statement_timeout: Duration::from_secs(20),
         clock: Some(clock.clone()),
     };
-    let settings = SqlSettings {
-        clock: clock.clone(),
-        key_ttl_ms: 3_600_000,
-        backlog_max: Bench::BACKLOG_MAX,
-        seed,
-        make: true,
-        observer: None,
-    };
+    let settings =
+        SqlSettings { key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, seed, ..SqlSettings::new(clock.clone()) };
     let ledger = SqlLedger::open_postgres(pg, &settings).await.expect("a ledger opens");
     Bench::new(Arc::new(ledger), clock.clone())
 }

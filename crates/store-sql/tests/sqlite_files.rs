@@ -15,14 +15,8 @@ fn open(directory: &Path, clock: &Arc<ManualClock>) -> Result<Arc<SqlLedger>, St
     // Every life rolls its own dice; with the same dice at the same time it would make the same ids.
     static SEED: AtomicU64 = AtomicU64::new(1);
     let seed = SEED.fetch_add(1, Ordering::Relaxed);
-    let settings = SqlSettings {
-        clock: clock.clone(),
-        key_ttl_ms: 3_600_000,
-        backlog_max: Bench::BACKLOG_MAX,
-        seed,
-        make: true,
-        observer: None,
-    };
+    let settings =
+        SqlSettings { key_ttl_ms: 3_600_000, backlog_max: Bench::BACKLOG_MAX, seed, ..SqlSettings::new(clock.clone()) };
     SqlLedger::open_sqlite(directory, &settings).map(Arc::new)
 }
 

@@ -62,14 +62,7 @@ async fn every_sort_of_damage_is_found_and_named() {
     for (number, what, damage) in DAMAGES {
         let directory = tempfile::tempdir().expect("a place for the ledger");
         let clock = ManualClock::at(Bench::START);
-        let settings = SqlSettings {
-            clock: clock.clone(),
-            key_ttl_ms: 1_000,
-            backlog_max: 1_000,
-            seed: 7,
-            make: true,
-            observer: None,
-        };
+        let settings = SqlSettings { key_ttl_ms: 1_000, backlog_max: 1_000, ..SqlSettings::new(clock.clone()) };
         let ledger = SqlLedger::open_sqlite(directory.path(), &settings).expect("a new ledger opens");
         let bench = Bench::new(Arc::new(ledger), clock);
         healthy(&bench).await;
