@@ -109,7 +109,20 @@ name_type!(
     128
 );
 
-/// Labels a worker has, or a job requires. Sorted, so that equal sets have equal texts.
+name_type!(
+    /// What a host is called, unique within its inventory.
+    HostName,
+    "host name",
+    253
+);
+name_type!(
+    /// What a group of hosts is called, unique within its inventory.
+    GroupName,
+    "group name",
+    128
+);
+
+/// Labels a worker or a host has, or a job requires. Sorted, so that equal sets have equal texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Labels(BTreeMap<String, String>);
@@ -134,6 +147,14 @@ impl Labels {
 
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// Whether everything that is required here is offered there.

@@ -1,0 +1,48 @@
+//! Hosts: where commands run. What a host is, how hosts are grouped, and how people say which ones they mean.
+
+mod groups;
+mod pattern;
+mod selector;
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::{GroupName, HostName, Labels};
+
+pub use groups::{GroupTree, GroupsInACircle};
+pub use pattern::{NotAPattern, Pattern};
+pub use selector::{NotASelector, Selector};
+
+/// How a host is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "via", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Connection {
+    /// An agent of the same name runs there.
+    #[default]
+    Agent,
+    /// Some agent reaches it by SSH.
+    Ssh {
+        /// Its name unless given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
+        /// 22 unless given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// The agent's own user unless given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+    },
+    /// It does not exist; an agent plays it.
+    Simulate,
+}
+
+/// What a selector can ask about a host.
+#[derive(Debug, Clone, Copy)]
+pub struct HostFacts<'a> {
+    pub name: &'a HostName,
+    pub labels: &'a Labels,
+    /// Its groups and all groups those are in.
+    pub groups: &'a BTreeSet<GroupName>,
+}

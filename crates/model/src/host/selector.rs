@@ -1,0 +1,300 @@
+//! Which hosts somebody means: `role=web & site!=fra | db[1:20]`.
+//!
+//! | text | means |
+//! |---|---|
+//! | `web*`, `db[1:20]` | hosts whose name looks like this, and hosts of a group whose name does |
+//! | `@prod` | hosts of this group, and of the groups in it; patterns too |
+//! | `role=web`, `role!=web` | hosts whose label has this value, or another one or none; patterns too |
+//! | `a & b`, `a \| b`, `!a`, `( )` | both, either, not, first this |
+//!
+//! `&` binds more than `|`. `all` is everybody. A comma is `|`, for those who are used to it.
+
+use std::fmt;
+
+use super::{HostFacts, NotAPattern, Pattern};
+
+/// Bytes a selector may have; brackets inside each other.
+const LENGTH_MAX: usize = 16_384;
+const DEPTH_MAX: usize = 64;
+
+/// Why a text is not a selector, and where it stops being one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at character {at}")]
+pub struct NotASelector {
+    pub what: String,
+    /// Counted from 1.
+    pub at: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Term {
+    Everybody,
+    Named(Pattern),
+    Group(Pattern),
+    Label { key: String, value: Pattern, is: bool },
+    Not(Box<Term>),
+    All(Vec<Term>),
+    Any(Vec<Term>),
+}
+
+/// A choice of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selector {
+    text: String,
+    term: Term,
+}
+
+impl Selector {
+    pub fn parse(text: &str) -> Result<Self, NotASelector> {
+        let mut reader = Reader { text, at: 0, depth: 0 };
+        if text.len() > LENGTH_MAX {
+            return Err(reader.wrong(format!("a selector has at most {LENGTH_MAX} bytes")));
+        }
+        let term = reader.any()?;
+        match reader.peek() {
+            None => Ok(Self { text: text.trim().to_owned(), term }),
+            Some(')') => Err(reader.wrong("a ) that nothing opened".to_owned())),
+            Some(other) => Err(reader.wrong(format!("{other:?} where & or | should be"))),
+        }
+    }
+
+    pub fn matches(&self, host: HostFacts<'_>) -> bool {
+        self.term.matches(host)
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Term {
+    fn matches(&self, host: HostFacts<'_>) -> bool {
+        let in_group = |pattern: &Pattern| match pattern.as_name() {
+            Some(name) => host.groups.iter().any(|group| group.as_str() == name),
+            None => host.groups.iter().any(|group| pattern.matches(group.as_str())),
+        };
+        match self {
+            Self::Everybody => true,
+            Self::Named(pattern) => pattern.matches(host.name.as_str()) || in_group(pattern),
+            Self::Group(pattern) => in_group(pattern),
+            Self::Label { key, value, is } => host.labels.get(key).is_some_and(|text| value.matches(text)) == *is,
+            Self::Not(term) => !term.matches(host),
+            Self::All(terms) => terms.iter().all(|term| term.matches(host)),
+            Self::Any(terms) => terms.iter().any(|term| term.matches(host)),
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, what: String) -> NotASelector {
+        NotASelector { what, at: self.text[..self.at].chars().count() + 1 }
+    }
+
+    /// The next character that is no space; stands before it.
+    fn peek(&mut self) -> Option<char> {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        self.text[self.at..].chars().next()
+    }
+
+    fn any(&mut self) -> Result<Term, NotASelector> {
+        let mut terms = vec![self.all()?];
+        while let Some('|' | ',') = self.peek() {
+            self.at += 1;
+            terms.push(self.all()?);
+        }
+        Ok(if terms.len() == 1 { terms.remove(0) } else { Term::Any(terms) })
+    }
+
+    fn all(&mut self) -> Result<Term, NotASelector> {
+        let mut terms = vec![self.one()?];
+        while let Some('&') = self.peek() {
+            self.at += 1;
+            terms.push(self.one()?);
+        }
+        Ok(if terms.len() == 1 { terms.remove(0) } else { Term::All(terms) })
+    }
+
+    fn one(&mut self) -> Result<Term, NotASelector> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.wrong(format!("deeper than {DEPTH_MAX} levels")));
+        }
+        let term = match self.peek() {
+            None => Err(self.wrong("a name, a group or a label should be".to_owned())),
+            Some('!') => {
+                self.at += 1;
+                self.one().map(|term| Term::Not(Box::new(term)))
+            }
+            Some('(') => {
+                self.at += 1;
+                let inside = self.any()?;
+                match self.peek() {
+                    Some(')') => {
+                        self.at += 1;
+                        Ok(inside)
+                    }
+                    _ => Err(self.wrong("a ) is missing".to_owned())),
+                }
+            }
+            Some('@') => {
+                self.at += 1;
+                self.pattern("a group").map(Term::Group)
+            }
+            Some(_) => self.name_or_label(),
+        };
+        self.depth -= 1;
+        term
+    }
+
+    /// Up to a space or an operator. Inside a range everything belongs to it.
+    fn word(&mut self) -> &str {
+        let rest = &self.text[self.at..];
+        let mut in_range = false;
+        let end = rest.find(|c: char| {
+            in_range = (in_range || c == '[') && c != ']';
+            !in_range && (c.is_whitespace() || "&|,!()=".contains(c))
+        });
+        let word = &rest[..end.unwrap_or(rest.len())];
+        self.at += word.len();
+        word
+    }
+
+    fn pattern(&mut self, what: &str) -> Result<Pattern, NotASelector> {
+        let from = self.at;
+        let parsed = Pattern::parse(self.word());
+        parsed.map_err(|error| {
+            self.at = from;
+            match error {
+                NotAPattern::Empty => self.wrong(format!("{what} should be")),
+                error => self.wrong(error.to_string()),
+            }
+        })
+    }
+
+    fn name_or_label(&mut self) -> Result<Term, NotASelector> {
+        let from = self.at;
+        let word = self.word().to_owned();
+        let after = self.text[self.at..].trim_start();
+        let (is, skip) = if after.starts_with("!=") {
+            (false, 2)
+        } else if after.starts_with('=') {
+            (true, 1)
+        } else if word == "all" {
+            return Ok(Term::Everybody);
+        } else {
+            self.at = from;
+            return self.pattern("a name, a group or a label").map(Term::Named);
+        };
+        let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "._:/@-".contains(c));
+        if word.is_empty() || !plain {
+            self.at = from;
+            return Err(self.wrong("the name of a label should be".to_owned()));
+        }
+        self.peek();
+        self.at += skip;
+        self.peek();
+        Ok(Term::Label { key: word, value: self.pattern("the value of a label")?, is })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::name::{GroupName, HostName, Labels};
+
+    struct Host(HostName, Labels, BTreeSet<GroupName>);
+
+    fn host(name: &str, labels: &[(&str, &str)], groups: &[&str]) -> Host {
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let groups = groups.iter().map(|g| GroupName::new(g).expect("a name")).collect();
+        Host(HostName::new(name).expect("a name"), Labels::new(labels).expect("labels"), groups)
+    }
+
+    fn fleet() -> Vec<Host> {
+        vec![
+            host("web1", &[("role", "web"), ("site", "fra")], &["web", "prod"]),
+            host("web2", &[("role", "web"), ("site", "ams")], &["web", "prod"]),
+            host("db1", &[("role", "db"), ("site", "fra")], &["db", "prod"]),
+            host("db21", &[("role", "db")], &["db"]),
+            host("lone", &[], &[]),
+        ]
+    }
+
+    fn chosen(text: &str) -> Vec<String> {
+        let selector = Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let fleet = fleet();
+        let facts = fleet.iter().map(|Host(name, labels, groups)| HostFacts { name, labels, groups });
+        facts.filter(|host| selector.matches(*host)).map(|host| host.name.to_string()).collect()
+    }
+
+    #[test]
+    fn names_groups_and_labels() {
+        assert_eq!(chosen("web1"), ["web1"]);
+        assert_eq!(chosen("web*"), ["web1", "web2"]);
+        assert_eq!(chosen("web"), ["web1", "web2"], "a group");
+        assert_eq!(chosen("@prod"), ["web1", "web2", "db1"]);
+        assert_eq!(chosen("@web1"), [""; 0], "no group");
+        assert_eq!(chosen("role=web"), ["web1", "web2"]);
+        assert_eq!(chosen("site!=fra"), ["web2", "db21", "lone"], "another value, or none");
+        assert_eq!(chosen("site=*"), ["web1", "web2", "db1"], "any value");
+        assert_eq!(chosen("all").len(), 5);
+    }
+
+    #[test]
+    fn combinations() {
+        assert_eq!(chosen("role=web & site!=fra | db[1:20]"), ["web2", "db1"], "& binds more than |");
+        assert_eq!(chosen("role=web & (site!=fra | web1)"), ["web1", "web2"]);
+        assert_eq!(chosen("!@prod"), ["db21", "lone"]);
+        assert_eq!(chosen("all & !role=db & !(lone)"), ["web1", "web2"]);
+        assert_eq!(chosen("web1,db1"), ["web1", "db1"]);
+        assert_eq!(chosen(" role = web&site != ams "), ["web1"]);
+    }
+
+    #[test]
+    fn what_is_no_selector_is_said_and_where() {
+        let wrong = |text: &str| Selector::parse(text).expect_err(text).to_string();
+        let cases = [
+            "", "role=", "=web", "role=web &", "(role=web", "role=web)", "a b", "db[1:2", "db[2:1]", "@", "!", "a & | b",
+            "ro*le=web", "$(reboot)", "a;b",
+        ];
+        let said: String = cases.iter().map(|text| format!("{text:12} {}\n", wrong(text))).collect();
+        insta::assert_snapshot!(said);
+        assert!(wrong(&"(".repeat(100)).contains("deeper than 64"));
+        assert!(wrong(&"!".repeat(100)).contains("deeper than 64"));
+        assert!(wrong(&"a|".repeat(10_000)).contains("at most 16384 bytes"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,60}") {
+            if let Ok(selector) = Selector::parse(&text) {
+                for Host(name, labels, groups) in &fleet() {
+                    selector.matches(HostFacts { name, labels, groups });
+                }
+            }
+        }
+
+        #[test]
+        fn not_is_the_rest(text in "[a-z0-9*@=&|!() ]{1,20}") {
+            if let (Ok(these), Ok(rest)) = (Selector::parse(&text), Selector::parse(&format!("!({text})"))) {
+                for Host(name, labels, groups) in &fleet() {
+                    let host = HostFacts { name, labels, groups };
+                    prop_assert_ne!(these.matches(host), rest.matches(host));
+                }
+            }
+        }
+    }
+}
