@@ -267,8 +267,21 @@ mod tests {
     fn what_is_no_selector_is_said_and_where() {
         let wrong = |text: &str| Selector::parse(text).expect_err(text).to_string();
         let cases = [
-            "", "role=", "=web", "role=web &", "(role=web", "role=web)", "a b", "db[1:2", "db[2:1]", "@", "!", "a & | b",
-            "ro*le=web", "$(reboot)", "a;b",
+            "",
+            "role=",
+            "=web",
+            "role=web &",
+            "(role=web",
+            "role=web)",
+            "a b",
+            "db[1:2",
+            "db[2:1]",
+            "@",
+            "!",
+            "a & | b",
+            "ro*le=web",
+            "$(reboot)",
+            "a;b",
         ];
         let said: String = cases.iter().map(|text| format!("{text:12} {}\n", wrong(text))).collect();
         insta::assert_snapshot!(said);
