@@ -8,6 +8,13 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 /// Starts logging at a level or filter.
 pub fn start(level: &str) -> anyhow::Result<()> {
+    // A word alone would be taken for the name of a module, and silence everything else.
+    let words = level.split(',').filter(|word| !word.contains(['=', '[']));
+    for word in words.map(str::trim) {
+        if word.parse::<tracing::level_filters::LevelFilter>().is_err() {
+            anyhow::bail!("log.level (LOG_LEVEL) `{word}` is none of off, error, warn, info, debug, trace");
+        }
+    }
     let filter = EnvFilter::try_new(level).with_context(|| format!("log.level (LOG_LEVEL) `{level}` is no filter"))?;
     let logs =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);

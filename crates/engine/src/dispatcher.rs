@@ -16,10 +16,15 @@ use crate::settings::EngineSettings;
 /// Work that another server queued is found this often even if its bell was not heard.
 const SAFETY_NET: Duration = Duration::from_secs(1);
 
+/// How long the last look of a worker whose time is over may take.
+const LAST_LOOK: Duration = Duration::from_secs(3);
+
 struct Waiting {
     ticket: u64,
     claimant: Claimant,
     line: oneshot::Sender<Vec<ClaimedRun>>,
+    /// Its time is over: it gets what there is now, and its answer.
+    leaving: bool,
 }
 
 #[derive(Default)]
@@ -69,7 +74,7 @@ impl Dispatcher {
             }
             state.next_ticket += 1;
             let ticket = state.next_ticket;
-            state.waiting.push(Waiting { ticket, claimant, line });
+            state.waiting.push(Waiting { ticket, claimant, line, leaving: false });
             ticket
         };
         self.asked.ring();
@@ -80,9 +85,12 @@ impl Dispatcher {
             runs = &mut ticket.answer => return runs.unwrap_or_default(),
             () = tokio::time::sleep(wait) => {}
         }
-        // Between the end of the wait and taking the ticket back, an answer may have come.
-        ticket.answer.close();
-        ticket.answer.try_recv().unwrap_or_default()
+        // However short the wait was: one look is owed, and what it finds must not be dropped on the way.
+        if let Some(waiting) = self.state().waiting.iter_mut().find(|w| w.ticket == ticket.ticket) {
+            waiting.leaving = true;
+        }
+        self.asked.ring();
+        tokio::time::timeout(LAST_LOOK, &mut ticket.answer).await.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
     }
 
     /// Serves until the house closes.
@@ -92,9 +100,15 @@ impl Dispatcher {
         while !stop.is_cancelled() {
             work.forget();
             asked.forget();
-            let claimants: Vec<(u64, Claimant)> =
-                self.state().waiting.iter().map(|w| (w.ticket, w.claimant.clone())).collect();
-            if claimants.is_empty() {
+            let (claimants, leaving) = {
+                let state = self.state();
+                let claimants: Vec<(u64, Claimant)> =
+                    state.waiting.iter().map(|w| (w.ticket, w.claimant.clone())).collect();
+                (claimants, state.waiting.iter().filter(|w| w.leaving).map(|w| w.ticket).collect::<Vec<_>>())
+            };
+            if !leaving.is_empty() {
+                self.last_look(claimants, &leaving).await;
+            } else if claimants.is_empty() {
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = asked.rung() => {}
@@ -110,6 +124,22 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// One claim for everybody who waits, at once. Those who are leaving are answered in any case.
+    async fn last_look(&self, claimants: Vec<(u64, Claimant)>, leaving: &[u64]) {
+        let (tickets, asking): (Vec<u64>, Vec<Claimant>) = claimants.into_iter().unzip();
+        let who = who_asks(&asking);
+        match self.ledger.claim(asking, self.rules).await {
+            Ok(claimed) => self.hand_over(claimed, tickets, &who),
+            Err(error) => tracing::debug!("nothing was claimed: {error}"),
+        }
+        let mut state = self.state();
+        for ticket in leaving {
+            if let Some(place) = state.waiting.iter().position(|w| w.ticket == *ticket) {
+                drop(state.waiting.swap_remove(place).line.send(Vec::new()));
+            }
+        }
+    }
+
     /// One claim for everybody who waits. It stays with the ledger until there is something to take, or until the claim
     /// should be another one.
     async fn round(
@@ -120,8 +150,7 @@ impl Dispatcher {
         stop: &CancellationToken,
     ) {
         let (tickets, asking): (Vec<u64>, Vec<Claimant>) = claimants.into_iter().unzip();
-        // Names are unique within a tenant only.
-        let who: Vec<_> = asking.iter().map(|c| (c.worker.clone(), c.tenant, c.wants as usize)).collect();
+        let who = who_asks(&asking);
         let mut claim = self.ledger.claim_when_queued(asking, self.rules);
         let answer = tokio::select! {
             biased;
@@ -163,7 +192,7 @@ impl Dispatcher {
         }
     }
 
-    fn hand_over(&self, claimed: Vec<ClaimedRun>, tickets: Vec<u64>, who: &[(WorkerName, Option<TenantId>, usize)]) {
+    fn hand_over(&self, claimed: Vec<ClaimedRun>, tickets: Vec<u64>, who: &[Asker]) {
         let mut orphans = Vec::new();
         let mut by_worker: Vec<Vec<ClaimedRun>> = who.iter().map(|_| Vec::new()).collect();
         for run in claimed {
@@ -204,6 +233,13 @@ impl Dispatcher {
             tracing::warn!("runs whose worker went away return later: {error}");
         }
     }
+}
+
+/// A worker, whose it is, and how much it wants. Names are unique within a tenant only.
+type Asker = (WorkerName, Option<TenantId>, usize);
+
+fn who_asks(asking: &[Claimant]) -> Vec<Asker> {
+    asking.iter().map(|c| (c.worker.clone(), c.tenant, c.wants as usize)).collect()
 }
 
 /// Takes a waiting worker's place away when it stops waiting.

@@ -323,3 +323,29 @@ async fn a_hint_lost_on_one_server_is_found_by_looking() {
     here.nothing_to_claim().await;
     here.verifies().await;
 }
+
+/// One person retries, another replays or purges, on two servers at once: the work lives on once.
+#[tokio::test]
+async fn a_dead_letter_is_closed_in_one_way_only() {
+    let database = fresh_database();
+    let servers = servers(&database, 2).await;
+    let (here, there) = (&servers[0], &servers[1]);
+    let mut retries = 0;
+    for n in 0..30 {
+        let dead = here.dead(here.job()).await;
+        let close = async { if n % 2 == 0 { there.replay(dead).await } else { there.purge(dead).await } };
+        let (retried, closed) = tokio::join!(here.retry(dead), close);
+        let won = retried == OrderAnswer::Done(JobStatus::Queued);
+        let lost = matches!(closed, Closed::Already { .. });
+        assert!(won == lost && (won || retried == OrderAnswer::LetterClosed), "{retried:?} and {closed:?}");
+        retries += usize::from(won);
+        // Whatever lives on is taken away, so that the next round finds its own.
+        here.ledger.find_work().await.expect("the ledger can be read");
+        for run in here.claim(Claimant { wants: 10, ..here.worker("w1") }).await {
+            here.beat(&run).await;
+            here.succeed(&run).await;
+        }
+    }
+    assert!((1..30).contains(&retries), "both ways were seen; {retries} of 30 were retries");
+    here.verifies().await;
+}

@@ -121,6 +121,10 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             json!({"kind": fault.kind.code(), "pointer": fault.pointer, "line": fault.line, "column": fault.column});
         Problem::validation(format!("the body is not acceptable JSON: {fault}")).with(details)
     })?;
+    // Serde would take an array for the fields of a shape, one after the other.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::validation("the body must be a JSON object"));
+    }
     parse_checked(bytes)
 }
 

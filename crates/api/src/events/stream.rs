@@ -4,7 +4,7 @@
 //! slow is cut and comes back the same way. A place that is no longer kept is answered with `event: reset`.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -30,6 +30,8 @@ use crate::views::EventView;
 /// A line that says nothing keeps the connection open.
 const SILENCE: Duration = Duration::from_secs(15);
 const BITE: u32 = 500;
+/// A credential that ended stops a stream this soon.
+const CHECK: Duration = Duration::from_secs(2);
 
 struct Reader {
     app: App,
@@ -40,6 +42,9 @@ struct Reader {
     live: Receiver<TailItem>,
     ready: VecDeque<Bytes>,
     over: bool,
+    known: Known,
+    /// When it was last made sure that the caller may still read.
+    checked: Instant,
     _place: OwnedSemaphorePermit,
 }
 
@@ -77,7 +82,9 @@ pub async fn stream(
         None => newest,
     };
     app.engine.meters.stream_readers.inc();
-    let reader = Reader { app, filter, position, behind: true, live, ready, over: false, _place: place };
+    let checked = Instant::now();
+    let reader =
+        Reader { app, filter, position, behind: true, live, ready, over: false, known, checked, _place: place };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
         let chunk = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -91,6 +98,12 @@ pub async fn stream(
 impl Reader {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if self.checked.elapsed() > CHECK {
+                if !self.app.gate.still_good(&self.known.0).await {
+                    return None;
+                }
+                self.checked = Instant::now();
+            }
             if !self.ready.is_empty() {
                 return Some(self.drain());
             }

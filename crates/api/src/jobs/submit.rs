@@ -72,10 +72,8 @@ pub struct SubmitAnswer {
 const AHEAD_MAX_MS: i64 = 10 * 366 * 24 * 60 * 60 * 1_000;
 const KEY_MAX: usize = 256;
 
-/// A key as a client wrote it: bare, or quoted as the standard wants it.
+/// A key exactly as a client wrote it.
 pub fn key_of(what: &str, text: &str) -> Result<String, Problem> {
-    let text = text.trim();
-    let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
     if text.is_empty() || text.len() > KEY_MAX || text.chars().any(char::is_control) {
         let message = format!("{what} must have between 1 and {KEY_MAX} characters and no control characters");
         return Err(Problem::validation(message).with(json!({"field": what})));
@@ -122,13 +120,15 @@ pub fn key_conflict(key: &str) -> Problem {
 
 /// The key of the header, if there is one.
 pub fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    match headers.get("idempotency-key") {
-        None => Ok(None),
-        Some(value) => {
-            let text = value.to_str().map_err(|_| Problem::validation("Idempotency-Key must be plain text"))?;
-            key_of("Idempotency-Key", text).map(Some)
-        }
+    let mut given = headers.get_all("idempotency-key").iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(Problem::validation("send one Idempotency-Key"));
     }
+    let text = value.to_str().map_err(|_| Problem::validation("Idempotency-Key must be plain text"))?.trim();
+    // Bare, or quoted as the standard wants it.
+    let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
+    key_of("Idempotency-Key", text).map(Some)
 }
 
 pub async fn submit(

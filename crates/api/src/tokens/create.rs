@@ -86,10 +86,7 @@ pub async fn create(
     if scopes.is_empty() {
         return Err(Problem::validation("a token needs at least one scope"));
     }
-    // A worker's token is less than any right to make tokens; everything else must be the giver's own.
-    if body.kind == KindWord::Api {
-        known.0.require_grant(scopes).map_err(Problem::forbidden)?;
-    }
+    known.0.require_grant(scopes).map_err(Problem::forbidden)?;
     let seconds = body.expires_in_s.unwrap_or(DEFAULT_S);
     if seconds == 0 || seconds > YEAR_S {
         return Err(Problem::validation(format!("expires_in_s must be between 1 and {YEAR_S}")));

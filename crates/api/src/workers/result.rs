@@ -8,6 +8,7 @@ use bowline_store::{ReportAnswer, RunReport};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::tell::SEQ_MAX;
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
@@ -51,6 +52,9 @@ pub async fn result(
 ) -> Result<Json<ResultAnswer>, Problem> {
     let tenant = known.tenant()?;
     let worker = known.own_worker()?;
+    if body.last_seq > SEQ_MAX {
+        return Err(Problem::validation(format!("last_seq must be at most {SEQ_MAX}")));
+    }
     let (outcome, error) = outcome_of(&body);
     let result = body.result.filter(|_| outcome == Outcome::Succeeded);
     let report = RunReport {

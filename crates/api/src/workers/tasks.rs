@@ -59,6 +59,11 @@ pub async fn tasks(
         runs = patience.besides(wait, waiting) => runs,
         () = stop.cancelled() => Vec::new(),
     };
+    if !runs.is_empty() && !app.gate.still_good(&known.0).await {
+        // Its token ended while it waited. What it would have got goes back.
+        app.engine.ledger.give_back(runs.iter().map(|run| run.run).collect()).await?;
+        return Err(Problem::unauthorized("the token was revoked or has expired"));
+    }
     Ok(Json(runs.into_iter().map(show).collect()))
 }
 

@@ -16,7 +16,7 @@ use crate::problem::Problem;
 
 const EVENTS_MAX: usize = 1_000;
 /// A number this far is a mistake; the gap before it would never be filled.
-const SEQ_MAX: u64 = 1 << 40;
+pub(super) const SEQ_MAX: u64 = 1 << 40;
 
 pub async fn tell(
     State(app): State<App>,

@@ -115,3 +115,21 @@ async fn a_reader_ahead_of_the_ledger_is_told_to_start_over() {
     let (after, _) = read(&server, "/events/stream", Some(&id), |events| events.len() == 3).await;
     assert!(after.iter().all(|e| e["data"]["job_id"] == job.as_str()), "{after:?}");
 }
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    let server = TestServer::start().await;
+    let made = server.post("/tokens", json!({"kind": "api", "name": "reader"})).await.expect(201);
+    let (id, token) = (made["id"].as_str().expect("an id"), made["token"].as_str().expect("a token"));
+    let request = server.http().get(server.url("/events/stream")).bearer_auth(token);
+    let mut answer = request.send().await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    server.post(&format!("/tokens/{id}/revoke"), json!({})).await.expect(200);
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let late = server.submit(json!({"type": "noop"})).await;
+    let mut text = String::new();
+    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(Duration::from_secs(20), answer.chunk()).await {
+        text.push_str(&String::from_utf8_lossy(&chunk));
+    }
+    assert!(!text.contains(&late), "{text}");
+}

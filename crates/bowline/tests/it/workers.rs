@@ -134,3 +134,44 @@ async fn labels_decide_who_may_take_a_job() {
     let tasks = server.send("GET", "/workers/gpu/tasks?wait=5000", &gpu, None).await.expect(200);
     assert_eq!(tasks.as_array().unwrap().len(), 1);
 }
+
+/// However short a worker waits: what is there is handed to it, and handed out once.
+#[tokio::test]
+async fn a_poll_that_does_not_wait_gets_what_is_there() {
+    let server = short().await;
+    let token = server.worker("w1", &["t"]).await;
+    for wait in ["", "&wait=0", "&wait=1"] {
+        for size in [10, 200_000] {
+            let job = server.submit(json!({"type": "t", "payload": "x".repeat(size)})).await;
+            let path = format!("/workers/w1/tasks?max=5{wait}");
+            let tasks = server.send("GET", &path, &token, None).await.expect(200);
+            assert_eq!(tasks[0]["job_id"], job.as_str(), "{wait} with {size} bytes");
+            assert_eq!(tasks[0]["fence"], 1, "it was not handed out before");
+            let done = json!({"task_id": tasks[0]["task_id"], "status": "success"});
+            server.send("POST", "/tasks/result", &token, Some(done)).await.expect(200);
+        }
+    }
+    let nothing = server.send("GET", "/workers/w1/tasks", &token, None).await.expect(200);
+    assert_eq!(nothing, json!([]));
+}
+
+/// A worker whose token is revoked while it waits gets nothing, and the task is there for another.
+#[tokio::test]
+async fn a_revoked_worker_that_waits_gets_nothing() {
+    let server = short().await;
+    let made = server.post("/tokens", json!({"kind": "worker", "name": "w1"})).await.expect(201);
+    let (id, token) = (made["id"].as_str().expect("an id"), made["token"].as_str().expect("a token"));
+    let body = json!({"worker_id": "w1", "task_types": ["t"], "slots": 1});
+    server.send("POST", "/workers/register", token, Some(body)).await.expect(200);
+    let waiting = server.send("GET", "/workers/w1/tasks?wait=10000", token, None);
+    let rest = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        server.post(&format!("/tokens/{id}/revoke"), json!({})).await.expect(200);
+        server.submit(json!({"type": "t"})).await
+    };
+    let (answer, job) = tokio::join!(waiting, rest);
+    assert_eq!(answer.status, 401, "{}", answer.body);
+    let other = server.worker("w2", &["t"]).await;
+    let tasks = server.send("GET", "/workers/w2/tasks?wait=5000", &other, None).await.expect(200);
+    assert_eq!(tasks[0]["job_id"], job.as_str());
+}

@@ -11,7 +11,7 @@ use bowline_store::{Closed, DeadLetterChoice, DeadLetterOrder, NewJob, Origin, S
 
 use super::{Desk, submit};
 use crate::changes::{Changes, Heard};
-use crate::db::{Db, Row, Sql, Val};
+use crate::db::{Col, Db, Row, Sql, Val};
 use crate::job_row::policy_of;
 
 struct Entry {
@@ -125,7 +125,10 @@ async fn choose(db: &mut impl Db, order: &DeadLetterOrder) -> StoreResult<Vec<Re
     let (tenant, lane) = (Val::Id(*order.tenant.as_uuid()), Val::Int(order.lane.code()));
     match &order.choice {
         DeadLetterChoice::Oldest(limit) => {
-            let rows = db.query(OLDEST, &[tenant, lane, Val::Int(i64::from(*limit))], read).await?;
+            let params = [tenant, lane, Val::Int(i64::from(*limit))];
+            let rows = db.query(OLDEST_SEEN, &params, read).await?;
+            lock_jobs(db, rows.iter().map(|entry| entry.number)).await?;
+            let rows = db.query(OLDEST, &params, read).await?;
             Ok(rows.into_iter().map(Ok).collect())
         }
         DeadLetterChoice::Jobs(jobs) => {
@@ -136,12 +139,23 @@ async fn choose(db: &mut impl Db, order: &DeadLetterOrder) -> StoreResult<Vec<Re
                     continue;
                 }
                 // A job may have died more than once; the newest entry is the one meant.
-                let rows = db.query(OF_JOB, &[tenant, lane, Val::Id(*job.as_uuid())], read).await?;
+                let params = [tenant, lane, Val::Id(*job.as_uuid())];
+                let rows = db.query(OF_JOB_SEEN, &params, read).await?;
+                lock_jobs(db, rows.iter().map(|entry| entry.number)).await?;
+                let rows = db.query(OF_JOB, &params, read).await?;
                 chosen.push(rows.into_iter().next().ok_or(Closed::NotFound { job: *job }));
             }
             Ok(chosen)
         }
     }
+}
+
+/// A retry locks the job and looks at its letter afterwards; so do we, or both would find it open. What was read before
+/// the lock may have been closed while we waited for it, so it is read again.
+async fn lock_jobs(db: &mut impl Db, numbers: impl Iterator<Item = i64>) -> StoreResult<()> {
+    let mut numbers: Vec<i64> = numbers.collect();
+    numbers.sort_unstable();
+    db.query_many(LOCK_JOBS, &[Col::Int(numbers)], |_| Ok(())).await.map(drop)
 }
 
 fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by: &Arc<str>) -> StoreResult<NewJob> {
@@ -188,6 +202,12 @@ async fn close(
     db.execute(CLOSE, &params).await.map(drop)
 }
 
+/// Why two texts: SQLite has one writer at a time; there is nothing to lock.
+const LOCK_JOBS: Sql = Sql::Each {
+    sqlite: "select 1 from job where number = ?1 and false",
+    postgres: "select 1 from job where number = any ($1::bigint[]) order by number for update",
+};
+
 macro_rules! entry_columns {
     () => {
         "select d.id, d.number, j.id, d.status, d.replayed_as, c.type, c.requires, j.priority, j.policy, j.payload,
@@ -197,6 +217,8 @@ macro_rules! entry_columns {
     };
 }
 
+const OLDEST_SEEN: Sql = Sql::Same(concat!(entry_columns!(), "and d.status = 1 order by d.id limit $3"));
+const OF_JOB_SEEN: Sql = Sql::Same(concat!(entry_columns!(), "and j.id = $3 order by d.id desc limit 1"));
 const OLDEST: Sql = Sql::Each {
     sqlite: concat!(entry_columns!(), "and d.status = 1 order by d.id limit $3"),
     postgres: concat!(entry_columns!(), "and d.status = 1 order by d.id limit $3 for update of d skip locked"),
