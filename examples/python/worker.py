@@ -4,7 +4,8 @@ import http.client, json, os, random, signal, sys, threading, time, urllib.error
 URL = os.environ.get("BOWLINE_URL", "http://127.0.0.1:7420").rstrip("/")
 NAME = sys.argv[1] if len(sys.argv) > 1 else sys.exit("usage: worker.py WORKER_ID")
 ME = "/workers/" + urllib.parse.quote(NAME, safe="")
-HEADERS = {"Authorization": "Bearer " + os.environ["BOWLINE_TOKEN"], "Content-Type": "application/json"}
+TOKEN = os.environ.get("BOWLINE_TOKEN") or sys.exit("set BOWLINE_TOKEN to this worker's token")
+HEADERS = {"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json"}
 TASKS = {"demo.upper": lambda params: {"text": params["text"].upper()},   # what this worker can do: a type
          "demo.sum": lambda params: {"sum": sum(params["numbers"])}}       # of task, and what becomes of its params
 
@@ -51,19 +52,22 @@ def execute(task):
         report |= {"status": "failure", "error": {"class": "permanent", "message": repr(error)}}
     try:
         call("POST", "/tasks/result", report)    # the same words until they are heard; twice does no harm
+        print(f"task {run}: {report['status']}", file=sys.stderr)
     except urllib.error.HTTPError as refusal:    # 409 if we were given up meanwhile: the server has noted it
         print(f"task {run}: {refusal}", file=sys.stderr)
     in_hand.discard(run)
 
 def work():
     threading.Thread(target=keep_leases, args=[register()["heartbeat_ms"] / 1000], daemon=True).start()
+    print(f"{NAME} waits for {', '.join(TASKS)} at {URL}", file=sys.stderr)
     while True:
         for task in call("GET", ME + "/tasks?max=1&wait=20000"):    # waits at the server, up to 20 seconds
             with at_work:
                 execute(task)
 
 threading.excepthook = lambda crash: (print("cannot go on:", crash.exc_value, file=sys.stderr), os._exit(1))
-signal.signal(signal.SIGTERM, lambda *_: leaving.set())
+for sign in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(sign, lambda *_: leaving.set())
 threading.Thread(target=work, daemon=True).start()
 leaving.wait()
 with at_work:    # the task in hand is finished and told first; dropping a poll that is under way loses nothing

@@ -52,7 +52,13 @@ fn wish(n: u64, now: bowline_model::Timestamp) -> JobRequest {
 }
 
 /// Submits the jobs and draws until nothing moves any more.
-pub async fn run(engine: Arc<Engine>, tenant: TenantId, stop: CancellationToken) -> anyhow::Result<()> {
+/// `bowline` is how the command line is called for this server.
+pub async fn run(
+    engine: Arc<Engine>,
+    tenant: TenantId,
+    bowline: String,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let origin = Origin { actor: "demonstration".into(), request_id: "demonstration".into(), ..Origin::default() };
     let before = totals(&engine, tenant).await?;
     let terminal = std::io::stdout().is_terminal();
@@ -87,7 +93,7 @@ pub async fn run(engine: Arc<Engine>, tenant: TenantId, stop: CancellationToken)
                 seen.dead,
                 seen.scheduled
             );
-            println!("Look at the dead letters with `bowline dlq list`, at one job with `bowline job watch ID`.");
+            println!("Look at the dead letters with `{bowline} dlq list`, at one job with `{bowline} job watch ID`.");
             println!("Still serving; stop with Ctrl-C.");
             return Ok(());
         }

@@ -116,7 +116,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     greet(&config, address, first);
     if args.demo {
         let (engine, stop) = (Arc::clone(&engine), supervisor.stop().clone());
-        supervisor.start(TaskKind::Demonstration, move || demo::run(Arc::clone(&engine), tenant, stop.clone()));
+        let bowline = how_to_call(&first_start::token_path(&config.server.data_dir), address);
+        supervisor.start(TaskKind::Demonstration, move || {
+            demo::run(Arc::clone(&engine), tenant, bowline.clone(), stop.clone())
+        });
     }
     wait_and_close(&config, &supervisor, &app, &*shared).await
 }
@@ -170,6 +173,9 @@ async fn wait_and_close(
     };
     // Readiness first, so that nobody new is sent here.
     app.set_ready(false);
+    if std::io::stderr().is_terminal() {
+        eprintln!("\nClosing: running work may finish. Ctrl-C again to insist.");
+    }
     tracing::info!("closing: no new work is taken, running work may finish");
     let patience = Duration::from_millis(config.server.close_ms);
     let closing = async {

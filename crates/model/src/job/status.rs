@@ -35,7 +35,7 @@ pub enum JobStatus {
 /// Why a text is not a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown status; the statuses are awaiting_approval, pending, queued, running, canceling, paused, succeeded, failed, canceled, dead, error"
+    "unknown status; the statuses are awaiting_approval, pending, queued, running, canceling, paused, success, failed, canceled, dead, error"
 )]
 pub struct NotAStatus;
 
