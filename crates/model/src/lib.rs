@@ -20,6 +20,7 @@ pub mod name;
 pub mod planted;
 pub mod retry;
 pub mod run;
+pub mod shape;
 pub mod time;
 pub mod worker;
 

@@ -10,6 +10,7 @@ pub struct EventsRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<u32>,
     #[schemars(length(max = 1000))]
+    #[serde(deserialize_with = "bowline_model::shape::each_by_name")]
     pub events: Vec<WorkerEvent>,
 }
 

@@ -27,7 +27,11 @@ pub struct ResultRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<serde_json::value::RawValue>>,
     /// What went wrong. Without it a failure counts as transient.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "bowline_model::shape::maybe_by_name"
+    )]
     pub error: Option<RunError>,
     /// The number of the last event the worker sent about this run; 0 for none.
     #[serde(default)]

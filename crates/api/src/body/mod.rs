@@ -121,15 +121,15 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             json!({"kind": fault.kind.code(), "pointer": fault.pointer, "line": fault.line, "column": fault.column});
         Problem::validation(format!("the body is not acceptable JSON: {fault}")).with(details)
     })?;
-    // Serde would take an array for the fields of a shape, one after the other.
-    if !bytes.trim_ascii_start().starts_with(b"{") {
-        return Err(Problem::validation("the body must be a JSON object"));
-    }
     parse_checked(bytes)
 }
 
 /// As [`parse`], for text that has been checked as part of a larger one.
 pub fn parse_checked<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Serde would take an array for the fields of a shape, one after the other.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::validation("a JSON object is expected"));
+    }
     serde_json::from_slice(bytes).map_err(|error| {
         // Read a second time, slowly, to say where it is.
         let mut reader = serde_json::Deserializer::from_slice(bytes);

@@ -47,7 +47,7 @@ pub struct SubmitRequest {
     /// Labels a worker must have.
     #[serde(default)]
     pub labels: Labels,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bowline_model::shape::maybe_by_name")]
     pub policy: Option<JobPolicy>,
 }
 

@@ -175,3 +175,34 @@ async fn what_workers_say_is_checked_too() {
         assert_eq!(answer.status, 400, "{query}");
     }
 }
+
+/// A shape is written by the names of its fields; an array is not one, at whatever depth.
+#[tokio::test]
+async fn arrays_are_no_objects() {
+    let server = TestServer::start().await;
+    let token = server.worker("w1", &["t"]).await;
+    let job = server.submit(json!({"type": "t"})).await;
+    let task = server.send("GET", "/workers/w1/tasks", &token, None).await.expect(200)[0]["task_id"].clone();
+    let run = task.as_str().expect("an id");
+    let cases = [
+        ("/jobs".to_owned(), json!(["noop", {"a": 1}])),
+        ("/jobs".to_owned(), json!({"type": "noop", "policy": []})),
+        ("/jobs".to_owned(), json!({"type": "noop", "policy": {"retry": [3]}})),
+        ("/tenants".to_owned(), json!(["acme"])),
+        (format!("/jobs/{job}/cancel"), json!([])),
+    ];
+    for (path, body) in cases {
+        let refused = server.post(&path, body.clone()).await;
+        assert_eq!((refused.status, refused.code()), (400, "VALIDATION_ERROR"), "{path} {body}");
+    }
+    let items = server.post("/jobs/batch", json!({"jobs": [["noop"], {"type": "noop"}]})).await.expect(202);
+    assert_eq!(items["results"][0]["error"]["code"], "VALIDATION_ERROR", "{items}");
+    for (path, body) in [
+        (format!("/runs/{run}/events"), json!({"events": [[1, null, 1]]})),
+        ("/tasks/result".to_owned(), json!({"task_id": run, "status": "failure", "error": ["permanent", "m"]})),
+        ("/tasks/result".to_owned(), json!({"task_id": run, "status": "success", "last_seq": u64::MAX})),
+    ] {
+        let refused = server.send("POST", &path, &token, Some(body.clone())).await;
+        assert_eq!((refused.status, refused.code()), (400, "VALIDATION_ERROR"), "{path} {body}");
+    }
+}

@@ -21,6 +21,7 @@ pub enum OnLost {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobPolicy {
+    #[serde(deserialize_with = "crate::shape::by_name")]
     pub retry: RetryPolicy,
     /// How long one attempt may take, in milliseconds.
     #[schemars(range(min = 1, max = 604_800_000))]
