@@ -110,6 +110,7 @@ impl Dispatcher {
                 self.last_look(claimants, &leaving).await;
             } else if claimants.is_empty() {
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => {}
                     () = asked.rung() => {}
                 }
@@ -130,7 +131,7 @@ impl Dispatcher {
         let who = who_asks(&asking);
         match self.ledger.claim(asking, self.rules).await {
             Ok(claimed) => self.hand_over(claimed, tickets, &who),
-            Err(error) => tracing::debug!("nothing was claimed: {error}"),
+            Err(error) => say_why_nothing_came(&error),
         }
         let mut state = self.state();
         for ticket in leaving {
@@ -160,27 +161,22 @@ impl Dispatcher {
                 claim.await
             }
         };
-        let claimed = match answer {
-            Ok(claimed) => claimed,
-            Err(StoreError::Unknown(why)) => {
-                // Hand-outs may be stored that nobody got. Unconfirmed ones return after the accept time; those for our own
-                // worker, which confirms with the claim, are given up after a lease without a heartbeat.
-                tracing::warn!("the answer to a claim was lost; its runs will return: {why}");
-                return;
-            }
+        match answer {
+            Ok(claimed) => self.hand_over(claimed, tickets, &who),
             Err(error) => {
-                tracing::debug!("nothing was claimed: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                return;
+                say_why_nothing_came(&error);
+                if !matches!(error, StoreError::Unknown(_)) {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
             }
-        };
-        self.hand_over(claimed, tickets, &who);
+        }
     }
 
     /// Somebody else waits or has stopped waiting; something was queued that the claim did not get; or it is time to look
     /// what other servers have queued.
     async fn reason_to_ask_again(&self, work: &mut WakeListener, asked: &mut WakeListener, stop: &CancellationToken) {
         tokio::select! {
+            biased;
             () = stop.cancelled() => {}
             () = asked.rung() => {}
             () = work.rung() => {}
@@ -237,6 +233,15 @@ impl Dispatcher {
 
 /// A worker, whose it is, and how much it wants. Names are unique within a tenant only.
 type Asker = (WorkerName, Option<TenantId>, usize);
+
+/// Where the answer was lost, hand-outs may be stored that nobody got. Unconfirmed ones return after the accept time; those
+/// for our own worker, which confirms with the claim, are given up after a lease without a heartbeat.
+fn say_why_nothing_came(error: &StoreError) {
+    match error {
+        StoreError::Unknown(why) => tracing::warn!("the answer to a claim was lost; its runs will return: {why}"),
+        error => tracing::debug!("nothing was claimed: {error}"),
+    }
+}
 
 fn who_asks(asking: &[Claimant]) -> Vec<Asker> {
     asking.iter().map(|c| (c.worker.clone(), c.tenant, c.wants as usize)).collect()

@@ -2,7 +2,8 @@
 
 use bowline_sim::simulate;
 
-const SEEDS: u64 = 150;
+/// So many that every rare case is reached often enough; histories change with every change of the engine.
+const SEEDS: u64 = 240;
 
 #[test]
 fn no_seed_breaks_a_promise_and_together_they_reach_every_rare_case() {
@@ -35,8 +36,7 @@ fn no_seed_breaks_a_promise_and_together_they_reach_every_rare_case() {
         ("unknown and not stored", faults[2]),
         ("unknown and stored", faults[3]),
     ] {
-        // The histories change with every change of the engine; how often a case is reached may, too, but not to nothing.
-        assert!(count >= 10, "only {count} {what} in {SEEDS} seeds");
+        assert!(count >= 20, "only {count} {what} in {SEEDS} seeds");
     }
 }
 

@@ -25,7 +25,7 @@ async fn an_outage_of_the_database_changes_no_outcome() {
     server.until_status(&inside, "running").await;
     let down_at = Instant::now();
     postgres.stop_immediate();
-    // Five leases long.
+    // Ten leases long.
     let mut refusals = 0;
     while down_at.elapsed() < Duration::from_secs(30) {
         let asked = Instant::now();

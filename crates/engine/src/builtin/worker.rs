@@ -251,7 +251,8 @@ impl BuiltInWorker {
         self.freed.notify_one();
     }
 
-    /// Renews the leases of runs that take long or wait for their outcome to be stored, and stops those that are not ours any more.
+    /// Renews the leases of runs that take long or wait for their outcome to be stored, and stops those that are not ours any
+    /// more.
     async fn beat(self: Arc<Self>, stop: CancellationToken) {
         loop {
             tokio::select! {
