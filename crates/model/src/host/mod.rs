@@ -1,6 +1,7 @@
 //! Hosts: where commands run. What a host is, how hosts are grouped, and how people say which ones they mean.
 
 mod groups;
+mod inventory;
 mod pattern;
 mod selector;
 
@@ -9,19 +10,23 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::name::{GroupName, HostName, Labels};
+use crate::name::{GroupName, HostName, Labels, WorkerName};
 
 pub use groups::{GroupTree, GroupsInACircle};
+pub use inventory::{Group, Host, Inventory, Vars};
 pub use pattern::{NotAPattern, Pattern};
 pub use selector::{NotASelector, Selector};
 
 /// How a host is reached.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "via", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Connection {
-    /// An agent of the same name runs there.
-    #[default]
-    Agent,
+    /// An agent runs there.
+    Agent {
+        /// How it calls itself; like the host unless given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<WorkerName>,
+    },
     /// Some agent reaches it by SSH.
     Ssh {
         /// Its name unless given.
@@ -33,9 +38,22 @@ pub enum Connection {
         /// The agent's own user unless given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
+        /// Labels an agent must have to be the one.
+        #[serde(default, skip_serializing_if = "Labels::is_empty")]
+        through: Labels,
     },
-    /// It does not exist; an agent plays it.
-    Simulate,
+    /// It does not exist; some agent plays it.
+    Simulate {
+        /// Labels an agent must have to be the one.
+        #[serde(default, skip_serializing_if = "Labels::is_empty")]
+        through: Labels,
+    },
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self::Agent { agent: None }
+    }
 }
 
 /// What a selector can ask about a host.
