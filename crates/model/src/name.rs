@@ -110,6 +110,18 @@ name_type!(
 );
 
 name_type!(
+    /// What a resource is called, unique within its tenant and kind.
+    ResourceName,
+    "resource name",
+    128
+);
+name_type!(
+    /// What an inventory is called, unique within its tenant.
+    InventoryName,
+    "inventory name",
+    64
+);
+name_type!(
     /// What a host is called, unique within its inventory.
     HostName,
     "host name",
