@@ -107,6 +107,10 @@ kinds! {
     DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
     ServerStarted "server_started" Info "Server started",
     WorkerRegistered "worker_registered" Info "Worker registered",
+    InventoryChanged "inventory_changed" Info "Hosts or groups of an inventory changed",
+    ResourceStored "resource_stored" Info "A new version of a resource was stored",
+    ResourceActivated "resource_activated" Info "A version of a resource became the active one",
+    ResourceDeleted "resource_deleted" Info "A resource was deleted",
     TokenCreated "token_created" Info "Token created",
     TokenRevoked "token_revoked" Info "Token revoked",
 }

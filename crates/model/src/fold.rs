@@ -144,6 +144,10 @@ impl FoldedJob {
             | K::DeadLetterPurged
             | K::ServerStarted
             | K::WorkerRegistered
+            | K::InventoryChanged
+            | K::ResourceStored
+            | K::ResourceActivated
+            | K::ResourceDeleted
             | K::TokenCreated
             | K::TokenRevoked => {}
         }

@@ -2,13 +2,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bowline_model::lease::LeaseTimes;
-use bowline_model::{RunId, TenantId, Timestamp, WorkerName};
+use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
-    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterOrder, Heartbeat, JobOrder, Listened, NewJob,
-    Notice, OrderAnswer, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RunReport, StoreError,
-    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    Activated, BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterOrder, Deleted, Heartbeat, InventoryPut,
+    JobOrder, Listened, NewJob, Notice, OrderAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReportAnswer,
+    ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer,
+    Tenant, TokenRecord, ToldEvents, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -67,6 +69,11 @@ commands! {
     RevokeToken((String, Option<TenantId>, String)) -> bool,
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool)) -> bool,
+    PutInventory(InventoryPut) -> PutAnswer,
+    RemoveHosts((TenantId, InventoryName, Vec<HostName>, Arc<str>)) -> u64,
+    PutResource(ResourcePut) -> ResourceStored,
+    ActivateResource((ResourceOrder, u32)) -> Activated,
+    DeleteResource(ResourceOrder) -> Deleted,
     Prune((Retention, PruneMark)) -> Pruned,
     Ping(()) -> Timestamp,
 }
@@ -86,6 +93,7 @@ impl Command {
             Self::Claim((claimants, _), _) => claimants.iter().map(|c| c.wants as usize).sum::<usize>().max(1),
             Self::Tell(told, _) => told.events.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
+            Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             _ => 1,
         }
     }

@@ -457,6 +457,31 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
         Command::Drain((tenant, name, draining), _) => {
             Answer::Drain(write::drain_worker(db, *tenant, name, *draining).await?)
         }
+        Command::PutInventory(put, _) => {
+            let (answer, heard) = write::put_inventory(db, desk, put).await?;
+            after.hear(heard);
+            Answer::PutInventory(answer)
+        }
+        Command::RemoveHosts((tenant, inventory, hosts, by), _) => {
+            let (removed, heard) = write::remove_hosts(db, desk, *tenant, inventory, hosts, by).await?;
+            after.hear(heard);
+            Answer::RemoveHosts(removed)
+        }
+        Command::PutResource(put, _) => {
+            let (answer, heard) = write::put_resource(db, desk, put).await?;
+            after.hear(heard);
+            Answer::PutResource(answer)
+        }
+        Command::ActivateResource((order, version), _) => {
+            let (answer, heard) = write::activate_resource(db, desk, order, *version).await?;
+            after.hear(heard);
+            Answer::ActivateResource(answer)
+        }
+        Command::DeleteResource(order, _) => {
+            let (answer, heard) = write::delete_resource(db, desk, order).await?;
+            after.hear(heard);
+            Answer::DeleteResource(answer)
+        }
         Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
         Command::Ping((), _) => Answer::Ping(desk.now),
         Command::Submit(..) | Command::Claim(..) | Command::Report(..) | Command::Heartbeat(..) | Command::Look(_) => {

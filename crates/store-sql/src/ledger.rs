@@ -262,7 +262,10 @@ impl SqlLedger {
         Ok(())
     }
 
-    async fn wish<T>(&self, make: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Command) -> StoreResult<T> {
+    pub(crate) async fn wish<T>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Command,
+    ) -> StoreResult<T> {
         self.is_open()?;
         let (line, answer) = oneshot::channel();
         self.wishes.send(make(line)).await.map_err(|_| StoreError::Unavailable("the ledger has stopped".to_owned()))?;
@@ -270,7 +273,7 @@ impl SqlLedger {
         answer.await.unwrap_or_else(|_| Err(StoreError::Unknown("the ledger stopped in mid-commit".to_owned())))
     }
 
-    async fn look<T: Send + 'static>(
+    pub(crate) async fn look<T: Send + 'static>(
         &self,
         ask: impl for<'a> FnOnce(&'a mut AnyDb) -> Pin<Box<dyn Future<Output = StoreResult<T>> + 'a>> + Send + 'static,
     ) -> StoreResult<T> {

@@ -12,12 +12,26 @@ struct Migration {
     postgres: &'static str,
 }
 
-const ALL: &[Migration] = &[Migration {
-    number: 1,
-    name: "ledger",
-    sqlite: include_str!("migrations/sqlite/0001_ledger.sql"),
-    postgres: include_str!("migrations/postgres/0001_ledger.sql"),
-}];
+const ALL: &[Migration] = &[
+    Migration {
+        number: 1,
+        name: "ledger",
+        sqlite: include_str!("migrations/sqlite/0001_ledger.sql"),
+        postgres: include_str!("migrations/postgres/0001_ledger.sql"),
+    },
+    Migration {
+        number: 2,
+        name: "hosts",
+        sqlite: include_str!("migrations/sqlite/0002_hosts.sql"),
+        postgres: include_str!("migrations/postgres/0002_hosts.sql"),
+    },
+    Migration {
+        number: 3,
+        name: "resources",
+        sqlite: include_str!("migrations/sqlite/0003_resources.sql"),
+        postgres: include_str!("migrations/postgres/0003_resources.sql"),
+    },
+];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");
 const NOTE: Sql = Sql::Same("insert into migration (number, name) values ($1, $2)");

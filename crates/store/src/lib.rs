@@ -11,9 +11,11 @@ pub mod conformance;
 mod dead_letters;
 mod error;
 mod events;
+mod hosts;
 mod jobs;
 mod maintenance;
 mod observer;
+mod resources;
 mod runs;
 mod tokens;
 mod wake;
@@ -23,9 +25,11 @@ pub use clock::{Clock, ManualClock, SteadyClock};
 pub use dead_letters::*;
 pub use error::StoreError;
 pub use events::*;
+pub use hosts::*;
 pub use jobs::*;
 pub use maintenance::*;
 pub use observer::Observer;
+pub use resources::*;
 pub use runs::*;
 pub use tokens::*;
 pub use wake::{Wake, WakeListener};
@@ -41,6 +45,8 @@ pub trait Ledger:
     + TokenStore
     + TenantStore
     + WorkerStore
+    + HostStore
+    + ResourceStore
     + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.

@@ -2,16 +2,20 @@
 
 mod dead_letters;
 mod events;
+mod hosts;
 mod jobs;
 mod lanes;
+mod resources;
 mod tokens;
 mod verify;
 mod workers;
 
 pub use dead_letters::list_dead_letters;
 pub use events::{event_range, events_after, events_before, job_events, position, signed};
+pub use hosts::{find_host, find_inventory, list_groups, list_hosts, list_inventories};
 pub use jobs::{find_job, list_jobs, waiting_facts};
 pub use lanes::lane_depths;
+pub use resources::{find_resource, list_resources, list_versions};
 pub use tokens::{find_tenant, find_token, list_tenants, list_tokens};
 pub use verify::verify;
 pub use workers::{find_worker, list_workers};

@@ -9,6 +9,7 @@ mod bench;
 pub mod claims;
 pub mod dead_letters;
 pub mod events;
+pub mod hosts;
 pub mod jobs;
 pub mod keys;
 pub mod late_truth;
@@ -16,6 +17,7 @@ pub mod leases;
 pub mod maintenance;
 pub mod orders;
 pub mod reports;
+pub mod resources;
 pub mod standing;
 pub mod tenancy;
 pub mod tokens;
@@ -248,6 +250,32 @@ macro_rules! for_each_promise {
                 a_worker_that_registers_again_is_the_same_worker
                 a_heartbeat_says_that_a_worker_is_there
                 a_worker_is_drained_and_taken_back
+            ;
+            hosts:
+                a_described_host_is_found_as_it_was_described
+                describing_again_changes_only_what_differs
+                what_is_not_mentioned_stays_or_goes_as_wanted
+                a_host_that_comes_back_is_another_host
+                a_circle_of_groups_is_refused_and_nothing_changes
+                hosts_are_listed_by_name_in_pages
+                ten_thousand_hosts_come_in_one_go
+                whoever_stands_twice_in_a_description_is_what_the_last_line_says
+                descriptions_at_once_are_made_true_one_after_the_other
+                a_change_of_an_inventory_is_told_with_who_and_what
+                nobody_sees_or_changes_a_neighbours_inventory
+            ;
+            resources:
+                a_resource_is_stored_and_found_as_it_was_written
+                storing_the_same_again_makes_no_version
+                a_version_may_wait_before_it_counts
+                a_resource_that_was_never_activated_shows_its_latest
+                going_back_is_moving_the_pointer
+                a_writer_who_has_not_seen_the_latest_is_told
+                writers_at_once_get_a_version_each
+                resources_are_listed_by_name_and_versions_newest_first
+                a_deleted_resource_is_gone_with_its_versions
+                what_happens_to_resources_is_told_with_who_and_why
+                nobody_sees_or_changes_a_neighbours_resource
             ;
             maintenance:
                 the_ledger_tells_its_own_time

@@ -1,0 +1,44 @@
+//! The kinds of resources there are.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What sort of configuration it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceKind {
+    /// A type of command that runs on hosts.
+    Command,
+}
+
+/// Why a text is not a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such kind of resource; the kinds are: command")]
+pub struct NotAKind;
+
+impl ResourceKind {
+    pub const ALL: [Self; 1] = [Self::Command];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+        }
+    }
+}
+
+impl fmt::Display for ResourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ResourceKind {
+    type Err = NotAKind;
+
+    fn from_str(text: &str) -> Result<Self, NotAKind> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(NotAKind)
+    }
+}

@@ -1,0 +1,53 @@
+//! Resources.
+
+use async_trait::async_trait;
+use bowline_model::resource::ResourceKind;
+use bowline_model::{ResourceName, TenantId};
+use bowline_store::{
+    Activated, Deleted, Page, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord, ResourceStore, ResourceStored,
+    StoreResult, VersionRecord,
+};
+
+use crate::command::Command;
+use crate::{SqlLedger, read};
+
+#[async_trait]
+impl ResourceStore for SqlLedger {
+    async fn put_resource(&self, put: ResourcePut) -> StoreResult<ResourceStored> {
+        self.wish(|line| Command::PutResource(put, line)).await
+    }
+
+    async fn find_resource(&self, key: ResourceKey, version: Option<u32>) -> StoreResult<Option<ResourceRecord>> {
+        self.look(move |db| Box::pin(async move { read::find_resource(db, &key, version).await })).await
+    }
+
+    async fn list_resources(
+        &self,
+        tenant: TenantId,
+        kind: ResourceKind,
+        after: Option<ResourceName>,
+        limit: u32,
+    ) -> StoreResult<Page<ResourceRecord, ResourceName>> {
+        self.look(move |db| {
+            Box::pin(async move { read::list_resources(db, tenant, kind, after.as_ref(), limit).await })
+        })
+        .await
+    }
+
+    async fn list_versions(
+        &self,
+        key: ResourceKey,
+        before: Option<u32>,
+        limit: u32,
+    ) -> StoreResult<Option<Page<VersionRecord, u32>>> {
+        self.look(move |db| Box::pin(async move { read::list_versions(db, &key, before, limit).await })).await
+    }
+
+    async fn activate_resource(&self, order: ResourceOrder, version: u32) -> StoreResult<Activated> {
+        self.wish(|line| Command::ActivateResource((order, version), line)).await
+    }
+
+    async fn delete_resource(&self, order: ResourceOrder) -> StoreResult<Deleted> {
+        self.wish(|line| Command::DeleteResource(order, line)).await
+    }
+}

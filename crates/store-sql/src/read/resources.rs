@@ -1,0 +1,101 @@
+//! Resources and their versions, read.
+
+use bowline_model::resource::ResourceKind;
+use bowline_model::{ResourceName, TenantId};
+use bowline_store::{Page, ResourceKey, ResourceRecord, StoreError, StoreResult, VersionRecord};
+
+use crate::db::{Db, Row, Sql, Val};
+use crate::job_row::count;
+
+fn version(row: &dyn Row, at: usize) -> StoreResult<VersionRecord> {
+    Ok(VersionRecord {
+        version: count(row.int(at)?),
+        spec: row.text(at + 1)?.into(),
+        note: row.opt_text(at + 2)?,
+        by: row.text(at + 3)?,
+        at: row.at(at + 4)?,
+    })
+}
+
+fn resource(row: &dyn Row) -> StoreResult<ResourceRecord> {
+    let broken = |what: String| StoreError::Broken(format!("a stored resource cannot be read: {what}"));
+    Ok(ResourceRecord {
+        id: row.int(0)?,
+        kind: row.text(1)?.parse().map_err(|e: bowline_model::resource::NotAKind| broken(e.to_string()))?,
+        name: ResourceName::new(&row.text(2)?).map_err(|e| broken(e.to_string()))?,
+        active: row.opt_int(3)?.map(count),
+        latest: count(row.int(4)?),
+        created_at: row.at(5)?,
+        updated_at: row.at(6)?,
+        version: version(row, 7)?,
+    })
+}
+
+pub async fn find_resource(
+    db: &mut impl Db,
+    key: &ResourceKey,
+    version: Option<u32>,
+) -> StoreResult<Option<ResourceRecord>> {
+    let params = [
+        Val::Id(*key.tenant.as_uuid()),
+        Val::Text(key.kind.as_str()),
+        Val::Text(key.name.as_str()),
+        Val::Int(version.map_or(-1, i64::from)),
+    ];
+    Ok(db.query(ONE, &params, resource).await?.into_iter().next())
+}
+
+pub async fn list_resources(
+    db: &mut impl Db,
+    tenant: TenantId,
+    kind: ResourceKind,
+    after: Option<&ResourceName>,
+    limit: u32,
+) -> StoreResult<Page<ResourceRecord, ResourceName>> {
+    let params = [
+        Val::Id(*tenant.as_uuid()),
+        Val::Text(kind.as_str()),
+        Val::Text(after.map_or("", ResourceName::as_str)),
+        Val::Int(i64::from(limit) + 1),
+    ];
+    let mut items = db.query(ALL, &params, resource).await?;
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = if more { items.last().map(|last| last.name.clone()) } else { None };
+    Ok(Page { items, next })
+}
+
+pub async fn list_versions(
+    db: &mut impl Db,
+    key: &ResourceKey,
+    before: Option<u32>,
+    limit: u32,
+) -> StoreResult<Option<Page<VersionRecord, u32>>> {
+    let Some(found) = find_resource(db, key, None).await? else { return Ok(None) };
+    let params =
+        [Val::Int(found.id), Val::Int(before.map_or(i64::from(i32::MAX), i64::from)), Val::Int(i64::from(limit) + 1)];
+    let mut items = db.query(VERSIONS, &params, |row| version(row, 0)).await?;
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = if more { items.last().map(|last| last.version) } else { None };
+    Ok(Some(Page { items, next }))
+}
+
+macro_rules! record {
+    ($rest:literal) => {
+        Sql::Same(concat!(
+            "select r.id, r.kind, r.name, r.active, r.latest, r.created_at, r.updated_at,
+                    v.version, v.spec, v.note, v.by, v.at
+             from resource r join resource_version v on v.resource = r.id
+             where r.tenant = $1 and r.kind = $2 and ",
+            $rest
+        ))
+    };
+}
+
+const ONE: Sql = record!("r.name = $3 and v.version = case when $4 < 0 then coalesce(r.active, r.latest) else $4 end");
+const ALL: Sql = record!("r.name > $3 and v.version = coalesce(r.active, r.latest) order by r.name limit $4");
+const VERSIONS: Sql = Sql::Same(
+    "select version, spec, note, by, at from resource_version where resource = $1 and version < $2
+     order by version desc limit $3",
+);

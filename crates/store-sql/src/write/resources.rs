@@ -1,0 +1,184 @@
+//! Resources, written: a version is added or the pointer is moved, and either is told with who and why.
+
+use bowline_model::EventKind;
+use bowline_model::event::EventData;
+use bowline_store::{
+    Activated, Deleted, ResourceKey, ResourceOrder, ResourcePut, ResourceStored, StoreError, StoreResult,
+};
+
+use super::Desk;
+use crate::changes::{Changes, Heard};
+use crate::db::{Db, Sql, Val};
+use crate::job_row::count;
+
+struct Found {
+    id: i64,
+    active: Option<u32>,
+    latest: u32,
+}
+
+/// The resource, locked.
+async fn find(db: &mut impl Db, key: &ResourceKey) -> StoreResult<Option<Found>> {
+    let params = [Val::Id(*key.tenant.as_uuid()), Val::Text(key.kind.as_str()), Val::Text(key.name.as_str())];
+    let read = |row: &dyn crate::db::Row| {
+        Ok(Found { id: row.int(0)?, active: row.opt_int(1)?.map(count), latest: count(row.int(2)?) })
+    };
+    Ok(db.query(LOCK, &params, read).await?.into_iter().next())
+}
+
+pub async fn put_resource(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    put: &ResourcePut,
+) -> StoreResult<(ResourceStored, Heard)> {
+    let key = &put.key;
+    if put.seen.is_none_or(|seen| seen == 0) {
+        let params = [
+            Val::Id(*key.tenant.as_uuid()),
+            Val::Text(key.kind.as_str()),
+            Val::Text(key.name.as_str()),
+            Val::At(desk.now),
+        ];
+        db.execute(MAKE, &params).await?;
+    }
+    let Some(found) = find(db, key).await? else {
+        return Ok((ResourceStored::Overtaken { latest: 0 }, Heard::default()));
+    };
+    let latest = [Val::Int(found.id), Val::Int(found.latest.into()), Val::Text(&put.spec)];
+    if !db.query(SAME, &latest, |_| Ok(())).await?.is_empty() {
+        return say_unchanged(db, desk, put, &found).await;
+    }
+    if put.seen.is_some_and(|seen| seen != found.latest) {
+        return Ok((ResourceStored::Overtaken { latest: found.latest }, Heard::default()));
+    }
+    let version = found.latest + 1;
+    let active = if put.activate { Some(version) } else { found.active };
+    let params = [
+        Val::Int(found.id),
+        Val::Int(version.into()),
+        Val::Text(&put.spec),
+        Val::OptText(put.note.as_deref()),
+        Val::Text(&put.by),
+        Val::At(desk.now),
+    ];
+    db.execute(ADD_VERSION, &params).await?;
+    db.execute(ADVANCE, &[Val::Int(found.id), Val::Int(version.into()), Val::At(desk.now)]).await?;
+    let mut told = format!("version {version}");
+    if put.activate {
+        point(db, desk, found.id, version).await?;
+        told.push_str(", active at once");
+    }
+    if let Some(note) = &put.note {
+        told.push_str(": ");
+        told.push_str(note);
+    }
+    let heard = tell(db, desk, key, EventKind::ResourceStored, &put.by, told).await?;
+    Ok((ResourceStored::Stored { version, active }, heard))
+}
+
+async fn say_unchanged(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    put: &ResourcePut,
+    found: &Found,
+) -> StoreResult<(ResourceStored, Heard)> {
+    let version = found.latest;
+    if !put.activate || found.active == Some(version) {
+        let answer = ResourceStored::Unchanged { version, active: found.active, activated: false };
+        return Ok((answer, Heard::default()));
+    }
+    point(db, desk, found.id, version).await?;
+    let heard =
+        tell(db, desk, &put.key, EventKind::ResourceActivated, &put.by, moved(found.active, version, None)).await?;
+    Ok((ResourceStored::Unchanged { version, active: Some(version), activated: true }, heard))
+}
+
+pub async fn activate_resource(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    order: &ResourceOrder,
+    version: u32,
+) -> StoreResult<(Activated, Heard)> {
+    let Some(found) = find(db, &order.key).await? else { return Ok((Activated::NotFound, Heard::default())) };
+    if db.query(HAS, &[Val::Int(found.id), Val::Int(version.into())], |_| Ok(())).await?.is_empty() {
+        return Ok((Activated::NotFound, Heard::default()));
+    }
+    if found.active == Some(version) {
+        return Ok((Activated::Unchanged, Heard::default()));
+    }
+    point(db, desk, found.id, version).await?;
+    let told = moved(found.active, version, order.reason.as_deref());
+    let heard = tell(db, desk, &order.key, EventKind::ResourceActivated, &order.by, told).await?;
+    Ok((Activated::Done { before: found.active }, heard))
+}
+
+pub async fn delete_resource(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    order: &ResourceOrder,
+) -> StoreResult<(Deleted, Heard)> {
+    let Some(found) = find(db, &order.key).await? else { return Ok((Deleted::NotFound, Heard::default())) };
+    db.execute(DELETE_VERSIONS, &[Val::Int(found.id)]).await?;
+    db.execute(DELETE, &[Val::Int(found.id)]).await?;
+    let told = order.reason.clone().unwrap_or_default();
+    Ok((Deleted::Done, tell(db, desk, &order.key, EventKind::ResourceDeleted, &order.by, told).await?))
+}
+
+fn moved(before: Option<u32>, version: u32, reason: Option<&str>) -> String {
+    let mut told = match before {
+        Some(before) => format!("version {version} instead of {before}"),
+        None => format!("version {version}"),
+    };
+    if let Some(reason) = reason {
+        told.push_str(": ");
+        told.push_str(reason);
+    }
+    told
+}
+
+async fn point(db: &mut impl Db, desk: &Desk<'_>, id: i64, version: u32) -> StoreResult<()> {
+    let changed = db.execute(POINT, &[Val::Int(id), Val::Int(version.into()), Val::At(desk.now)]).await?;
+    if changed == 1 { Ok(()) } else { Err(StoreError::Conflict("the resource went away".to_owned())) }
+}
+
+async fn tell(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    key: &ResourceKey,
+    kind: EventKind,
+    by: &str,
+    told: String,
+) -> StoreResult<Heard> {
+    let reason = if told.is_empty() {
+        format!("{} {}", key.kind, key.name)
+    } else {
+        format!("{} {}: {told}", key.kind, key.name)
+    };
+    let mut changes = Changes::at(desk.now);
+    changes.tell(
+        key.tenant,
+        None,
+        None,
+        kind,
+        EventData { by: Some(by.to_owned()), reason: Some(reason), ..EventData::default() },
+    );
+    changes.write(db).await
+}
+
+const MAKE: Sql = Sql::Same(
+    "insert into resource (tenant, kind, name, active, latest, created_at, updated_at)
+     values ($1, $2, $3, null, 0, $4, $4) on conflict do nothing",
+);
+/// Writers of one resource come one after the other.
+const LOCK: Sql = Sql::Each {
+    sqlite: "select id, active, latest from resource where tenant = ?1 and kind = ?2 and name = ?3",
+    postgres: "select id, active, latest from resource where tenant = $1 and kind = $2 and name = $3 for update",
+};
+const SAME: Sql = Sql::Same("select 1 from resource_version where resource = $1 and version = $2 and spec = $3");
+const HAS: Sql = Sql::Same("select 1 from resource_version where resource = $1 and version = $2");
+const ADD_VERSION: Sql =
+    Sql::Same("insert into resource_version (resource, version, spec, note, by, at) values ($1, $2, $3, $4, $5, $6)");
+const ADVANCE: Sql = Sql::Same("update resource set latest = $2, updated_at = $3 where id = $1");
+const POINT: Sql = Sql::Same("update resource set active = $2, updated_at = $3 where id = $1");
+const DELETE_VERSIONS: Sql = Sql::Same("delete from resource_version where resource = $1");
+const DELETE: Sql = Sql::Same("delete from resource where id = $1");

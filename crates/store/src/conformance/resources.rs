@@ -1,0 +1,184 @@
+//! Promises about resources: versions are never lost or changed, and one pointer says which one counts.
+
+use bowline_model::ResourceName;
+use bowline_model::event::EventKind;
+use bowline_model::resource::ResourceKind;
+use tokio::task::JoinSet;
+
+use super::bench::Bench;
+use crate::{Activated, Deleted, EventFilter, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord, ResourceStored};
+
+fn key(bench: &Bench, name: &str) -> ResourceKey {
+    ResourceKey { tenant: bench.tenant, kind: ResourceKind::Command, name: ResourceName::new(name).expect("a name") }
+}
+
+fn wish(bench: &Bench, name: &str, spec: &str) -> ResourcePut {
+    ResourcePut { key: key(bench, name), spec: spec.into(), note: None, by: "ann".into(), activate: true, seen: None }
+}
+
+async fn put(bench: &Bench, put: ResourcePut) -> ResourceStored {
+    bench.ledger.put_resource(put).await.expect("the ledger takes resources")
+}
+
+async fn find(bench: &Bench, name: &str, version: Option<u32>) -> Option<ResourceRecord> {
+    bench.ledger.find_resource(key(bench, name), version).await.expect("the ledger can be read")
+}
+
+fn order(bench: &Bench, name: &str) -> ResourceOrder {
+    ResourceOrder { key: key(bench, name), by: "bob".into(), reason: Some("it broke".to_owned()) }
+}
+
+pub async fn a_resource_is_stored_and_found_as_it_was_written(bench: &Bench) {
+    let spec = r#"{"argv":["echo","\u00e9 \"x\""],"n":1.50}"#;
+    let stored = put(bench, ResourcePut { note: Some("first".to_owned()), ..wish(bench, "greet", spec) }).await;
+    assert_eq!(stored, ResourceStored::Stored { version: 1, active: Some(1) });
+    let found = find(bench, "greet", None).await.expect("it is there");
+    assert_eq!((found.active, found.latest), (Some(1), 1));
+    assert_eq!(&*found.version.spec, spec);
+    assert_eq!((found.version.note.as_deref(), found.version.by.as_str()), (Some("first"), "ann"));
+    assert_eq!(found.version.at, bench.now());
+    assert_eq!(find(bench, "other", None).await, None);
+    assert_eq!(find(bench, "greet", Some(2)).await, None);
+}
+
+pub async fn storing_the_same_again_makes_no_version(bench: &Bench) {
+    put(bench, wish(bench, "greet", "{}")).await;
+    let again = put(bench, wish(bench, "greet", "{}")).await;
+    assert_eq!(again, ResourceStored::Unchanged { version: 1, active: Some(1), activated: false });
+    assert_eq!(find(bench, "greet", None).await.expect("there").latest, 1);
+}
+
+pub async fn a_version_may_wait_before_it_counts(bench: &Bench) {
+    put(bench, wish(bench, "greet", "1")).await;
+    let stored = put(bench, ResourcePut { activate: false, ..wish(bench, "greet", "2") }).await;
+    assert_eq!(stored, ResourceStored::Stored { version: 2, active: Some(1) });
+    assert_eq!(&*find(bench, "greet", None).await.expect("there").version.spec, "1");
+    assert_eq!(&*find(bench, "greet", Some(2)).await.expect("there").version.spec, "2");
+    // The same wish, now to count: no third version is needed for that.
+    let same = put(bench, wish(bench, "greet", "2")).await;
+    assert_eq!(same, ResourceStored::Unchanged { version: 2, active: Some(2), activated: true });
+}
+
+pub async fn a_resource_that_was_never_activated_shows_its_latest(bench: &Bench) {
+    put(bench, ResourcePut { activate: false, ..wish(bench, "greet", "1") }).await;
+    put(bench, ResourcePut { activate: false, ..wish(bench, "greet", "2") }).await;
+    let found = find(bench, "greet", None).await.expect("there");
+    assert_eq!((found.active, &*found.version.spec), (None, "2"));
+}
+
+pub async fn going_back_is_moving_the_pointer(bench: &Bench) {
+    for spec in ["1", "2", "3"] {
+        put(bench, wish(bench, "greet", spec)).await;
+    }
+    let answer = bench.ledger.activate_resource(order(bench, "greet"), 1).await.expect("the ledger takes orders");
+    assert_eq!(answer, Activated::Done { before: Some(3) });
+    let again = bench.ledger.activate_resource(order(bench, "greet"), 1).await.expect("the ledger takes orders");
+    assert_eq!(again, Activated::Unchanged);
+    let found = find(bench, "greet", None).await.expect("there");
+    assert_eq!((found.active, found.latest, &*found.version.spec), (Some(1), 3, "1"));
+    for version in [0, 4] {
+        let answer = bench.ledger.activate_resource(order(bench, "greet"), version).await.expect("orders");
+        assert_eq!(answer, Activated::NotFound);
+    }
+    // A wish that says what the latest version says, while an older one counts.
+    let stored = put(bench, wish(bench, "greet", "3")).await;
+    assert_eq!(stored, ResourceStored::Unchanged { version: 3, active: Some(3), activated: true });
+}
+
+pub async fn a_writer_who_has_not_seen_the_latest_is_told(bench: &Bench) {
+    put(bench, ResourcePut { seen: Some(0), ..wish(bench, "greet", "1") }).await;
+    let second = put(bench, ResourcePut { seen: Some(0), ..wish(bench, "greet", "2") }).await;
+    assert_eq!(second, ResourceStored::Overtaken { latest: 1 });
+    let third = put(bench, ResourcePut { seen: Some(1), ..wish(bench, "greet", "3") }).await;
+    assert_eq!(third, ResourceStored::Stored { version: 2, active: Some(2) });
+    let of_nothing = put(bench, ResourcePut { seen: Some(1), ..wish(bench, "nothing", "3") }).await;
+    assert_eq!(of_nothing, ResourceStored::Overtaken { latest: 0 });
+    assert_eq!(find(bench, "nothing", None).await, None);
+}
+
+pub async fn writers_at_once_get_a_version_each(bench: &Bench) {
+    let mut writers = JoinSet::new();
+    for n in 0..10 {
+        let (ledger, put) = (bench.ledger.clone(), wish(bench, "greet", &n.to_string()));
+        writers.spawn(async move { ledger.put_resource(put).await.expect("the ledger takes resources") });
+    }
+    let mut versions: Vec<u32> = writers
+        .join_all()
+        .await
+        .into_iter()
+        .map(|stored| match stored {
+            ResourceStored::Stored { version, .. } => version,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=10).collect::<Vec<u32>>());
+}
+
+pub async fn resources_are_listed_by_name_and_versions_newest_first(bench: &Bench) {
+    for n in 0..12 {
+        put(bench, wish(bench, &format!("r{n:02}"), "{}")).await;
+    }
+    for n in 0..5 {
+        put(bench, wish(bench, "r03", &n.to_string())).await;
+    }
+    let list = |after| bench.ledger.list_resources(bench.tenant, ResourceKind::Command, after, 8);
+    let first = list(None).await.expect("read");
+    assert_eq!(first.items.len(), 8);
+    let second = list(first.next.clone()).await.expect("read");
+    assert_eq!((second.items.len(), second.next), (4, None));
+    assert!(first.items.iter().chain(&second.items).map(|r| r.name.as_str()).is_sorted());
+    let versions = bench.ledger.list_versions(key(bench, "r03"), None, 4).await.expect("read").expect("there");
+    assert_eq!(versions.items.iter().map(|v| v.version).collect::<Vec<_>>(), [6, 5, 4, 3]);
+    let rest = bench.ledger.list_versions(key(bench, "r03"), versions.next, 4).await.expect("read").expect("there");
+    assert_eq!(rest.items.iter().map(|v| v.version).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(bench.ledger.list_versions(key(bench, "nothing"), None, 4).await.expect("read"), None);
+}
+
+pub async fn a_deleted_resource_is_gone_with_its_versions(bench: &Bench) {
+    put(bench, wish(bench, "greet", "1")).await;
+    let delete = || bench.ledger.delete_resource(order(bench, "greet"));
+    assert_eq!(delete().await.expect("the ledger takes orders"), Deleted::Done);
+    assert_eq!(delete().await.expect("the ledger takes orders"), Deleted::NotFound);
+    assert_eq!(find(bench, "greet", Some(1)).await, None);
+    assert_eq!(put(bench, wish(bench, "greet", "2")).await, ResourceStored::Stored { version: 1, active: Some(1) });
+}
+
+pub async fn what_happens_to_resources_is_told_with_who_and_why(bench: &Bench) {
+    put(bench, wish(bench, "greet", "1")).await;
+    put(bench, wish(bench, "greet", "2")).await;
+    bench.ledger.activate_resource(order(bench, "greet"), 1).await.expect("orders");
+    bench.ledger.delete_resource(order(bench, "greet")).await.expect("orders");
+    let filter = EventFilter { tenant: Some(bench.tenant), ..EventFilter::default() };
+    let events = bench.stream(filter, 4).await;
+    let told: Vec<_> = events.iter().map(|(_, event)| (event.kind, event.data.by.as_deref().unwrap_or(""))).collect();
+    assert_eq!(
+        told,
+        [
+            (EventKind::ResourceStored, "ann"),
+            (EventKind::ResourceStored, "ann"),
+            (EventKind::ResourceActivated, "bob"),
+            (EventKind::ResourceDeleted, "bob"),
+        ]
+    );
+    let why = events[2].1.data.reason.as_deref().unwrap_or("");
+    assert!(why.contains("version 1 instead of 2") && why.contains("it broke"), "{why}");
+}
+
+pub async fn nobody_sees_or_changes_a_neighbours_resource(bench: &Bench) {
+    put(bench, wish(bench, "greet", "1")).await;
+    put(bench, wish(bench, "greet", "2")).await;
+    let theirs = ResourceKey { tenant: bench.neighbour, ..key(bench, "greet") };
+    let ledger = &bench.ledger;
+    assert_eq!(ledger.find_resource(theirs.clone(), None).await.expect("read"), None);
+    assert_eq!(ledger.list_versions(theirs.clone(), None, 10).await.expect("read"), None);
+    assert!(
+        ledger.list_resources(bench.neighbour, ResourceKind::Command, None, 10).await.expect("read").items.is_empty()
+    );
+    let order = ResourceOrder { key: theirs.clone(), by: "eve".into(), reason: None };
+    assert_eq!(ledger.activate_resource(order.clone(), 1).await.expect("orders"), Activated::NotFound);
+    assert_eq!(ledger.delete_resource(order).await.expect("orders"), Deleted::NotFound);
+    let own = ResourcePut { key: theirs, ..wish(bench, "greet", "theirs") };
+    assert_eq!(put(bench, own).await, ResourceStored::Stored { version: 1, active: Some(1) });
+    assert_eq!(&*find(bench, "greet", None).await.expect("there").version.spec, "2");
+}

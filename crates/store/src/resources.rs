@@ -1,0 +1,127 @@
+//! Resources: configuration that somebody wrote, kept version by version.
+//!
+//! A version never changes. Which one counts is a pointer, so going back is moving it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bowline_model::resource::ResourceKind;
+use bowline_model::{ResourceName, TenantId, Timestamp};
+
+use crate::{Page, StoreResult};
+
+/// Which resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceKey {
+    pub tenant: TenantId,
+    pub kind: ResourceKind,
+    pub name: ResourceName,
+}
+
+/// A resource with one of its versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceRecord {
+    pub id: i64,
+    pub kind: ResourceKind,
+    pub name: ResourceName,
+    /// The version that counts; `None` when none was activated yet.
+    pub active: Option<u32>,
+    pub latest: u32,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub version: VersionRecord,
+}
+
+/// One version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionRecord {
+    pub version: u32,
+    /// JSON; the same thing is always written the same way.
+    pub spec: Arc<str>,
+    pub note: Option<String>,
+    pub by: String,
+    pub at: Timestamp,
+}
+
+/// A new version.
+#[derive(Debug, Clone)]
+pub struct ResourcePut {
+    pub key: ResourceKey,
+    /// JSON; the same thing is always written the same way.
+    pub spec: Arc<str>,
+    pub note: Option<String>,
+    pub by: Arc<str>,
+    /// Whether it counts from now on.
+    pub activate: bool,
+    /// The latest version the writer has seen: 0 for a resource that must not exist yet, `None` for whatever there is.
+    pub seen: Option<u32>,
+}
+
+/// What became of a [`ResourcePut`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceStored {
+    /// This version was made.
+    Stored { version: u32, active: Option<u32> },
+    /// The latest version says the same already. `activated` when it was not the active one and is now.
+    Unchanged { version: u32, active: Option<u32>, activated: bool },
+    /// Somebody stored this version meanwhile.
+    Overtaken { latest: u32 },
+}
+
+/// A person's order about a resource. The reason is kept.
+#[derive(Debug, Clone)]
+pub struct ResourceOrder {
+    pub key: ResourceKey,
+    pub by: Arc<str>,
+    pub reason: Option<String>,
+}
+
+/// What became of an order to activate a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activated {
+    /// It counts from now on; before, this one did.
+    Done {
+        before: Option<u32>,
+    },
+    Unchanged,
+    NotFound,
+}
+
+/// What became of an order to delete a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deleted {
+    Done,
+    /// Things that need it, in words.
+    InUse(String),
+    NotFound,
+}
+
+#[async_trait]
+pub trait ResourceStore: Send + Sync {
+    async fn put_resource(&self, put: ResourcePut) -> StoreResult<ResourceStored>;
+
+    /// A resource with this version; with the active one, or the latest if none is active, for `None`.
+    async fn find_resource(&self, key: ResourceKey, version: Option<u32>) -> StoreResult<Option<ResourceRecord>>;
+
+    /// Resources of a kind by name, each with the version that [`Self::find_resource`] would show.
+    async fn list_resources(
+        &self,
+        tenant: TenantId,
+        kind: ResourceKind,
+        after: Option<ResourceName>,
+        limit: u32,
+    ) -> StoreResult<Page<ResourceRecord, ResourceName>>;
+
+    /// The versions of a resource, newest first, before this one.
+    async fn list_versions(
+        &self,
+        key: ResourceKey,
+        before: Option<u32>,
+        limit: u32,
+    ) -> StoreResult<Option<Page<VersionRecord, u32>>>;
+
+    async fn activate_resource(&self, order: ResourceOrder, version: u32) -> StoreResult<Activated>;
+
+    /// Deletes a resource with all versions, unless something needs it.
+    async fn delete_resource(&self, order: ResourceOrder) -> StoreResult<Deleted>;
+}
