@@ -8,6 +8,7 @@ use bowline_supervise::{Meters, Supervisor, TaskKind};
 
 use crate::builtin::{BuiltInWorker, Handlers};
 use crate::dispatcher::Dispatcher;
+use crate::fleet::{Inventories, Resources};
 use crate::intake::Intake;
 use crate::settings::EngineSettings;
 use crate::tail::Tail;
@@ -25,6 +26,8 @@ pub struct Engine {
     pub dispatcher: Arc<Dispatcher>,
     pub tail: Arc<Tail>,
     pub builtin: Arc<BuiltInWorker>,
+    pub inventories: Inventories,
+    pub resources: Resources,
 }
 
 impl Engine {
@@ -41,6 +44,8 @@ impl Engine {
             dispatcher: Dispatcher::new(Arc::clone(&ledger), &settings),
             tail: Tail::new(Arc::clone(&ledger)),
             builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
+            inventories: Inventories::new(Arc::clone(&ledger)),
+            resources: Resources::new(Arc::clone(&ledger)),
             ledger,
             clock,
             meters,

@@ -7,6 +7,7 @@ pub mod builtin;
 mod dispatcher;
 mod engine;
 mod figures;
+pub mod fleet;
 mod intake;
 mod pruner;
 mod reaper;

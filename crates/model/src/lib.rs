@@ -9,6 +9,7 @@ pub mod claim;
 pub mod dead_letter;
 pub mod error;
 pub mod event;
+pub mod fleet;
 pub mod fold;
 pub mod host;
 pub mod id;

@@ -1,0 +1,61 @@
+//! Resources: what somebody wrote is checked whole before a version is made of it.
+
+use std::sync::Arc;
+
+use bowline_model::resource::{BadSpec, Spec};
+use bowline_model::{ResourceName, TenantId};
+use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
+
+use super::params::check_schema;
+
+/// Why a resource was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    #[error(transparent)]
+    Bad(#[from] BadSpec),
+    #[error("somebody stored version {latest} meanwhile")]
+    Overtaken { latest: u32 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The door for resources.
+#[derive(Debug)]
+pub struct Resources {
+    ledger: Arc<dyn Ledger>,
+}
+
+impl Resources {
+    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger }
+    }
+
+    /// Whether a resource that says this could be stored.
+    pub fn check(&self, spec: &Spec) -> Result<(), BadSpec> {
+        spec.check()?;
+        match spec {
+            Spec::Command(command) => command.params.as_ref().map_or(Ok(()), |schema| check_schema("params", schema)),
+        }
+    }
+
+    /// Stores a version. `seen` is the latest version the writer knows, if that matters to them.
+    #[expect(clippy::too_many_arguments, reason = "each is a field of the request, and there is one caller")]
+    pub async fn put(
+        &self,
+        tenant: TenantId,
+        name: ResourceName,
+        spec: &Spec,
+        note: Option<String>,
+        by: Arc<str>,
+        activate: bool,
+        seen: Option<u32>,
+    ) -> Result<ResourceStored, PutError> {
+        self.check(spec)?;
+        let key = ResourceKey { tenant, kind: spec.kind(), name };
+        let put = ResourcePut { key, spec: spec.canonical().into(), note, by, activate, seen };
+        match self.ledger.put_resource(put).await? {
+            ResourceStored::Overtaken { latest } => Err(PutError::Overtaken { latest }),
+            stored => Ok(stored),
+        }
+    }
+}

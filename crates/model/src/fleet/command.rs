@@ -1,0 +1,370 @@
+//! A command type: what may run on hosts, with which parameters, and under which rules.
+//!
+//! A command is a program and its arguments, each argument one text: no shell reads them, so no parameter can break out.
+//! Where a shell is wanted, the type says so with `script`; parameters then reach the script as environment variables
+//! (`PARAM_NAME`), never as part of its text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::template::find;
+use super::{Cannot, HostScope, Reference, Scope, Template};
+use crate::host::{Selector, Vars};
+use crate::job::{JobPolicy, OnLost};
+use crate::name::ResourceName;
+use crate::retry::RetryPolicy;
+
+/// Who else may run on the host meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HostLock {
+    /// Nobody.
+    #[default]
+    Exclusive,
+    /// Other commands that share.
+    Shared,
+}
+
+/// When somebody must say yes first, and who.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApprovalRule {
+    /// Only for more hosts than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts_over: Option<u32>,
+    /// Only if one of the hosts is meant by this selector, such as `env=production`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// How many different people must say yes.
+    #[schemars(range(min = 1, max = 100))]
+    pub quorum: u32,
+    /// Whoever asked for the job cannot approve it.
+    pub four_eyes: bool,
+    /// After this time without a decision the job is over.
+    #[schemars(range(min = 1000, max = 2_592_000_000_u64))]
+    pub expires_ms: u64,
+}
+
+impl Default for ApprovalRule {
+    fn default() -> Self {
+        Self { hosts_over: None, selector: None, quorum: 1, four_eyes: false, expires_ms: 24 * 60 * 60 * 1_000 }
+    }
+}
+
+/// A type of command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CommandSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The program and its arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<Template>,
+    /// Instead of `argv`: a script for /bin/sh. It has no places; parameters are environment variables called PARAM_NAME.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// JSON Schema of the parameters. Without it there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<Value>,
+    /// Environment variables.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, Template>,
+    /// Environment variables whose values only the executing agent knows, by the name it knows them under.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
+    /// The directory to start in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<Template>,
+    /// What the command reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<Template>,
+    /// How long it may take on one host, in milliseconds.
+    #[schemars(range(min = 1, max = 604_800_000))]
+    pub timeout_ms: u64,
+    /// How long it may take to stop when it is told to, in milliseconds.
+    #[schemars(range(min = 0, max = 600_000))]
+    pub kill_grace_ms: u64,
+    /// How often to try on one host. Once, unless said.
+    #[serde(deserialize_with = "crate::shape::by_name")]
+    pub retry: RetryPolicy,
+    pub lock: HostLock,
+    /// Running it twice does what running it once does, so it may be tried again when nobody knows how it ended.
+    pub idempotent: bool,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::shape::maybe_by_name")]
+    pub approval: Option<ApprovalRule>,
+    /// What each of the two output streams may have in bytes; the rest is cut, with a mark.
+    #[schemars(range(min = 0, max = 68_719_476_736_u64))]
+    pub output_max_bytes: u64,
+}
+
+impl Default for CommandSpec {
+    fn default() -> Self {
+        Self {
+            description: None,
+            argv: Vec::new(),
+            script: None,
+            params: None,
+            env: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            cwd: None,
+            stdin: None,
+            timeout_ms: 15 * 60 * 1_000,
+            kill_grace_ms: 10_000,
+            retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
+            lock: HostLock::default(),
+            idempotent: false,
+            approval: None,
+            output_max_bytes: 1 << 30,
+        }
+    }
+}
+
+/// What is wrong with a command type, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {what}")]
+pub struct BadCommand {
+    pub path: String,
+    pub what: String,
+}
+
+fn bad(path: impl Into<String>, what: impl Into<String>) -> BadCommand {
+    BadCommand { path: path.into(), what: what.into() }
+}
+
+const ARGS_MAX: usize = 256;
+const SCRIPT_MAX: usize = 65_536;
+const NAMES_MAX: usize = 128;
+
+impl CommandSpec {
+    /// Whether the parts of this fit together. Whether `params` is a JSON Schema is not asked here.
+    pub fn check(&self) -> Result<(), BadCommand> {
+        match (self.argv.is_empty(), &self.script) {
+            (true, None) => return Err(bad("argv", "a command needs argv or script")),
+            (false, Some(_)) => return Err(bad("script", "a command has argv or script, not both")),
+            (true, Some(script)) if script.trim().is_empty() => return Err(bad("script", "the script is empty")),
+            (true, Some(script)) if script.len() > SCRIPT_MAX || script.contains('\0') => {
+                return Err(bad("script", format!("a script has at most {SCRIPT_MAX} bytes and no zero byte")));
+            }
+            _ => {}
+        }
+        if self.argv.len() > ARGS_MAX {
+            return Err(bad("argv", format!("at most {ARGS_MAX} items")));
+        }
+        if self.argv.first().is_some_and(|program| program.as_str().trim().is_empty()) {
+            return Err(bad("argv[0]", "the program has no name"));
+        }
+        self.check_environment()?;
+        self.check_places()?;
+        self.policy().check().map_err(|e| bad("retry", e.to_string()))?;
+        if self.kill_grace_ms > 600_000 {
+            return Err(bad("kill_grace_ms", "at most 600000 (ten minutes)"));
+        }
+        if self.output_max_bytes > 64 << 30 {
+            return Err(bad("output_max_bytes", "at most 68719476736 (64 GiB)"));
+        }
+        self.approval.as_ref().map_or(Ok(()), ApprovalRule::check)
+    }
+
+    fn check_environment(&self) -> Result<(), BadCommand> {
+        if self.env.len() + self.secrets.len() > NAMES_MAX {
+            return Err(bad("env", format!("at most {NAMES_MAX} variables")));
+        }
+        for name in self.env.keys().chain(self.secrets.keys()) {
+            let fine = name
+                .bytes()
+                .enumerate()
+                .all(|(n, b)| b == b'_' || b.is_ascii_alphabetic() || (n > 0 && b.is_ascii_digit()));
+            if name.is_empty() || name.len() > 128 || !fine {
+                return Err(bad("env", format!("{name:?} cannot be the name of an environment variable")));
+            }
+        }
+        if let Some(name) = self.secrets.keys().find(|name| self.env.contains_key(*name)) {
+            return Err(bad("secrets", format!("{name} is in env as well")));
+        }
+        for (variable, secret) in &self.secrets {
+            if ResourceName::new(secret).is_err() || secret.contains('/') {
+                return Err(bad(
+                    format!("secrets.{variable}"),
+                    "the name of a secret has letters, digits and . _ : @ -",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A place that asks for a parameter the schema does not know will never be filled.
+    fn check_places(&self) -> Result<(), BadCommand> {
+        let properties = self.params.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+        for (path, template) in self.templates() {
+            for place in template.places() {
+                let Reference::Param(names) = place else { continue };
+                let known = match properties {
+                    None => self.params.is_some(),
+                    Some(properties) => names.first().is_some_and(|first| properties.contains_key(first)),
+                };
+                if !known {
+                    return Err(bad(path, format!("{place} is not among the parameters")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn templates(&self) -> Vec<(String, &Template)> {
+        let mut all: Vec<(String, &Template)> =
+            self.argv.iter().enumerate().map(|(n, item)| (format!("argv[{n}]"), item)).collect();
+        all.extend(self.env.iter().map(|(name, value)| (format!("env.{name}"), value)));
+        all.extend(self.cwd.iter().map(|text| ("cwd".to_owned(), text)));
+        all.extend(self.stdin.iter().map(|text| ("stdin".to_owned(), text)));
+        all
+    }
+
+    /// What it wants to know about each host beyond its name.
+    pub fn wants_of_host(&self) -> BTreeSet<&Reference> {
+        self.templates().into_iter().flat_map(|(_, template)| template.places()).filter(|p| p.is_of_host()).collect()
+    }
+
+    /// That much of a host's labels and effective variables.
+    pub fn scope_of(&self, labels: &crate::name::Labels, vars: &Vars) -> HostScope {
+        let mut scope = HostScope::default();
+        for place in self.wants_of_host() {
+            match place {
+                Reference::HostLabel(name) => {
+                    if let Some(value) = labels.get(name) {
+                        scope.labels.insert(name.clone(), value.to_owned());
+                    }
+                }
+                Reference::HostVar(path) => {
+                    if let (Some(first), true) = (path.first(), find(vars, path).is_some()) {
+                        scope.vars.insert(first.clone(), vars[first].clone());
+                    }
+                }
+                Reference::Param(_) | Reference::HostName => {}
+            }
+        }
+        scope
+    }
+
+    /// Whether every place can be filled; the first that cannot is named.
+    pub fn try_fill(&self, scope: &Scope<'_>) -> Result<(), (String, Cannot)> {
+        for (path, template) in self.templates() {
+            template.fill(scope).map_err(|cannot| (path, cannot))?;
+        }
+        Ok(())
+    }
+
+    /// The rules each host's part of the job runs under. It has no dead letters: the job itself tells what failed.
+    pub fn policy(&self) -> JobPolicy {
+        JobPolicy {
+            retry: self.retry.clone(),
+            timeout_ms: self.timeout_ms,
+            on_lost: if self.idempotent { OnLost::Retry } else { OnLost::Error },
+            dead_letter: false,
+        }
+    }
+}
+
+impl ApprovalRule {
+    fn check(&self) -> Result<(), BadCommand> {
+        if !(1..=100).contains(&self.quorum) {
+            return Err(bad("approval.quorum", "between 1 and 100"));
+        }
+        if !(1_000..=30 * 24 * 60 * 60 * 1_000).contains(&self.expires_ms) {
+            return Err(bad("approval.expires_ms", "between 1000 and 2592000000 (thirty days)"));
+        }
+        match self.selector.as_deref().map(Selector::parse) {
+            Some(Err(error)) => Err(bad("approval.selector", error.to_string())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A command with its parameters, as a job is pinned to it: what each host is told to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PinnedCommand {
+    /// Absent for a command that was written for this one job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<ResourceName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    pub spec: CommandSpec,
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub params: Vars,
+}
+
+impl PinnedCommand {
+    /// What blocks and figures call it.
+    pub fn type_name(&self) -> &str {
+        self.name.as_ref().map_or("ad-hoc", ResourceName::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(value: Value) -> Result<CommandSpec, String> {
+        let spec: CommandSpec = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        spec.check().map_err(|e| e.to_string())?;
+        Ok(spec)
+    }
+
+    #[test]
+    fn a_command_is_argv_or_a_script() {
+        assert!(spec(json!({"argv": ["uptime"]})).is_ok());
+        assert!(spec(json!({"script": "uptime | tail -1"})).is_ok());
+        for (value, path) in [
+            (json!({}), "argv"),
+            (json!({"argv": [" "]}), "argv[0]"),
+            (json!({"script": " \n"}), "script"),
+            (json!({"argv": ["a"], "script": "b"}), "script"),
+            (json!({"argv": ["a", "{{ params.user }}"]}), "argv[1]"),
+            (json!({"argv": ["a"], "params": {"properties": {"x": {}}}, "cwd": "/{{ params.y }}"}), "cwd"),
+            (json!({"argv": ["a"], "env": {"1A": "x"}}), "env"),
+            (json!({"argv": ["a"], "env": {"A": "x"}, "secrets": {"A": "key"}}), "secrets"),
+            (json!({"argv": ["a"], "secrets": {"A": "../key"}}), "secrets.A"),
+            (json!({"argv": ["a"], "timeout_ms": 0}), "retry"),
+            (json!({"argv": ["a"], "approval": {"quorum": 0}}), "approval.quorum"),
+            (json!({"argv": ["a"], "approval": {"selector": "a &"}}), "approval.selector"),
+            (json!({"argv": ["a"], "output_max_bytes": 68_719_476_737_u64}), "output_max_bytes"),
+        ] {
+            let error = spec(value.clone()).expect_err("it is refused");
+            assert!(error.starts_with(&format!("{path}: ")), "{value}: {error}");
+        }
+        assert!(spec(json!({"argv": "uptime"})).is_err());
+        assert!(spec(json!({"argv": ["a"], "agrv": []})).is_err());
+        assert!(spec(json!({"argv": ["a"], "approval": []})).is_err());
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_taken_from_a_host() {
+        let command = spec(json!({
+            "argv": ["x", "{{ host.labels.role }}", "{{ host.vars.deep.port }}", "{{ host.vars.none }}"],
+        }))
+        .expect("it is a command");
+        let labels = crate::name::Labels::from_canonical("role=web site=fra").expect("labels");
+        let vars = json!({"deep": {"port": 1}, "password": "secret"});
+        let scope = command.scope_of(&labels, vars.as_object().expect("an object"));
+        assert_eq!(
+            serde_json::to_value(&scope).unwrap(),
+            json!({"labels": {"role": "web"}, "vars": {"deep": {"port": 1}}})
+        );
+        let full = Scope { params: &Vars::new(), host_name: "h", host: &scope };
+        let (path, cannot) = command.try_fill(&full).expect_err("one is missing");
+        assert_eq!((path.as_str(), cannot.to_string().as_str()), ("argv[3]", "host.vars.none has no value"));
+    }
+
+    #[test]
+    fn a_command_that_is_not_idempotent_is_not_tried_again_blindly() {
+        let once = spec(json!({"argv": ["reboot"]})).expect("a command").policy();
+        assert_eq!((once.on_lost, once.retry.max_attempts, once.dead_letter), (OnLost::Error, 1, false));
+        let again =
+            spec(json!({"argv": ["true"], "idempotent": true, "retry": {"max_attempts": 3}})).expect("a command");
+        assert_eq!((again.policy().on_lost, again.policy().retry.max_attempts), (OnLost::Retry, 3));
+    }
+}
