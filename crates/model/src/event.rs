@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::error::ErrorClass;
 use crate::id::{EventId, JobId, RunId, TenantId};
-use crate::name::WorkerName;
+use crate::name::{HostName, WorkerName};
 use crate::run::RunStatus;
 use crate::time::Timestamp;
 
@@ -103,6 +103,21 @@ kinds! {
     JobCanceled "job_canceled" Info "Job canceled",
     JobCorrected "job_corrected" Warning "Job took the outcome a worker reported late",
     JobRetried "job_retried" Info "Job queued again by a person",
+    HostAwaited "host_awaited" Info "Waits for its host, where somebody else is",
+    HostGranted "host_granted" Debug "Host is free, run queued",
+    UnitBlocked "unit_blocked" Warning "Forbidden on its host, not run",
+    JobOpened "job_opened" Info "Job began on its hosts",
+    JobAwaitsApproval "job_awaits_approval" Info "Job waits for approval",
+    JobApproved "job_approved" Info "Job approved",
+    JobApprovalNoted "job_approval_noted" Info "One of several approvals given",
+    JobRejected "job_rejected" Warning "Job rejected",
+    JobSuperseded "job_superseded" Warning "What was to be approved has changed, job canceled",
+    JobApprovalExpired "job_approval_expired" Warning "Nobody decided in time, job canceled",
+    JobDeadlinePassed "job_deadline_passed" Warning "Job took longer than it may, its runs are being stopped",
+    JobStopped "job_stopped" Warning "Too many hosts failed, no more are begun",
+    HostsPlanned "hosts_planned" Debug "More hosts of the job were begun",
+    HostBlocked "host_blocked" Info "Commands were forbidden on hosts",
+    HostUnblocked "host_unblocked" Info "Commands were allowed on hosts again",
     JobReplayed "job_replayed" Info "Dead letter replayed as a new job",
     DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
     ServerStarted "server_started" Info "Server started",
@@ -158,6 +173,15 @@ pub struct EventData {
     /// What the executor itself had to say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
+    /// The host it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostName>,
+    /// How many hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<u32>,
+    /// Others may be on the host meanwhile.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// When it happened by the executor's own clock. Nothing is decided by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told_at: Option<Timestamp>,
@@ -224,6 +248,8 @@ pub struct Event {
     pub tenant: TenantId,
     pub kind: EventKind,
     pub job: Option<JobId>,
+    /// Which host of the job, where it has several.
+    pub host: Option<HostName>,
     /// Which hand-out of the job it is about.
     pub fence: Option<u32>,
     /// The executor's own number, where the executor said it.

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::error::ErrorClass;
 use crate::event::{EventData, EventKind};
+use crate::fleet::HostLock;
 use crate::id::RunId;
-use crate::job::{JobState, JobStatus};
+use crate::job::{JobKind, JobState, JobStatus};
 use crate::run::RunStatus;
 use crate::time::Timestamp;
 
@@ -54,13 +55,24 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a Told>) -> Result<FoldedJob,
     let first = events.next().ok_or(BrokenHistory::Empty)?;
     let status = match first.kind {
         EventKind::JobEnqueued => JobStatus::Queued,
-        EventKind::JobScheduled => JobStatus::Pending,
+        EventKind::JobScheduled | EventKind::HostAwaited => JobStatus::Pending,
+        EventKind::JobOpened => JobStatus::Running,
+        EventKind::JobAwaitsApproval => JobStatus::AwaitingApproval,
         other => return Err(BrokenHistory::NoBeginning(other)),
     };
-    let state = JobState { status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at: first.data.due_at };
+    let kind = match (&first.data.host, first.data.hosts) {
+        (Some(_), _) => JobKind::Unit(if first.data.shared { HostLock::Shared } else { HostLock::Exclusive }),
+        (None, Some(_)) => JobKind::Command,
+        (None, None) => JobKind::Task,
+    };
+    let state = JobState { kind, status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at: first.data.due_at };
     let mut job = FoldedJob { state, runs: BTreeMap::new() };
     for event in events {
-        job.add(event)?;
+        if kind == JobKind::Command {
+            job.add_to_command(event);
+        } else {
+            job.add(event)?;
+        }
     }
     Ok(job)
 }
@@ -70,7 +82,9 @@ impl FoldedJob {
         use {EventKind as K, JobStatus as S};
         let data = &event.data;
         match event.kind {
-            K::JobDue => self.waits(S::Queued, None),
+            K::JobDue => self.waits(self.ready(), None),
+            K::HostGranted => self.waits(S::Queued, None),
+            K::UnitBlocked => self.waits(S::Blocked, None),
             K::JobStarted => {
                 self.state.attempts += 1;
                 self.state.fence = event.fence.unwrap_or(self.state.fence + 1);
@@ -134,12 +148,25 @@ impl FoldedJob {
             K::JobRetried => {
                 self.state.failures = 0;
                 self.state.losses = 0;
-                self.waits(S::Queued, None);
+                self.waits(self.ready(), None);
             }
             // Told again at the beginning by a confused ledger, or not about the state of the job.
             K::JobEnqueued
             | K::JobScheduled
             | K::RunProgressed
+            | K::HostAwaited
+            | K::JobOpened
+            | K::JobAwaitsApproval
+            | K::JobApproved
+            | K::JobApprovalNoted
+            | K::JobRejected
+            | K::JobSuperseded
+            | K::JobApprovalExpired
+            | K::JobDeadlinePassed
+            | K::JobStopped
+            | K::HostsPlanned
+            | K::HostBlocked
+            | K::HostUnblocked
             | K::JobReplayed
             | K::DeadLetterPurged
             | K::ServerStarted
@@ -152,6 +179,27 @@ impl FoldedJob {
             | K::TokenRevoked => {}
         }
         Ok(())
+    }
+
+    /// A command's own events. What happens on its hosts is told by its units.
+    fn add_to_command(&mut self, event: &Told) {
+        use {EventKind as K, JobStatus as S};
+        match event.kind {
+            K::JobApproved => self.waits(S::Pending, event.data.due_at),
+            K::JobOpened | K::JobRetried => self.waits(S::Running, event.data.due_at),
+            K::JobCancelRequested | K::JobDeadlinePassed => self.waits(S::Canceling, None),
+            K::JobSucceeded | K::JobCorrected => self.waits(S::Succeeded, None),
+            K::JobFailed => self.waits(S::Failed, None),
+            K::JobCanceled | K::JobRejected | K::JobSuperseded | K::JobApprovalExpired => {
+                self.waits(S::Canceled, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Where a job goes that waits for nothing but a worker: one on a host asks for the host first.
+    fn ready(&self) -> JobStatus {
+        if self.state.kind.is_unit() { JobStatus::Pending } else { JobStatus::Queued }
     }
 
     fn waits(&mut self, status: JobStatus, due_at: Option<Timestamp>) {

@@ -29,7 +29,7 @@ pub mod worker;
 pub use error::{ErrorClass, RunError};
 pub use event::{Event, EventKind, Severity};
 pub use id::{EventId, JobId, RunId, TenantId};
-pub use job::{JobPolicy, JobState, JobStatus};
+pub use job::{JobKind, JobPolicy, JobState, JobStatus};
 pub use lane::Lane;
 pub use name::{GroupName, HostName, InventoryName, Labels, ResourceName, TaskType, WorkerName};
 pub use retry::{Jitter, RetryPolicy};

@@ -19,6 +19,8 @@ pub enum Mistake {
     UnknownIsFailure = 5,
     /// The idempotency key is looked up outside the transaction that stores the job.
     IdempotencyOutside = 9,
+    /// An approval counts, whatever would run by now.
+    ApprovalUnbound = 10,
     /// Leases follow the wall clock.
     LeaseByWallClock = 11,
     /// One query forgets the tenant.
@@ -27,20 +29,24 @@ pub enum Mistake {
     ReplayTwice = 17,
     /// A retry keeps the queue row of the attempt before.
     QueueTwice = 18,
+    /// A host is given to whoever asks.
+    HostForEverybody = 19,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
         Self::IgnoreWatermark,
         Self::UnknownIsFailure,
         Self::IdempotencyOutside,
+        Self::ApprovalUnbound,
         Self::LeaseByWallClock,
         Self::ForgetTenant,
         Self::ReplayTwice,
         Self::QueueTwice,
+        Self::HostForEverybody,
     ];
 }
 

@@ -1,10 +1,11 @@
 //! The rules of a job's life: the whole table, and what holds whatever happens.
 
 use bowline_model::event::{EventData, EventKind};
+use bowline_model::fleet::HostLock;
 use bowline_model::fold::{Told, fold};
-use bowline_model::job::{Fact, JobPolicy, JobState, JobStatus, OnLost, Place, Refused};
+use bowline_model::job::{Fact, JobKind, JobPolicy, JobState, JobStatus, OnLost, Place, Refused};
 use bowline_model::retry::RetryPolicy;
-use bowline_model::{ErrorClass, Outcome, RunStatus, Timestamp};
+use bowline_model::{ErrorClass, HostName, Outcome, RunStatus, Timestamp};
 use proptest::prelude::*;
 
 fn at(ms: i64) -> Timestamp {
@@ -26,6 +27,8 @@ fn facts() -> Vec<Fact> {
         Fact::DeadlinePassed { fence: 2 },
         Fact::CancelRequested,
         Fact::Retried,
+        Fact::HostGranted,
+        Fact::Blocked,
     ]
 }
 
@@ -35,7 +38,7 @@ fn the_whole_table() {
     let mut table = String::new();
     for status in JobStatus::ALL {
         let due_at = (status == JobStatus::Pending).then_some(at(1));
-        let state = JobState { status, attempts: 2, failures: 1, losses: 0, fence: 2, due_at };
+        let state = JobState { kind: JobKind::Task, status, attempts: 2, failures: 1, losses: 0, fence: 2, due_at };
         for fact in facts() {
             let answer = match state.on(&fact, &policy, at(1_000), 0.5) {
                 Ok(step) => format!(
@@ -91,6 +94,8 @@ enum Nudge {
     Overdue { back: u32 },
     Cancel,
     Retry,
+    Grant,
+    Block,
 }
 
 fn outcomes() -> impl Strategy<Value = Outcome> {
@@ -113,6 +118,8 @@ fn nudges() -> impl Strategy<Value = Vec<Nudge>> {
         1 => (0u32..2).prop_map(|back| Nudge::Overdue { back }),
         1 => Just(Nudge::Cancel),
         1 => Just(Nudge::Retry),
+        4 => Just(Nudge::Grant),
+        1 => Just(Nudge::Block),
     ];
     prop::collection::vec(one, 0..60)
 }
@@ -125,7 +132,7 @@ fn tell(step: &bowline_model::job::Step, fact: &Fact, now: Timestamp) -> Told {
         | Fact::LeaseExpired { fence }
         | Fact::Returned { fence }
         | Fact::DeadlinePassed { fence } => Some(*fence),
-        Fact::Due | Fact::CancelRequested | Fact::Retried => None,
+        Fact::Due | Fact::CancelRequested | Fact::Retried | Fact::HostGranted | Fact::Blocked => None,
     };
     let (outcome, class) = match fact {
         Fact::Reported { outcome, .. } => (
@@ -152,10 +159,16 @@ proptest! {
     /// Whatever happens in whatever order: fences only grow, attempts are bounded, a success is final, the place is
     /// unique, stale fences are refused, and the state is the fold of the events.
     #[test]
-    fn a_life_keeps_its_promises(nudges in nudges(), scheduled: bool, dead_letter: bool, chance in 0.0f64..1.0) {
+    fn a_life_keeps_its_promises(
+        nudges in nudges(), scheduled: bool, dead_letter: bool, chance in 0.0f64..1.0, on_host: Option<bool>,
+    ) {
         let policy = JobPolicy { dead_letter, ..JobPolicy::default() };
-        let (mut state, kind) = JobState::accepted(scheduled.then_some(at(5)), at(0));
-        let first = EventData { due_at: state.due_at, ..EventData::default() };
+        let (mut state, kind) = match on_host {
+            Some(granted) => JobState::planned(HostLock::Shared, granted),
+            None => JobState::accepted(scheduled.then_some(at(5)), at(0)),
+        };
+        let host = on_host.map(|_| HostName::new("web1").unwrap());
+        let first = EventData { due_at: state.due_at, host, shared: on_host.is_some(), ..EventData::default() };
         let mut history = vec![Told { at: at(0), kind, fence: None, data: first }];
         let mut now = 10;
         for nudge in nudges {
@@ -170,6 +183,8 @@ proptest! {
                 Nudge::Overdue { back: n } => Fact::DeadlinePassed { fence: back(n) },
                 Nudge::Cancel => Fact::CancelRequested,
                 Nudge::Retry => Fact::Retried,
+                Nudge::Grant => Fact::HostGranted,
+                Nudge::Block => Fact::Blocked,
             };
             match state.on(&fact, &policy, at(now), chance) {
                 Ok(step) => {
@@ -182,7 +197,7 @@ proptest! {
                         prop_assert!(due >= at(now) && due <= at(now).plus_millis(cap), "J6");
                     }
                     // Hand-outs that never happened cannot be told about.
-                    if state.fence > 0 || matches!(fact, Fact::Claimed | Fact::Due | Fact::CancelRequested | Fact::Retried) {
+                    if state.fence > 0 || !matches!(tell(&step, &fact, at(now)).fence, Some(0)) {
                         history.push(tell(&step, &fact, at(now)));
                         state = step.next;
                     }

@@ -12,7 +12,8 @@
 
 use crate::error::ErrorClass;
 use crate::event::EventKind;
-use crate::job::{JobPolicy, JobStatus, OnLost};
+use crate::fleet::HostLock;
+use crate::job::{JobKind, JobPolicy, JobStatus, OnLost};
 use crate::planted::{self, Mistake};
 use crate::run::Outcome;
 use crate::time::Timestamp;
@@ -20,6 +21,7 @@ use crate::time::Timestamp;
 /// Everything about a job that changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobState {
+    pub kind: JobKind,
     pub status: JobStatus,
     /// Attempts begun, without hand-outs that were never accepted. Numbers are dense: attempt 1, 2, 3.
     pub attempts: u32,
@@ -29,7 +31,8 @@ pub struct JobState {
     pub losses: u32,
     /// Grows with every hand-out. An older fence has no authority.
     pub fence: u32,
-    /// While pending: when it is due.
+    /// While pending: when it is due. A unit that is pending without it waits for its host. A command that waits for
+    /// approval or runs has its time limit here.
     pub due_at: Option<Timestamp>,
 }
 
@@ -52,6 +55,10 @@ pub enum Fact {
     CancelRequested,
     /// Somebody wants it tried again, with a fresh budget.
     Retried,
+    /// Its host is free for it.
+    HostGranted,
+    /// It may not run on its host, as was found when it was about to.
+    Blocked,
 }
 
 /// Where a job waits. The ledger keeps one row there, and nowhere else.
@@ -63,6 +70,8 @@ pub enum Place {
     Queue,
     /// With the worker that holds the lease.
     Lease,
+    /// In the line before its host.
+    Host,
     /// Nowhere: it has ended, or waits for a person.
     Nowhere,
 }
@@ -93,15 +102,41 @@ pub enum Refused {
 impl JobState {
     /// A job as it is accepted: queued, or pending until `run_at`.
     pub fn accepted(run_at: Option<Timestamp>, now: Timestamp) -> (Self, EventKind) {
-        let new = |status, due_at| Self { status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at };
+        let new = |status, due_at| Self {
+            kind: JobKind::Task,
+            status,
+            attempts: 0,
+            failures: 0,
+            losses: 0,
+            fence: 0,
+            due_at,
+        };
         match run_at {
             Some(at) if at > now => (new(JobStatus::Pending, Some(at)), EventKind::JobScheduled),
             _ => (new(JobStatus::Queued, None), EventKind::JobEnqueued),
         }
     }
 
+    /// One host of a command, planned: queued if the host is free for it, else in the line before the host.
+    pub fn planned(lock: HostLock, granted: bool) -> (Self, EventKind) {
+        let (status, event) = if granted {
+            (JobStatus::Queued, EventKind::JobEnqueued)
+        } else {
+            (JobStatus::Pending, EventKind::HostAwaited)
+        };
+        let kind = JobKind::Unit(lock);
+        (Self { kind, status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at: None }, event)
+    }
+
     pub fn place(&self) -> Place {
+        if self.kind == JobKind::Command {
+            return match (self.status, self.due_at) {
+                (JobStatus::AwaitingApproval | JobStatus::Pending | JobStatus::Running, Some(due)) => Place::Timer(due),
+                _ => Place::Nowhere,
+            };
+        }
         match self.status {
+            JobStatus::Pending if self.kind.is_unit() && self.due_at.is_none() => Place::Host,
             JobStatus::Pending => Place::Timer(self.due_at.unwrap_or_default()),
             JobStatus::Queued => Place::Queue,
             JobStatus::Running | JobStatus::Canceling => Place::Lease,
@@ -111,6 +146,7 @@ impl JobState {
             | JobStatus::Failed
             | JobStatus::Canceled
             | JobStatus::Dead
+            | JobStatus::Blocked
             | JobStatus::Error => Place::Nowhere,
         }
     }
@@ -124,9 +160,15 @@ impl JobState {
     /// What `fact` leads to at `now`. `chance` in `0.0..1.0` decides the jitter of a retry.
     pub fn on(&self, fact: &Fact, policy: &JobPolicy, now: Timestamp, chance: f64) -> Result<Step, Refused> {
         use JobStatus as S;
+        let waits_for_host = self.place() == Place::Host;
         match (self.status, fact) {
-            (S::Pending, Fact::Due) if self.due_at.is_none_or(|due| due <= now) => {
-                Ok(self.step(S::Queued, EventKind::JobDue))
+            // It lives by rules of its own: see [`crate::fleet::CommandFact`].
+            _ if self.kind == JobKind::Command => Err(Refused::NotFrom(self.status)),
+
+            (S::Pending, Fact::HostGranted) if waits_for_host => Ok(self.step(S::Queued, EventKind::HostGranted)),
+            (S::Queued, Fact::Blocked) if self.kind.is_unit() => Ok(self.step(S::Blocked, EventKind::UnitBlocked)),
+            (S::Pending, Fact::Due) if !waits_for_host && self.due_at.is_none_or(|due| due <= now) => {
+                Ok(self.step(self.ready(), EventKind::JobDue))
             }
             (S::Queued, Fact::Claimed) => {
                 let mut step = self.step(S::Running, EventKind::JobStarted);
@@ -165,8 +207,8 @@ impl JobState {
                 Ok(self.step(S::Canceled, EventKind::JobCanceled))
             }
 
-            (S::Failed | S::Dead | S::Error | S::Canceled, Fact::Retried) => {
-                let mut step = self.step(S::Queued, EventKind::JobRetried);
+            (S::Failed | S::Dead | S::Error | S::Canceled | S::Blocked, Fact::Retried) => {
+                let mut step = self.step(self.ready(), EventKind::JobRetried);
                 step.next.failures = 0;
                 step.next.losses = 0;
                 Ok(step)
@@ -175,6 +217,11 @@ impl JobState {
             (status, Fact::CancelRequested | Fact::Retried) if status.is_terminal() => Err(Refused::Finished(status)),
             (status, _) => Err(Refused::NotFrom(status)),
         }
+    }
+
+    /// Where it goes when nothing but a worker is wanting: a unit first asks for its host.
+    const fn ready(&self) -> JobStatus {
+        if self.kind.is_unit() { JobStatus::Pending } else { JobStatus::Queued }
     }
 
     fn step(&self, status: JobStatus, event: EventKind) -> Step {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a job stands. The five last ones are ends.
+/// Where a job stands. The six last ones are ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
@@ -26,6 +26,8 @@ pub enum JobStatus {
     /// It failed, and its policy wants no dead letter.
     Failed,
     Canceled,
+    /// Forbidden on its host when it was about to start. Only parts of commands end so.
+    Blocked,
     /// Hopeless; it lies in its lane's dead letters.
     Dead,
     /// Its executor was lost and may not be replaced, or the control plane could not go on.
@@ -35,12 +37,12 @@ pub enum JobStatus {
 /// Why a text is not a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown status; the statuses are awaiting_approval, pending, queued, running, canceling, paused, success, failed, canceled, dead, error"
+    "unknown status; the statuses are awaiting_approval, pending, queued, running, canceling, paused, success, failed, canceled, blocked, dead, error"
 )]
 pub struct NotAStatus;
 
 impl JobStatus {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::AwaitingApproval,
         Self::Pending,
         Self::Queued,
@@ -52,6 +54,7 @@ impl JobStatus {
         Self::Canceled,
         Self::Dead,
         Self::Error,
+        Self::Blocked,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -67,6 +70,7 @@ impl JobStatus {
             Self::Canceled => "canceled",
             Self::Dead => "dead",
             Self::Error => "error",
+            Self::Blocked => "blocked",
         }
     }
 
@@ -84,6 +88,7 @@ impl JobStatus {
             Self::Canceled => 12,
             Self::Dead => 13,
             Self::Error => 14,
+            Self::Blocked => 15,
         }
     }
 
@@ -93,7 +98,7 @@ impl JobStatus {
 
     /// Whether nothing more will happen unless a person, or late evidence, says so.
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Canceled | Self::Dead | Self::Error)
+        matches!(self, Self::Succeeded | Self::Failed | Self::Canceled | Self::Dead | Self::Error | Self::Blocked)
     }
 }
 

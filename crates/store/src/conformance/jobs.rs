@@ -17,7 +17,7 @@ pub async fn a_job_is_accepted_and_found_again(bench: &Bench) {
     let (found, runs) = bench.find(id).await;
     assert_eq!((found.id, found.number, found.tenant), (id, number, bench.tenant));
     assert_eq!((found.created_at, found.updated_at, found.finished_at), (at, at, None));
-    let fresh = JobState { status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at: None };
+    let fresh = JobState { kind: JobKind::Task, status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at: None };
     assert_eq!(found.state, fresh);
     assert!(runs.is_empty());
 }
