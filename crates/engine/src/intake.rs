@@ -154,6 +154,7 @@ impl Intake {
                     hash,
                     origin: origin.clone(),
                     replay_of: None,
+                    fleet: None,
                 }
             })
             .collect()

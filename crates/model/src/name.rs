@@ -102,6 +102,20 @@ name_type!(
     "task type",
     128
 );
+impl TaskType {
+    /// Types that begin like this are ours; nobody can submit jobs of them.
+    pub const RESERVED: &'static str = "bowline.";
+
+    /// What agents take: a command for one host.
+    pub fn command() -> Self {
+        Self(Arc::from("bowline.command"))
+    }
+
+    pub fn is_reserved(&self) -> bool {
+        self.as_str().starts_with(Self::RESERVED)
+    }
+}
+
 name_type!(
     /// How a worker calls itself.
     WorkerName,
@@ -146,11 +160,20 @@ impl Labels {
         if map.len() > Self::MAX {
             return Err(NotAName::TooManyLabels { max: Self::MAX, len: map.len() });
         }
+        Self::checked(map)
+    }
+
+    fn checked(map: BTreeMap<String, String>) -> Result<Self, NotAName> {
         for (key, value) in &map {
             check("label name", 63, key)?;
-            check("label value", 63, value)?;
+            check("label value", 253, value)?;
         }
         Ok(Self(map))
+    }
+
+    /// Labels of which each part is known to be a name already.
+    pub(crate) fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Self(pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -196,7 +219,7 @@ impl Labels {
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        Self::new(map)
+        Self::checked(map)
     }
 }
 

@@ -178,6 +178,7 @@ async fn report(world: &Rc<World>, task: &ClaimedRun, tenant: TenantId, worker: 
         _ => None,
     };
     let report = RunReport {
+        exit_code: None,
         run: task.run,
         job: Some(task.job),
         worker: worker.clone(),

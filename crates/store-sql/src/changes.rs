@@ -5,11 +5,13 @@
 //! a timer, one that is running has a lease, one that is dead has an open dead letter, and every change has its event.
 //! So no caller can forget one of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::event::EventData;
-use bowline_model::job::{Place, Step};
+use bowline_model::fleet::{ApprovalState, HostLock, Sweep};
+use bowline_model::job::{JobKind, Place, Step};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, RunError, RunId, RunStatus, TenantId, Timestamp, WorkerName};
 use bowline_store::{StoreError, StoreResult};
@@ -59,6 +61,7 @@ struct RunChange {
     finished_at: Option<Timestamp>,
     error: Option<String>,
     last_seq: i64,
+    exit_code: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -86,6 +89,39 @@ pub struct Changes {
     ended: Vec<AttemptEnded>,
     dead: Vec<NewDeadLetter>,
     dead_close: Vec<(i64, DeadLetterStatus, Option<String>, Option<String>)>,
+    /// Host, unit, shared, held.
+    turn_add: Vec<(i64, i64, bool, bool)>,
+    turn_hold: Vec<i64>,
+    turn_remove: Vec<i64>,
+    /// Hosts at whose turns somebody should look.
+    hosts: Vec<i64>,
+    tally: Tallied,
+    /// Commands that have something to do, or no more.
+    fleet_live: Vec<(i64, bool)>,
+    fleet_sweep: Vec<(i64, Sweep, Option<String>)>,
+    approvals: Vec<(i64, ApprovalState)>,
+    fleets: bool,
+}
+
+/// How many more units of a command stand where: by command and status.
+pub type Tallied = BTreeMap<(i64, i64), i64>;
+
+/// A unit's place at its host, as it follows from its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AtHost {
+    Nowhere,
+    Waiting,
+    Held,
+}
+
+impl AtHost {
+    const fn of(place: Place) -> Self {
+        match place {
+            Place::Host => Self::Waiting,
+            Place::Queue | Place::Lease => Self::Held,
+            Place::Timer(_) | Place::Nowhere => Self::Nowhere,
+        }
+    }
 }
 
 /// What is told beside the step itself.
@@ -112,6 +148,12 @@ pub struct Heard {
     pub channels: Vec<i64>,
     pub timers: bool,
     pub events: bool,
+    /// Hosts at whose turns somebody should look before the commit.
+    pub hosts: Vec<i64>,
+    /// To be added to the tallies before the commit.
+    pub tally: Tallied,
+    /// Commands on hosts may have something to do.
+    pub fleets: bool,
 }
 
 impl Changes {
@@ -130,12 +172,23 @@ impl Changes {
             ended: Vec::new(),
             dead: Vec::new(),
             dead_close: Vec::new(),
+            turn_add: Vec::new(),
+            turn_hold: Vec::new(),
+            turn_remove: Vec::new(),
+            hosts: Vec::new(),
+            tally: Tallied::new(),
+            fleet_live: Vec::new(),
+            fleet_sweep: Vec::new(),
+            approvals: Vec::new(),
+            fleets: false,
         }
     }
 
     /// A job that has just been inserted takes its place.
     pub fn accepted(&mut self, job: &JobRow, kind: EventKind, data: EventData) {
         self.place(job, &job.state, None);
+        self.count(job, None, &job.state);
+        self.fleets |= job.state.kind == JobKind::Command;
         self.tell(job.tenant, Some(job.number), None, kind, data);
     }
 
@@ -145,6 +198,10 @@ impl Changes {
         data.due_at = step.next.due_at;
         let ended = step.next.status.is_terminal();
         self.place(job, &step.next, Some(&job.state));
+        self.count(job, Some(&job.state), &step.next);
+        if job.state.kind == JobKind::Command {
+            self.advance_command(job, &step);
+        }
         let tried_again = matches!(step.event, EventKind::RunFailed | EventKind::RunLost);
         if job.state.place() == Place::Lease && (ended || tried_again) {
             let age_ms = self.now.millis_since(job.created_at);
@@ -181,20 +238,91 @@ impl Changes {
         self.tell(job.tenant, Some(job.number), fence, step.event, data);
     }
 
+    /// What follows for a command on hosts.
+    fn advance_command(&mut self, job: &JobRow, step: &Step) {
+        let lives = |status| matches!(status, JobStatus::Running | JobStatus::Canceling);
+        let (before, next) = (job.state.status, step.next.status);
+        self.fleets = true;
+        if lives(before) != lives(next) {
+            self.fleet_live.push((job.number, lives(next)));
+        }
+        match step.event {
+            EventKind::JobCancelRequested => self.fleet_sweep.push((job.number, Sweep::Cancel, None)),
+            EventKind::JobDeadlinePassed => {
+                let why = "it took longer than it may".to_owned();
+                self.fleet_sweep.push((job.number, Sweep::Cancel, Some(why)));
+            }
+            EventKind::JobRetried => self.fleet_sweep.push((job.number, Sweep::Retry, None)),
+            EventKind::JobApproved => self.approvals.push((job.number, ApprovalState::Approved)),
+            EventKind::JobRejected => self.approvals.push((job.number, ApprovalState::Rejected)),
+            EventKind::JobSuperseded => self.approvals.push((job.number, ApprovalState::Superseded)),
+            EventKind::JobApprovalExpired => self.approvals.push((job.number, ApprovalState::Expired)),
+            EventKind::JobCanceled if before == JobStatus::AwaitingApproval => {
+                self.approvals.push((job.number, ApprovalState::Withdrawn));
+            }
+            _ => {}
+        }
+    }
+
+    /// Where the units of a command stand is counted, so that nobody has to count them.
+    fn count(&mut self, job: &JobRow, before: Option<&bowline_model::JobState>, next: &bowline_model::JobState) {
+        let Some(command) = job.parent else { return };
+        if before.is_some_and(|before| before.status == next.status) {
+            return;
+        }
+        if let Some(before) = before {
+            *self.tally.entry((command, before.status.code())).or_default() -= 1;
+            if before.status.is_terminal() {
+                // Its command may be over already, and be wrong about how.
+                self.fleet_live.push((command, true));
+            }
+        }
+        *self.tally.entry((command, next.status.code())).or_default() += 1;
+        self.fleets |= next.status.is_terminal();
+    }
+
+    /// A unit takes its place at the host, or leaves it.
+    fn take_turn(&mut self, job: &JobRow, from: Option<Place>, to: Place) {
+        let (JobKind::Unit(lock), Some(host)) = (job.state.kind, job.host) else { return };
+        let shared = lock == HostLock::Shared;
+        match (from.map_or(AtHost::Nowhere, AtHost::of), AtHost::of(to)) {
+            (AtHost::Nowhere, AtHost::Held) => self.turn_add.push((host, job.number, shared, true)),
+            (AtHost::Nowhere, AtHost::Waiting) => {
+                self.turn_add.push((host, job.number, shared, false));
+                // Where a unit is planned it has been asked already whether the host is free.
+                if from.is_some() {
+                    self.hosts.push(host);
+                }
+            }
+            (AtHost::Waiting, AtHost::Held) => self.turn_hold.push(job.number),
+            (AtHost::Waiting | AtHost::Held, AtHost::Nowhere) => {
+                self.turn_remove.push(job.number);
+                self.hosts.push(host);
+            }
+            (AtHost::Held, AtHost::Waiting)
+            | (AtHost::Nowhere, AtHost::Nowhere)
+            | (AtHost::Waiting, AtHost::Waiting)
+            | (AtHost::Held, AtHost::Held) => {}
+        }
+    }
+
     fn place(&mut self, job: &JobRow, next: &bowline_model::JobState, before: Option<&bowline_model::JobState>) {
         let (from, to) = (before.map(bowline_model::JobState::place), next.place());
+        self.take_turn(job, from, to);
         if from == Some(to) && !matches!(to, Place::Queue) {
             return;
         }
         match from {
             Some(Place::Queue) => self.queue_remove.push((job.channel, job.rank(), job.number)),
             Some(Place::Timer(due)) => self.timer_remove.push((due, job.number)),
-            Some(Place::Lease | Place::Nowhere) | None => {}
+            Some(Place::Lease | Place::Host | Place::Nowhere) | None => {}
         }
         match to {
             Place::Queue => self.queue_add.push((job.channel, job.rank(), job.number)),
+            // What is only a limit is not something that waits in a line.
+            Place::Timer(due) if next.status != JobStatus::Pending => self.timer_add.push((due, job.number, 0)),
             Place::Timer(due) => self.timer_add.push((due, job.number, job.channel)),
-            Place::Lease | Place::Nowhere => {}
+            Place::Lease | Place::Host | Place::Nowhere => {}
         }
     }
 
@@ -203,7 +331,14 @@ impl Changes {
     }
 
     /// A run ended, or is taken for ended; its lease goes with it.
-    pub fn end_run(&mut self, run: RunId, status: RunStatus, error: Option<&RunError>, last_seq: u64) {
+    pub fn end_run(
+        &mut self,
+        run: RunId,
+        status: RunStatus,
+        error: Option<&RunError>,
+        last_seq: u64,
+        exit_code: Option<i32>,
+    ) {
         self.lease_remove.push(*run.as_uuid());
         self.runs.push(RunChange {
             run: *run.as_uuid(),
@@ -211,6 +346,7 @@ impl Changes {
             finished_at: Some(self.now),
             error: error.and_then(|e| serde_json::to_string(e).ok()),
             last_seq: i64::try_from(last_seq).unwrap_or(i64::MAX),
+            exit_code: exit_code.map(i64::from),
         });
     }
 
@@ -259,6 +395,9 @@ impl Changes {
             },
             timers: !self.timer_add.is_empty(),
             events: !self.events.is_empty(),
+            hosts: std::mem::take(&mut self.hosts),
+            tally: std::mem::take(&mut self.tally),
+            fleets: self.fleets,
         };
         // A row that must go and is not there means that the place and the state of a job have parted: stop at once.
         let removed = self.queue_remove.len();
@@ -268,7 +407,8 @@ impl Changes {
                 return Err(StoreError::Conflict(format!("{removed} queue rows should go, {gone} were there")));
             }
         }
-        let batch = self.batch();
+        let mut batch = self.batch();
+        self.fleet_batch(&mut batch);
         db.execute_batch(&batch).await?;
         Ok(heard)
     }
@@ -303,6 +443,7 @@ impl Changes {
                     Col::OptAt(runs.iter().map(|r| r.finished_at).collect()),
                     Col::OptText(runs.iter().map(|r| r.error.as_deref()).collect()),
                     Col::Int(runs.iter().map(|r| r.last_seq).collect()),
+                    Col::OptInt(runs.iter().map(|r| r.exit_code).collect()),
                 ],
             ));
         }
@@ -363,6 +504,49 @@ impl Changes {
         batch
     }
 
+    fn fleet_batch<'a>(&'a self, batch: &mut Batch<'a>) {
+        if !self.turn_remove.is_empty() {
+            batch.push((TURN_REMOVE, vec![Col::Int(self.turn_remove.clone())]));
+        }
+        if !self.turn_hold.is_empty() {
+            batch.push((TURN_HOLD, vec![Col::Int(self.turn_hold.clone())]));
+        }
+        if !self.turn_add.is_empty() {
+            let turns = &self.turn_add;
+            let cols = vec![
+                Col::Int(turns.iter().map(|t| t.0).collect()),
+                Col::Int(turns.iter().map(|t| t.1).collect()),
+                Col::Bool(turns.iter().map(|t| t.2).collect()),
+                Col::Bool(turns.iter().map(|t| t.3).collect()),
+            ];
+            batch.push((TURN_ADD, cols));
+        }
+        if !self.fleet_live.is_empty() {
+            let live = &self.fleet_live;
+            batch.push((
+                FLEET_LIVE,
+                vec![Col::Int(live.iter().map(|f| f.0).collect()), Col::Bool(live.iter().map(|f| f.1).collect())],
+            ));
+        }
+        if !self.fleet_sweep.is_empty() {
+            let sweeps = &self.fleet_sweep;
+            let cols = vec![
+                Col::Int(sweeps.iter().map(|s| s.0).collect()),
+                Col::Int(sweeps.iter().map(|s| s.1.code()).collect()),
+                Col::OptText(sweeps.iter().map(|s| s.2.as_deref()).collect()),
+            ];
+            batch.push((FLEET_SWEEP, cols));
+        }
+        if !self.approvals.is_empty() {
+            let decided = &self.approvals;
+            let cols = vec![
+                Col::Int(decided.iter().map(|a| a.0).collect()),
+                Col::Int(decided.iter().map(|a| a.1.code()).collect()),
+            ];
+            batch.push((APPROVAL_END, cols));
+        }
+    }
+
     fn job_columns(&self, jobs: &[&JobChange]) -> Vec<Col<'static>> {
         vec![
             Col::Int(jobs.iter().map(|j| j.number).collect()),
@@ -418,6 +602,37 @@ fn timers(rows: impl Iterator<Item = (Timestamp, i64)>) -> Vec<Col<'static>> {
     vec![Col::At(moments), Col::Int(numbers)]
 }
 
+const TURN_ADD: Sql = Sql::Each {
+    sqlite: "insert into turn (host, unit, shared, held) values (?1, ?2, ?3, ?4)",
+    postgres: "insert into turn (host, unit, shared, held)
+               select host, unit, shared, held
+               from unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::boolean[]) with ordinality
+                 as k (host, unit, shared, held, place) order by place",
+};
+const TURN_HOLD: Sql = Sql::Each {
+    sqlite: "update turn set held = 1 where unit = ?1",
+    postgres: "update turn set held = true where unit = any ($1::bigint[])",
+};
+const TURN_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from turn where unit = ?1",
+    postgres: "delete from turn where unit = any ($1::bigint[])",
+};
+const FLEET_LIVE: Sql = Sql::Each {
+    sqlite: "update fleet set live = ?2 where number = ?1",
+    postgres: "update fleet f set live = k.live from unnest($1::bigint[], $2::boolean[]) as k (number, live)
+               where f.number = k.number",
+};
+const FLEET_SWEEP: Sql = Sql::Each {
+    sqlite: "update fleet set sweep = ?2, swept = 0, stopped = ?3 where number = ?1",
+    postgres: "update fleet f set sweep = k.sweep, swept = 0, stopped = k.stopped
+               from unnest($1::bigint[], $2::bigint[], $3::text[]) as k (number, sweep, stopped)
+               where f.number = k.number",
+};
+const APPROVAL_END: Sql = Sql::Each {
+    sqlite: "update approval set state = ?2 where number = ?1",
+    postgres: "update approval a set state = k.state from unnest($1::bigint[], $2::bigint[]) as k (number, state)
+               where a.number = k.number",
+};
 const QUEUE_ADD: Sql = Sql::Each {
     sqlite: "insert into queue (channel, rank, number) values (?1, ?2, ?3) on conflict do nothing",
     postgres: "insert into queue (channel, rank, number)
@@ -455,11 +670,12 @@ const RUN_ADD: Sql = Sql::Each {
                                     $7::text[], $8::timestamptz[], $9::timestamptz[])",
 };
 const RUN_END: Sql = Sql::Each {
-    sqlite: "update run set status = ?2, finished_at = ?3, error = ?4, last_seq = max(last_seq, ?5) where id = ?1",
+    sqlite: "update run set status = ?2, finished_at = ?3, error = ?4, last_seq = max(last_seq, ?5),
+                            exit_code = ?6 where id = ?1",
     postgres: "update run r set status = k.status, finished_at = k.finished_at, error = k.error,
-                                last_seq = greatest(r.last_seq, k.last_seq)
-               from unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::text[], $5::bigint[])
-                 as k (id, status, finished_at, error, last_seq)
+                                last_seq = greatest(r.last_seq, k.last_seq), exit_code = k.exit_code
+               from unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::text[], $5::bigint[], $6::bigint[])
+                 as k (id, status, finished_at, error, last_seq, exit_code)
                where r.id = k.id",
 };
 const JOB_MOVE: Sql = Sql::Each {

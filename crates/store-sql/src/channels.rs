@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_model::claim::ChannelHead;
 use bowline_model::{Labels, Lane, TaskType, TenantId};
-use bowline_store::{Observer, StoreResult};
+use bowline_store::{Observer, StoreError, StoreResult};
 
 use crate::changes::AttemptEnded;
 use crate::db::{Col, Db, Row, Sql, Val};
@@ -57,6 +57,18 @@ const SOME: Sql = Sql::Each {
 const ADD: Sql =
     Sql::Same("insert into channel (tenant, lane, type, requires) values ($1, $2, $3, $4) on conflict do nothing");
 const FIND: Sql = Sql::Same("select id from channel where tenant = $1 and lane = $2 and type = $3 and requires = $4");
+const ADD_MANY: Sql = Sql::Each {
+    sqlite: "insert into channel (tenant, lane, type, requires) values (?1, ?2, ?3, ?4) on conflict do nothing",
+    postgres: "insert into channel (tenant, lane, type, requires)
+               select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[]) on conflict do nothing",
+};
+const FIND_MANY: Sql = Sql::Each {
+    sqlite: "select id, tenant, lane, type, requires from channel
+             where tenant = ?1 and lane = ?2 and type = ?3 and requires = ?4",
+    postgres: "select c.id, c.tenant, c.lane, c.type, c.requires from channel c
+               join unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[]) as k (tenant, lane, type, requires)
+                 on c.tenant = k.tenant and c.lane = k.lane and c.type = k.type and c.requires = k.requires",
+};
 /// Jumps from line to line in the index instead of reading every row.
 const WAITING: Sql = Sql::Same(
     "with recursive line (channel) as (
@@ -176,6 +188,50 @@ impl Channels {
             }
         }
         Ok(())
+    }
+
+    /// The same inside a transaction: `made` are lines that exist once it is committed, to be remembered then.
+    pub async fn ensure_within(
+        &self,
+        db: &mut impl Db,
+        keys: &[ChannelKey],
+        made: &mut Vec<(i64, ChannelKey)>,
+    ) -> StoreResult<HashMap<ChannelKey, i64>> {
+        let mut ids: HashMap<ChannelKey, i64> = made.iter().map(|(id, key)| (key.clone(), *id)).collect();
+        // Sorted, so that two servers make the same lines in the same order.
+        let mut unknown: BTreeMap<(TenantId, i64, &str, String), &ChannelKey> = BTreeMap::new();
+        for key in keys {
+            if let Some(id) = self.id_of(key) {
+                ids.insert(key.clone(), id);
+            } else if !ids.contains_key(key) {
+                let sorted = (key.tenant, key.lane.code(), key.task_type.as_str(), key.requires.canonical());
+                unknown.insert(sorted, key);
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(ids);
+        }
+        let cols = [
+            Col::Id(unknown.keys().map(|key| *key.0.as_uuid()).collect()),
+            Col::Int(unknown.keys().map(|key| key.1).collect()),
+            Col::Text(unknown.keys().map(|key| key.2).collect()),
+            Col::Text(unknown.keys().map(|key| key.3.as_str()).collect()),
+        ];
+        db.execute_many(ADD_MANY, &cols).await?;
+        let found = db.query_many(FIND_MANY, &cols, read).await?;
+        for (id, key) in found.into_iter().flatten() {
+            made.push((id, key.clone()));
+            ids.insert(key, id);
+        }
+        match keys.iter().find(|key| !ids.contains_key(*key)) {
+            None => Ok(ids),
+            Some(key) => Err(StoreError::Broken(format!("a line for {} cannot be made", key.task_type))),
+        }
+    }
+
+    /// Lines that a transaction made, once it is committed.
+    pub fn made(&self, lines: Vec<(i64, ChannelKey)>) {
+        self.remember(lines);
     }
 
     /// Looks which lines have work, whoever queued it there.

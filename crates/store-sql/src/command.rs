@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
-    Activated, BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterOrder, Deleted, Heartbeat, InventoryPut,
-    JobOrder, Listened, NewJob, Notice, OrderAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReportAnswer,
-    ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer,
-    Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    Activated, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules, Claimant, ClaimedRun, Closed,
+    Conducted, DeadLetterOrder, Deleted, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob, Notice,
+    OrderAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReportAnswer, ResourceOrder, ResourcePut,
+    ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord,
+    ToldEvents, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -69,6 +70,10 @@ commands! {
     RevokeToken((String, Option<TenantId>, String)) -> bool,
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool)) -> bool,
+    Conduct(()) -> Conducted,
+    Decide(ApprovalOrder) -> ApprovalAnswer,
+    Block(NewBlock) -> BlockAnswer,
+    Unblock((TenantId, i64, Arc<str>, Option<String>)) -> bool,
     PutInventory(InventoryPut) -> PutAnswer,
     RemoveHosts((TenantId, InventoryName, Vec<HostName>, Arc<str>)) -> u64,
     PutResource(ResourcePut) -> ResourceStored,
@@ -93,6 +98,7 @@ impl Command {
             Self::Claim((claimants, _), _) => claimants.iter().map(|c| c.wants as usize).sum::<usize>().max(1),
             Self::Tell(told, _) => told.events.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
+            Self::Conduct((), _) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             _ => 1,
         }

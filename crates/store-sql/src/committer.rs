@@ -11,8 +11,8 @@ use bowline_store::{Claimant, ClaimedRun, Observer, StoreError, StoreResult, Wak
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 
-use crate::changes::{AttemptEnded, Changes, Heard};
-use crate::channels::Channels;
+use crate::changes::{AttemptEnded, Changes, Heard, Tallied};
+use crate::channels::{ChannelKey, Channels};
 use crate::command::{Answer, Command};
 use crate::db::{AnyDb, Db, Mode, PgDb, PgSettings};
 use crate::failpoint;
@@ -29,6 +29,8 @@ pub struct Shared {
     pub work: Wake,
     pub events: Wake,
     pub timers: Wake,
+    /// Rung when commands on hosts may have something to do.
+    pub fleets: Wake,
     pub key_ttl_ms: i64,
     /// Rung for other servers, where there are any.
     pub others: Wake,
@@ -189,6 +191,13 @@ struct After {
     emptied: Emptied,
     timers: bool,
     events: bool,
+    fleets: bool,
+    /// Hosts at whose turns somebody should look before the commit.
+    hosts: Vec<i64>,
+    /// To be added before the commit.
+    tally: Tallied,
+    /// Lines that this transaction makes.
+    lines: Vec<(i64, ChannelKey)>,
 }
 
 impl After {
@@ -197,6 +206,11 @@ impl After {
         self.channels.extend(heard.channels);
         self.timers |= heard.timers;
         self.events |= heard.events;
+        self.fleets |= heard.fleets;
+        self.hosts.extend(heard.hosts);
+        for (key, units) in heard.tally {
+            *self.tally.entry(key).or_default() += units;
+        }
     }
 
     fn ring(mut self, shared: &Shared) {
@@ -208,6 +222,7 @@ impl After {
             shared.channels.found_empty(channel, stamp);
             self.channels.retain(|queued| *queued != channel);
         }
+        shared.channels.made(self.lines);
         let work = !self.channels.is_empty();
         shared.channels.queued(self.channels);
         if work {
@@ -215,6 +230,9 @@ impl After {
         }
         if self.timers {
             shared.timers.ring();
+        }
+        if self.fleets {
+            shared.fleets.ring();
         }
         if self.events {
             shared.events.ring();
@@ -248,12 +266,18 @@ async fn attempt(
             answers[n] = Some(one(db, &mut desk, wish, after).await?);
         }
     }
-    // Timers, retries and replays may queue into lines that another server made.
-    shared.channels.learn(db, &after.channels).await?;
+    give_hosts(db, &mut desk, after).await?;
+    // Timers, retries and replays may queue into lines that another server made. Those that this transaction makes are
+    // not to be relied on before the commit.
+    let known: Vec<i64> =
+        after.channels.iter().copied().filter(|id| after.lines.iter().all(|(made, _)| made != id)).collect();
+    shared.channels.learn(db, &known).await?;
     if !after.channels.is_empty() || shared.channels.has_active() {
         after.standing = shared.standing.take().map(|claim| (claim, Vec::new()));
     }
     claim_all(db, &mut desk, wishes, &mut answers, after).await?;
+    give_hosts(db, &mut desk, after).await?;
+    write::write_tally(db, &mut after.tally).await?;
     let answers: Option<Vec<Answer>> = answers.into_iter().collect();
     let answers = answers.ok_or_else(|| StoreError::Broken("a wish was left without an answer".to_owned()))?;
     if planted::on(Mistake::AnswerBeforeCommit) {
@@ -265,6 +289,15 @@ async fn attempt(
     }
     db.commit().await?;
     Ok(answers)
+}
+
+/// Whoever is next at hosts that were left gets them in the same transaction.
+async fn give_hosts(db: &mut AnyDb, desk: &mut Desk<'_>, after: &mut After) -> StoreResult<()> {
+    let hosts = std::mem::take(&mut after.hosts);
+    if !hosts.is_empty() {
+        after.hear(write::admit(db, desk, hosts).await?);
+    }
+    Ok(())
 }
 
 async fn submit_all(
@@ -456,6 +489,29 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
         }
         Command::Drain((tenant, name, draining), _) => {
             Answer::Drain(write::drain_worker(db, *tenant, name, *draining).await?)
+        }
+        Command::Conduct((), _) => {
+            // What this batch has changed counts already.
+            write::write_tally(db, &mut after.tally).await?;
+            after.hosts.extend(write::forgotten_hosts(db, 100).await?);
+            let (conducted, heard) = write::conduct(db, desk, &mut after.lines).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Conduct(conducted)
+        }
+        Command::Decide(order, _) => {
+            let (answer, heard) = write::decide(db, desk, order).await?;
+            after.hear(heard);
+            Answer::Decide(answer)
+        }
+        Command::Block(block, _) => {
+            let (answer, heard) = write::block(db, desk, block).await?;
+            after.hear(heard);
+            Answer::Block(answer)
+        }
+        Command::Unblock((tenant, id, by, reason), _) => {
+            let (lifted, heard) = write::unblock(db, desk, *tenant, *id, by, reason.as_deref()).await?;
+            after.hear(heard);
+            Answer::Unblock(lifted)
         }
         Command::PutInventory(put, _) => {
             let (answer, heard) = write::put_inventory(db, desk, put).await?;

@@ -1,8 +1,9 @@
 //! A job as the ledger's own logic needs it: the state to decide on, and the keys of the rows that follow from it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use bowline_model::{JobId, JobPolicy, JobState, JobStatus, TenantId, Timestamp};
+use bowline_model::{JobId, JobKind, JobPolicy, JobState, JobStatus, TenantId, Timestamp};
 use bowline_store::{StoreError, StoreResult};
 
 use crate::db::Row;
@@ -10,13 +11,13 @@ use crate::db::Row;
 /// The columns every load of a job begins with, in the order [`JobRow::read`] reads them.
 macro_rules! job_columns {
     () => {
-        "j.number, j.id, j.tenant, j.channel, j.priority, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.policy, j.created_at"
+        "j.number, j.id, j.tenant, j.channel, j.priority, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.policy, j.created_at, j.kind, j.parent, j.host"
     };
 }
 pub(crate) use job_columns;
 
 /// How many columns those are.
-pub const JOB_COLUMNS: usize = 13;
+pub const JOB_COLUMNS: usize = 16;
 
 /// A job, loaded to be changed.
 #[derive(Debug, Clone)]
@@ -29,6 +30,9 @@ pub struct JobRow {
     pub state: JobState,
     pub policy: Arc<JobPolicy>,
     pub created_at: Timestamp,
+    /// The number of the command it is a unit of, and its host.
+    pub parent: Option<i64>,
+    pub host: Option<i64>,
 }
 
 pub(crate) fn count(value: i64) -> u32 {
@@ -37,6 +41,10 @@ pub(crate) fn count(value: i64) -> u32 {
 
 pub(crate) fn status_of(code: i64) -> StoreResult<JobStatus> {
     JobStatus::from_code(code).ok_or_else(|| StoreError::Broken(format!("unknown job status {code}")))
+}
+
+pub(crate) fn kind_of(code: i64) -> StoreResult<JobKind> {
+    JobKind::from_code(code).ok_or_else(|| StoreError::Broken(format!("unknown job kind {code}")))
 }
 
 pub(crate) fn policy_of(text: Option<&str>) -> StoreResult<JobPolicy> {
@@ -51,13 +59,28 @@ pub(crate) fn policy_of(text: Option<&str>) -> StoreResult<JobPolicy> {
 thread_local! {
     /// Most jobs have the default policy; it is made once.
     static DEFAULT_POLICY: Arc<JobPolicy> = Arc::new(JobPolicy::default());
+    /// Units of one command all have the same one; it is read once.
+    static LAST_POLICY: RefCell<Option<(String, Arc<JobPolicy>)>> = const { RefCell::new(None) };
+}
+
+fn shared_policy(text: String) -> StoreResult<Arc<JobPolicy>> {
+    let known = LAST_POLICY.with_borrow(|last| match last {
+        Some((known, policy)) if *known == text => Some(Arc::clone(policy)),
+        _ => None,
+    });
+    if let Some(policy) = known {
+        return Ok(policy);
+    }
+    let policy = Arc::new(policy_of(Some(&text))?);
+    LAST_POLICY.set(Some((text, Arc::clone(&policy))));
+    Ok(policy)
 }
 
 impl JobRow {
     pub fn read(row: &dyn Row) -> StoreResult<Self> {
         let policy = match row.opt_text(11)? {
             None => DEFAULT_POLICY.with(Arc::clone),
-            text => Arc::new(policy_of(text.as_deref())?),
+            Some(text) => shared_policy(text)?,
         };
         Ok(Self {
             number: row.int(0)?,
@@ -66,6 +89,7 @@ impl JobRow {
             channel: row.int(3)?,
             priority: row.int(4)?,
             state: JobState {
+                kind: kind_of(row.int(13)?)?,
                 status: status_of(row.int(5)?)?,
                 attempts: count(row.int(6)?),
                 failures: count(row.int(7)?),
@@ -75,6 +99,8 @@ impl JobRow {
             },
             policy,
             created_at: row.at(12)?,
+            parent: row.opt_int(14)?,
+            host: row.opt_int(15)?,
         })
     }
 

@@ -122,6 +122,7 @@ pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
         work: Wake::default(),
         events: Wake::default(),
         timers: Wake::default(),
+        fleets: Wake::default(),
         others: Wake::default(),
         key_ttl_ms: settings.key_ttl_ms,
         standing: Standing::default(),
@@ -331,6 +332,10 @@ impl Ledger for SqlLedger {
 
     fn event_wake(&self) -> &Wake {
         &self.shared.events
+    }
+
+    fn fleet_wake(&self) -> &Wake {
+        &self.shared.fleets
     }
 
     fn timer_wake(&self) -> &Wake {

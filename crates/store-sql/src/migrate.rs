@@ -31,6 +31,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0003_resources.sql"),
         postgres: include_str!("migrations/postgres/0003_resources.sql"),
     },
+    Migration {
+        number: 4,
+        name: "fleet",
+        sqlite: include_str!("migrations/sqlite/0004_fleet.sql"),
+        postgres: include_str!("migrations/postgres/0004_fleet.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

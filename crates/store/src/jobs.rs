@@ -9,7 +9,7 @@ use bowline_model::{
     WorkerName,
 };
 
-use crate::StoreResult;
+use crate::{NewFleet, StoreResult};
 
 /// Who asked, and under which names the request is known elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,6 +41,8 @@ pub struct NewJob {
     pub hash: RequestHash,
     pub origin: Origin,
     pub replay_of: Option<JobId>,
+    /// The hosts of a command.
+    pub fleet: Option<Arc<NewFleet>>,
 }
 
 /// What became of a [`NewJob`].
@@ -105,6 +107,8 @@ pub struct RunRecord {
     /// The last event number the executor named; `acked_seq` is how far they are all here.
     pub last_seq: u64,
     pub acked_seq: u64,
+    /// How the process ended, where there was one.
+    pub exit_code: Option<i32>,
 }
 
 /// Which jobs to list. Newest first.
@@ -180,7 +184,7 @@ pub trait JobStore: Send + Sync {
 
     async fn cancel_job(&self, order: JobOrder) -> StoreResult<OrderAnswer>;
 
-    /// Queues a job that ended badly again, with a fresh budget.
+    /// Queues a job that ended badly again, with a fresh budget; of a command, the hosts where it did not succeed.
     async fn retry_job(&self, order: JobOrder) -> StoreResult<OrderAnswer>;
 
     async fn waiting_facts(&self, tenant: TenantId, job: JobId) -> StoreResult<WaitingFacts>;

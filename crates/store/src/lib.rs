@@ -11,6 +11,7 @@ pub mod conformance;
 mod dead_letters;
 mod error;
 mod events;
+mod fleet;
 mod hosts;
 mod jobs;
 mod maintenance;
@@ -25,6 +26,7 @@ pub use clock::{Clock, ManualClock, SteadyClock};
 pub use dead_letters::*;
 pub use error::StoreError;
 pub use events::*;
+pub use fleet::*;
 pub use hosts::*;
 pub use jobs::*;
 pub use maintenance::*;
@@ -47,12 +49,15 @@ pub trait Ledger:
     + WorkerStore
     + HostStore
     + ResourceStore
+    + FleetStore
     + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.
     fn work_wake(&self) -> &Wake;
     /// Rung after a commit that added events.
     fn event_wake(&self) -> &Wake;
+    /// Rung after a commit that gave commands on hosts something to do next.
+    fn fleet_wake(&self) -> &Wake;
     /// Rung after a commit that changed when the next timer is due.
     fn timer_wake(&self) -> &Wake;
 }

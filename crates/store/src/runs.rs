@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bowline_model::fleet::HostLock;
+use bowline_model::host::Connection;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::{Abilities, Strategy};
 use bowline_model::{
-    JobId, JobStatus, Lane, Outcome, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp, WorkerName,
+    HostName, JobId, JobStatus, Lane, Outcome, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp, WorkerName,
 };
 
 use crate::StoreResult;
@@ -50,6 +52,23 @@ pub struct ClaimedRun {
     pub claimed_at: Timestamp,
     pub trace_id: Option<Arc<str>>,
     pub correlation_id: Option<Arc<str>>,
+    /// The host it is for. The payload is then the whole command's.
+    pub unit: Option<Arc<ClaimedUnit>>,
+}
+
+/// One host of a command, handed out.
+#[derive(Debug, Clone)]
+pub struct ClaimedUnit {
+    /// The command; [`ClaimedRun::job`] is the unit itself.
+    pub command: JobId,
+    pub host_id: i64,
+    pub host: HostName,
+    /// Grows with every hand-out for this host. Whoever acts there must refuse older ones.
+    pub host_fence: i64,
+    pub connection: Connection,
+    pub lock: HostLock,
+    /// JSON: what the command wants to know about the host.
+    pub scope: Option<Arc<str>>,
 }
 
 /// How a run ended, by the word of its worker.
@@ -67,6 +86,8 @@ pub struct RunReport {
     pub error: Option<RunError>,
     /// JSON.
     pub result: Option<Arc<str>>,
+    /// How the process ended, where there was one.
+    pub exit_code: Option<i32>,
     /// The last number the worker gave to an event of this run; 0 for none.
     pub last_seq: u64,
 }

@@ -58,6 +58,7 @@ pub async fn result(
     let (outcome, error) = outcome_of(&body);
     let result = body.result.filter(|_| outcome == Outcome::Succeeded);
     let report = RunReport {
+        exit_code: None,
         run: body.task_id,
         job: body.job_id,
         worker,

@@ -232,6 +232,7 @@ impl BuiltInWorker {
             Err(error) => (Outcome::Failed(error.class), Some(error), None),
         };
         let report = RunReport {
+            exit_code: None,
             run: run.run,
             job: Some(run.job),
             worker: self.name.clone(),

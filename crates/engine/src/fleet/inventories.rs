@@ -3,10 +3,10 @@
 //! *Snapshot*: an inventory at one revision. A job is resolved against one snapshot, so what somebody is shown before a
 //! job runs and what it then runs on are the same hosts, or somebody is told.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_model::host::{Group, GroupTree, HostFacts, Selector, Vars};
+use bowline_model::host::{Group, GroupTree, GroupVars, HostFacts, Selector, Vars};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{HostRecord, Ledger, StoreError, StoreResult};
 
@@ -28,8 +28,7 @@ pub struct Snapshot {
     pub groups: Vec<Group>,
     /// Which groups each host is in, through any number of steps.
     memberships: Vec<BTreeSet<GroupName>>,
-    /// Which groups each group is in, in one step.
-    parents: BTreeMap<GroupName, BTreeSet<GroupName>>,
+    vars: GroupVars,
 }
 
 impl Snapshot {
@@ -37,13 +36,8 @@ impl Snapshot {
         // The ledger refuses circles, so there is none.
         let tree = GroupTree::new(groups.iter().map(|group| (&group.name, &group.groups))).unwrap_or_default();
         let memberships = hosts.iter().map(|record| tree.expand(&record.host.groups)).collect();
-        let mut parents: BTreeMap<GroupName, BTreeSet<GroupName>> = BTreeMap::new();
-        for group in &groups {
-            for member in &group.groups {
-                parents.entry(member.clone()).or_default().insert(group.name.clone());
-            }
-        }
-        Self { id, name, revision, hosts, groups, memberships, parents }
+        let vars = GroupVars::new(&groups);
+        Self { id, name, revision, hosts, groups, memberships, vars }
     }
 
     /// The hosts that are meant, by name.
@@ -74,25 +68,9 @@ impl Snapshot {
         self.memberships.get(at)
     }
 
-    /// A host's variables: those of its groups, the nearer over the farther, and its own over all.
+    /// A host's variables, with those of its groups.
     pub fn vars_of(&self, record: &HostRecord) -> Vars {
-        let mut rings: Vec<BTreeSet<&GroupName>> = Vec::new();
-        let mut ring: BTreeSet<&GroupName> = record.host.groups.iter().collect();
-        let mut seen: BTreeSet<&GroupName> = BTreeSet::new();
-        while !ring.is_empty() {
-            seen.extend(ring.iter().copied());
-            let next = ring.iter().filter_map(|group| self.parents.get(*group)).flatten();
-            let next = next.filter(|group| !seen.contains(group)).collect();
-            rings.push(std::mem::replace(&mut ring, next));
-        }
-        let mut vars = Vars::new();
-        for name in rings.iter().rev().flatten() {
-            if let Ok(at) = self.groups.binary_search_by(|group| group.name.as_str().cmp(name.as_str())) {
-                vars.extend(self.groups[at].vars.clone());
-            }
-        }
-        vars.extend(record.host.vars.clone());
-        vars
+        self.vars.effective(&record.host)
     }
 }
 
@@ -160,7 +138,6 @@ impl Inventories {
 mod tests {
     use bowline_model::Timestamp;
     use bowline_model::host::Host;
-    use serde_json::json;
 
     use super::*;
 
@@ -168,18 +145,14 @@ mod tests {
         names.iter().map(|name| GroupName::new(name).expect("a name")).collect()
     }
 
-    fn vars(value: serde_json::Value) -> Vars {
-        value.as_object().cloned().expect("an object")
-    }
-
-    fn group(name: &str, members: &[&str], own: serde_json::Value) -> Group {
-        Group { name: GroupName::new(name).expect("a name"), groups: set(members), vars: vars(own) }
+    fn group(name: &str, members: &[&str]) -> Group {
+        Group { name: GroupName::new(name).expect("a name"), groups: set(members), vars: Vars::new() }
     }
 
     fn snapshot() -> Snapshot {
-        let host = |id, name: &str, groups: &[&str], own| HostRecord {
+        let host = |id, name: &str, groups: &[&str]| HostRecord {
             id,
-            host: Host { groups: set(groups), vars: vars(own), ..Host::named(HostName::new(name).expect("a name")) },
+            host: Host { groups: set(groups), ..Host::named(HostName::new(name).expect("a name")) },
             created_at: Timestamp::default(),
             updated_at: Timestamp::default(),
         };
@@ -187,20 +160,9 @@ mod tests {
             1,
             InventoryName::new("main").expect("a name"),
             7,
-            vec![host(1, "db1", &["db"], json!({})), host(2, "web1", &["web-fra"], json!({"own": 1, "a": "host"}))],
-            vec![
-                group("all-web", &["web-fra"], json!({"a": "all-web", "b": "all-web"})),
-                group("prod", &["all-web", "db"], json!({"a": "prod", "b": "prod", "c": "prod"})),
-                group("web-fra", &[], json!({"a": "web-fra"})),
-            ],
+            vec![host(1, "db1", &["db"]), host(2, "web1", &["web-fra"])],
+            vec![group("all-web", &["web-fra"]), group("prod", &["all-web", "db"]), group("web-fra", &[])],
         )
-    }
-
-    #[test]
-    fn the_nearer_group_has_the_last_word_and_the_host_after_it() {
-        let snapshot = snapshot();
-        let web = snapshot.find(&HostName::new("web1").expect("a name")).expect("it is there");
-        assert_eq!(snapshot.vars_of(web), vars(json!({"own": 1, "a": "host", "b": "all-web", "c": "prod"})));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Hosts: where commands run. What a host is, how hosts are grouped, and how people say which ones they mean.
 
+mod effective;
 mod groups;
 mod inventory;
 mod pattern;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::{GroupName, HostName, Labels, WorkerName};
 
+pub use effective::GroupVars;
 pub use groups::{GroupTree, GroupsInACircle};
 pub use inventory::{Group, Host, Inventory, Vars};
 pub use pattern::{NotAPattern, Pattern};
@@ -54,6 +56,27 @@ impl Default for Connection {
     fn default() -> Self {
         Self::Agent { agent: None }
     }
+}
+
+impl Connection {
+    /// What an agent must have to reach a host of this name: labels it says about itself.
+    pub fn required_labels(&self, host: &HostName) -> Labels {
+        let (own, through) = match self {
+            Self::Agent { agent } => {
+                let name = agent.as_ref().map_or_else(|| host.as_str().to_owned(), |name| name.as_str().to_owned());
+                return Labels::of([(Self::AGENT_LABEL, name.as_str())]);
+            }
+            Self::Ssh { through, .. } => ("ssh", through),
+            Self::Simulate { through } => ("simulate", through),
+        };
+        let pairs = through.iter().chain([(Self::REACH_LABEL, own)]);
+        Labels::of(pairs)
+    }
+
+    /// Every agent has its own name under this label.
+    pub const AGENT_LABEL: &'static str = "bowline/agent";
+    /// Agents that reach hosts other than their own say how under this label.
+    pub const REACH_LABEL: &'static str = "bowline/reach";
 }
 
 /// What a selector can ask about a host.

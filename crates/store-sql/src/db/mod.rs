@@ -48,6 +48,7 @@ impl Sql {
 #[derive(Debug, Clone, Copy)]
 pub enum Val<'a> {
     Int(i64),
+    OptInt(Option<i64>),
     Bool(bool),
     Id(Uuid),
     OptId(Option<Uuid>),

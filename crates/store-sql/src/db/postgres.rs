@@ -313,7 +313,7 @@ impl ToSql for PgInt {
 
 /// A parameter in the form the driver wants.
 enum Param<'a> {
-    Int(PgInt),
+    Int(Option<PgInt>),
     Bool(bool),
     Id(Option<Uuid>),
     Text(Option<&'a str>),
@@ -324,7 +324,8 @@ enum Param<'a> {
 impl<'a> Param<'a> {
     fn of(value: &Val<'a>) -> Self {
         match *value {
-            Val::Int(v) => Self::Int(PgInt(v)),
+            Val::Int(v) => Self::Int(Some(PgInt(v))),
+            Val::OptInt(v) => Self::Int(v.map(PgInt)),
             Val::Bool(v) => Self::Bool(v),
             Val::Id(v) => Self::Id(Some(v)),
             Val::OptId(v) => Self::Id(v),

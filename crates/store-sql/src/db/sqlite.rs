@@ -203,13 +203,15 @@ impl ToSql for Borrowed<'_> {
 fn bind_vals(statement: &mut Statement<'_>, params: &[Val<'_>]) -> StoreResult<()> {
     for (place, value) in params.iter().enumerate() {
         match value {
-            Val::Int(v) => bind(statement, place, v)?,
+            Val::Int(v) | Val::OptInt(Some(v)) => bind(statement, place, v)?,
             Val::Bool(v) => bind(statement, place, v)?,
             Val::Id(v) | Val::OptId(Some(v)) => bind(statement, place, Borrowed(v.as_bytes()))?,
             Val::Text(v) | Val::OptText(Some(v)) => bind(statement, place, *v)?,
             Val::At(v) | Val::OptAt(Some(v)) => bind(statement, place, v.as_micros())?,
             Val::Bytes(v) => bind(statement, place, Borrowed(v))?,
-            Val::OptId(None) | Val::OptText(None) | Val::OptAt(None) => bind(statement, place, Null)?,
+            Val::OptInt(None) | Val::OptId(None) | Val::OptText(None) | Val::OptAt(None) => {
+                bind(statement, place, Null)?
+            }
         }
     }
     Ok(())

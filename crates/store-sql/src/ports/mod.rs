@@ -1,4 +1,5 @@
 //! Ports of the ledger beyond jobs and runs, each as calls to the committer and the readers.
 
+mod fleet;
 mod hosts;
 mod resources;

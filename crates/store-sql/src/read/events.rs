@@ -1,7 +1,7 @@
 //! The stream, read in the ledger's order.
 
 use bowline_model::event::EventData;
-use bowline_model::{Event, EventId, EventKind, JobId, TenantId, Timestamp};
+use bowline_model::{Event, EventId, EventKind, HostName, JobId, TenantId, Timestamp};
 use bowline_store::{EventFilter, EventPage, Page, Position, StoreError, StoreResult};
 
 use crate::db::{Db, Row, Sql, Val};
@@ -24,6 +24,7 @@ fn read(row: &dyn Row, salt: u64) -> StoreResult<(Position, Event)> {
         tenant: TenantId::from_uuid(row.id(2)?),
         kind: kind.parse::<EventKind>().map_err(|_| StoreError::Broken(format!("unknown event kind {kind}")))?,
         job: row.opt_id(3)?.map(JobId::from_uuid),
+        host: row.opt_text(11)?.and_then(|name| HostName::new(&name).ok()),
         fence: row.opt_int(4)?.map(count),
         seq: row.opt_int(5)?.and_then(|seq| u64::try_from(seq).ok()),
         data: match data {
@@ -176,10 +177,13 @@ macro_rules! event_columns {
         concat!(
             "select ",
             $epoch,
-            ", e.position, e.tenant, coalesce(j.id, g.id), e.fence, e.seq, e.kind, e.at, e.data,
-               coalesce(j.trace_id, g.trace_id), coalesce(j.correlation_id, g.correlation_id)
+            ", e.position, e.tenant, coalesce(p.id, j.id, g.id), e.fence, e.seq, e.kind, e.at, e.data,
+               coalesce(p.trace_id, j.trace_id, g.trace_id), coalesce(p.correlation_id, j.correlation_id, g.correlation_id),
+               h.name
              from event e left join job j on j.number = e.number
-             left join gone g on j.number is null and g.number = e.number "
+             left join gone g on j.number is null and g.number = e.number
+             left join job p on p.number = j.parent
+             left join host h on h.id = coalesce(j.host, g.host) "
         )
     };
 }
@@ -222,8 +226,8 @@ const TOLD_OF_JOB: Sql = Sql::Each {
     ),
 };
 const JOB_NUMBER: Sql = Sql::Same(
-    "select number from job where tenant = $1 and id = $2
-     union all select number from gone where tenant = $1 and id = $2",
+    "select number from job where tenant = $1 and id = $2 and parent is null
+     union all select number from gone where tenant = $1 and id = $2 and host is null",
 );
 /// The last place that a key can have.
 const LAST_OF: Sql = Sql::Each { sqlite: "select 0, ?1", postgres: "select $1::bigint, 9223372036854775807::bigint" };

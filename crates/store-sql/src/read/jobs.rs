@@ -5,7 +5,7 @@ use bowline_model::{JobId, JobState, Labels, Lane, RunError, RunId, RunStatus, T
 use bowline_store::{JobFilter, JobRecord, Origin, Page, RunRecord, StoreError, StoreResult, WaitingFacts};
 
 use crate::db::{Db, Mode, Row, Sql, Val};
-use crate::job_row::{count, policy_of, status_of};
+use crate::job_row::{count, kind_of, policy_of, status_of};
 
 /// How many jobs one page looks at before it says "go on from here".
 const SCAN_MAX: i64 = 5_000;
@@ -30,6 +30,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         requires: Labels::from_canonical(&row.text(5)?).map_err(broken)?,
         priority: i16::try_from(row.int(6)?).unwrap_or(0),
         state: JobState {
+            kind: kind_of(row.int(27)?)?,
             status: status_of(row.int(7)?)?,
             attempts: count(row.int(8)?),
             failures: count(row.int(9)?),
@@ -56,7 +57,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
     })
 }
 
-fn read_run(row: &dyn Row) -> StoreResult<RunRecord> {
+pub(super) fn read_run(row: &dyn Row) -> StoreResult<RunRecord> {
     let status = row.int(3)?;
     Ok(RunRecord {
         id: RunId::from_uuid(row.id(0)?),
@@ -70,6 +71,7 @@ fn read_run(row: &dyn Row) -> StoreResult<RunRecord> {
         error: error_of(row.opt_text(8)?)?,
         last_seq: u64::try_from(row.int(9)?).unwrap_or(0),
         acked_seq: u64::try_from(row.int(10)?).unwrap_or(0),
+        exit_code: row.opt_int(11)?.and_then(|code| i32::try_from(code).ok()),
     })
 }
 
@@ -161,25 +163,31 @@ macro_rules! job_record {
 }
 
 const JOB: Sql = Sql::Same(job_record!(
-    "j.payload, j.result from job j join channel c on c.id = j.channel where j.tenant = $1 and j.id = $2"
+    "j.payload, j.result, j.kind from job j join channel c on c.id = j.channel
+     where j.tenant = $1 and j.id = $2 and j.parent is null"
 ));
 const JOB_OF_ANYBODY: Sql =
-    Sql::Same(job_record!("j.payload, j.result from job j join channel c on c.id = j.channel where j.id = $1"));
-const RUNS: Sql = Sql::Same(
-    "select id, attempt, fence, status, worker, claimed_at, started_at, finished_at, error, last_seq, acked_seq
-     from run where number = $1 order by fence",
-);
+    Sql::Same(job_record!("j.payload, j.result, j.kind from job j join channel c on c.id = j.channel where j.id = $1"));
+/// What [`read_run`] reads.
+macro_rules! run_columns {
+    () => {
+        "r.id, r.attempt, r.fence, r.status, r.worker, r.claimed_at, r.started_at, r.finished_at, r.error, r.last_seq,
+         r.acked_seq, r.exit_code"
+    };
+}
+pub(super) use run_columns;
+const RUNS: Sql = Sql::Same(concat!("select ", run_columns!(), " from run r where r.number = $1 order by r.fence"));
 const LIST: Sql = Sql::Each {
     sqlite: job_record!(
-        "null, null
-         from (select * from job where tenant = ?1 and id < ?2 order by id desc limit ?3) j join channel c on c.id = j.channel
+        "null, null, j.kind
+         from (select * from job where tenant = ?1 and id < ?2 and parent is null order by id desc limit ?3) j join channel c on c.id = j.channel
          where (?4 = 0 or j.status = ?4) and (?5 = 0 or c.lane = ?5) and (?6 = '' or c.type = ?6)
            and (?8 is null or j.created_at >= ?8) and (?9 is null or j.created_at < ?9)
          order by j.id desc limit ?7"
     ),
     postgres: job_record!(
-        "null::text, null::text
-         from (select * from job where tenant = $1 and id < $2 order by id desc limit $3) j join channel c on c.id = j.channel
+        "null::text, null::text, j.kind
+         from (select * from job where tenant = $1 and id < $2 and parent is null order by id desc limit $3) j join channel c on c.id = j.channel
          where ($4::bigint = 0 or j.status = $4::bigint) and ($5::bigint = 0 or c.lane = $5::bigint)
            and ($6::text = '' or c.type = $6::text)
            and ($8::timestamptz is null or j.created_at >= $8) and ($9::timestamptz is null or j.created_at < $9)
@@ -188,14 +196,15 @@ const LIST: Sql = Sql::Each {
 };
 /// The last job of a bite that was full: where the next bite begins.
 const BITE_END: Sql = Sql::Same(
-    "select case when count(*) = $3 then (select id from job where tenant = $1 and id < $2 order by id desc limit 1 offset $3 - 1)
+    "select case when count(*) = $3 then 
+              (select id from job where tenant = $1 and id < $2 and parent is null order by id desc limit 1 offset $3 - 1)
             else null end
-     from (select 1 from job where tenant = $1 and id < $2 order by id desc limit $3) b",
+     from (select 1 from job where tenant = $1 and id < $2 and parent is null order by id desc limit $3) b",
 );
 const AHEAD: Sql = Sql::Same(
     "select count(*) from (
        select 1 from job j join queue q on q.channel = j.channel
-       where j.tenant = $1 and j.id = $2
+       where j.tenant = $1 and j.id = $2 and j.parent is null
          and (q.rank < 0 - j.priority or (q.rank = 0 - j.priority and q.number < j.number))
        limit 10000) a",
 );

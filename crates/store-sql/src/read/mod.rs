@@ -1,7 +1,9 @@
 //! What readers see. Nothing here changes anything; every question has the tenant bound.
 
+mod blocks;
 mod dead_letters;
 mod events;
+mod fleet;
 mod hosts;
 mod jobs;
 mod lanes;
@@ -10,8 +12,10 @@ mod tokens;
 mod verify;
 mod workers;
 
+pub use blocks::{host_queue, list_blocks};
 pub use dead_letters::list_dead_letters;
 pub use events::{event_range, events_after, events_before, job_events, position, signed};
+pub use fleet::{find_fleet, find_unit, list_approvals, list_units, list_unplanned};
 pub use hosts::{find_host, find_inventory, list_groups, list_hosts, list_inventories};
 pub use jobs::{find_job, list_jobs, waiting_facts};
 pub use lanes::lane_depths;

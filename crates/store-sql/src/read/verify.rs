@@ -63,6 +63,17 @@ async fn look_at_all(db: &mut impl Db, faults_max: usize) -> StoreResult<Verifie
         after = last;
     }
     places.leftovers(&mut verified.faults);
+    let tallies = |row: &dyn crate::db::Row| Ok((row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?));
+    for (number, status, told, counted) in db.query(TALLIES, &[Val::Int(faults_max as i64)], tallies).await? {
+        verified
+            .faults
+            .push(format!("job #{number} counts {told} hosts with status {status}, and has {counted} of them"));
+    }
+    for (host, holders) in
+        db.query(CROWDED, &[Val::Int(faults_max as i64)], |row| Ok((row.int(0)?, row.int(1)?))).await?
+    {
+        verified.faults.push(format!("host #{host} is held by {holders} units, one of which wants it alone"));
+    }
     for number in db.query(LOST_EVENTS, &[Val::Int(faults_max as i64)], |row| row.int(0)).await? {
         verified.faults.push(format!("events name job #{number}, which does not exist"));
     }
@@ -112,6 +123,8 @@ struct Places {
     leased: BTreeMap<i64, Vec<RunId>>,
     /// All dead letters, and how many of them are open.
     dead: BTreeMap<i64, (i64, i64)>,
+    /// The turns of units: host, and whether it is held.
+    turns: BTreeMap<i64, (i64, bool)>,
 }
 
 impl Places {
@@ -128,6 +141,8 @@ impl Places {
         }
         places.dead =
             db.query(DEAD, &[], |row| Ok((row.int(0)?, (row.int(1)?, row.int(2)?)))).await?.into_iter().collect();
+        let turns = db.query(TURNS, &[], |row| Ok((row.int(0)?, (row.int(1)?, row.bool(2)?)))).await?;
+        places.turns = turns.into_iter().collect();
         Ok(places)
     }
 
@@ -140,6 +155,9 @@ impl Places {
         }
         for number in self.leased.keys() {
             faults.push(format!("a lease names job #{number}, which does not exist"));
+        }
+        for number in self.turns.keys() {
+            faults.push(format!("a turn at a host names unit #{number}, which does not exist"));
         }
         for number in self.dead.keys() {
             faults.push(format!("a dead letter names job #{number}, which does not exist"));
@@ -185,7 +203,7 @@ fn check(job: &JobRow, told: &[Told], runs: &[Run], places: &mut Places, faults:
             let owner = runs.iter().find(|run| run.fence == job.state.fence).map(|run| run.id);
             queued.is_empty() && timers.is_empty() && leased.len() == 1 && leased.first().copied() == owner
         }
-        Place::Nowhere => queued.is_empty() && timers.is_empty() && leased.is_empty(),
+        Place::Host | Place::Nowhere => queued.is_empty() && timers.is_empty() && leased.is_empty(),
     };
     if !right {
         faults.push(format!(
@@ -195,6 +213,15 @@ fn check(job: &JobRow, told: &[Told], runs: &[Run], places: &mut Places, faults:
             timers.len(),
             leased.len()
         ));
+    }
+    let turn = places.turns.remove(&number);
+    let right = match (job.state.kind.is_unit(), job.state.place()) {
+        (true, Place::Host) => turn == job.host.map(|host| (host, false)),
+        (true, Place::Queue | Place::Lease) => turn == job.host.map(|host| (host, true)),
+        _ => turn.is_none(),
+    };
+    if !right {
+        faults.push(format!("job {id} (#{number}) is {}, but its turn at its host is {turn:?}", job.state.status));
     }
     let (letters, open) = places.dead.remove(&number).unwrap_or_default();
     let right = if job.state.status == JobStatus::Dead { letters > 0 && open <= 1 } else { open == 0 };
@@ -230,6 +257,22 @@ const LOST_EVENTS: Sql = Sql::Same(
     "select distinct e.number from event e where e.number is not null
        and not exists (select 1 from job j where j.number = e.number)
        and not exists (select 1 from gone g where g.number = e.number) limit $1",
+);
+const TURNS: Sql = Sql::Same("select unit, host, held from turn");
+/// What is counted against what is there, both ways; not for commands whose units retention is just taking.
+const TALLIES: Sql = Sql::Same(
+    "select coalesce(t.number, u.number), coalesce(t.status, u.status), coalesce(t.units, 0), coalesce(u.units, 0)
+     from (select number, status, cast(sum(units) as bigint) as units from tally group by number, status) t
+     full outer join (select parent as number, status, count(*) as units from job where parent is not null
+                      group by parent, status) u
+       on u.number = t.number and u.status = t.status
+     where coalesce(t.units, 0) <> coalesce(u.units, 0)
+       and exists (select 1 from fleet f where f.number = coalesce(t.number, u.number)
+                     and f.planned = (select count(*) from job j where j.parent = f.number)) limit $1",
+);
+const CROWDED: Sql = Sql::Same(
+    "select host, count(*) from turn where held group by host
+     having count(*) > 1 and sum(case when shared then 0 else 1 end) > 0 limit $1",
 );
 const QUEUE: Sql = Sql::Same("select number, channel from queue");
 const TIMERS: Sql = Sql::Same("select number, due_at from timer");

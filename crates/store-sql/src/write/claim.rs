@@ -1,14 +1,17 @@
 //! Handing out runs: whose turn it is, who gets what, and the lease that goes with it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bowline_model::RunId;
 use bowline_model::claim::{ChannelHead, Demand, assign, plan};
 use bowline_model::event::EventData;
+use bowline_model::host::Connection;
 use bowline_model::job::Fact;
 use bowline_store::{ClaimRules, Claimant, ClaimedRun, StoreResult};
 
 use super::Desk;
+use super::units::{Start, Units};
 use crate::changes::{Changes, Heard, NewRun, Telling};
 use crate::channels::ChannelKey;
 use crate::db::{Col, Db, Sql};
@@ -43,10 +46,21 @@ pub async fn claim(
 ) -> StoreResult<(Vec<Vec<ClaimedRun>>, Emptied, Vec<Heard>)> {
     let mut claimed: Vec<Vec<ClaimedRun>> = claimants.iter().map(|_| Vec::new()).collect();
     let (active, mut turn) = desk.channels.active(fresh);
+    let mut agents: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (n, claimant) in claimants.iter().enumerate() {
+        if let Some(agent) = claimant.abilities.labels.get(Connection::AGENT_LABEL) {
+            agents.entry(agent).or_default().push(n);
+        }
+    }
     let mut lines: Vec<Line> = active
         .into_iter()
         .map(|(head, key, stamp)| {
-            let able = (0..claimants.len()).filter(|n| can_serve(claimants[*n], &key)).collect();
+            // A line for one agent is asked about that agent only: there may be thousands of both.
+            let able = match key.requires.get(Connection::AGENT_LABEL) {
+                Some(agent) => agents.get(agent).into_iter().flatten().copied().collect::<Vec<usize>>(),
+                None => (0..claimants.len()).collect(),
+            };
+            let able = able.into_iter().filter(|n| can_serve(claimants[*n], &key)).collect();
             Line { head, key, stamp, able, empty: false }
         })
         .filter(|line| !line.able.is_empty())
@@ -63,6 +77,7 @@ pub async fn claim(
         turn += 1;
         let mut changes = Changes::at(desk.now);
         let found = take_heads(db, &lines, &asks).await?;
+        let units = Units::load(db, desk, found.iter().map(|found| &found.job)).await?;
         let mut found = found.into_iter().peekable();
         for (line, takers) in asks {
             let mut got = 0;
@@ -70,8 +85,10 @@ pub async fn claim(
             while let Some(head) = found.next_if(|f| f.job.channel == channel) {
                 let taker = takers[got];
                 got += 1;
-                if let Some(run) = hand_out(desk, &mut changes, head, claimants[taker], &lines[line].key) {
-                    claimed[taker].push(run);
+                match hand_out(desk, &mut changes, head, &units, claimants[taker], &lines[line].key)? {
+                    Handed::Run(run) => claimed[taker].push(*run),
+                    Handed::Refused => left[taker] += 1,
+                    Handed::Stuck => {}
                 }
             }
             for taker in &takers[got..] {
@@ -104,9 +121,10 @@ fn ask(
         (0..lines.len()).filter(|n| !lines[*n].empty && lines[*n].able.iter().any(|c| left[*c] > 0)).collect();
     let heads: Vec<ChannelHead> = open.iter().map(|n| lines[*n].head).collect();
     let places: u32 = left.iter().sum();
+    let by_channel: HashMap<i64, usize> = open.iter().map(|n| (lines[*n].head.channel, *n)).collect();
     let mut asks = Vec::new();
     for share in plan(&heads, &rules.weights, places, turn) {
-        let Some(line) = open.iter().copied().find(|n| lines[*n].head.channel == share.channel) else { continue };
+        let Some(line) = by_channel.get(&share.channel).copied() else { continue };
         let able: Vec<usize> = lines[line].able.iter().copied().filter(|c| left[*c] > 0).collect();
         let demands: Vec<Demand> = able
             .iter()
@@ -178,20 +196,46 @@ const HEADS: Sql = Sql::Each {
     ),
 };
 
+/// What became of the head of a line.
+enum Handed {
+    Run(Box<ClaimedRun>),
+    /// It does not start after all, and has left the line.
+    Refused,
+    /// It should not stand there. Handing it out would be worse.
+    Stuck,
+}
+
 fn hand_out(
     desk: &mut Desk<'_>,
     changes: &mut Changes,
     found: Found,
+    units: &Units,
     claimant: &Claimant,
     key: &ChannelKey,
-) -> Option<ClaimedRun> {
-    let Found { job, payload, trace_id, correlation_id } = found;
+) -> StoreResult<Handed> {
+    let Found { job, mut payload, mut trace_id, mut correlation_id } = found;
+    let mut unit = None;
+    if job.state.kind.is_unit() {
+        match units.start(&job, &payload)? {
+            Start::Now { unit: now, payload: command, trace_id: trace, correlation_id: correlation } => {
+                unit = Some(Arc::new(now));
+                (payload, trace_id, correlation_id) = (command, trace, correlation);
+            }
+            Start::Blocked(reason) => {
+                return Ok(refuse(desk, changes, &job, key, &Fact::Blocked, reason));
+            }
+            Start::Gone => {
+                let reason = "its host was taken out of the inventory".to_owned();
+                return Ok(refuse(desk, changes, &job, key, &Fact::CancelRequested, reason));
+            }
+        }
+    }
     let step = match job.state.on(&Fact::Claimed, &job.policy, desk.now, 0.0) {
         Ok(step) => step,
         Err(refused) => {
-            // A queue row without a queued job: verify will name it. Handing it out would be worse.
+            // A queue row without a queued job: verify will name it.
             tracing::error!(job.id = %job.id, "job {} stands in the queue but cannot be claimed: {refused}", job.id);
-            return None;
+            return Ok(Handed::Stuck);
         }
     };
     let run = RunId::mint(desk.now, desk.entropy());
@@ -215,7 +259,7 @@ fn hand_out(
         ..EventData::default()
     };
     changes.advance(&job, key.lane, step, Telling { fence: Some(fence), data, ..Telling::default() });
-    Some(ClaimedRun {
+    Ok(Handed::Run(Box::new(ClaimedRun {
         run,
         job: job.id,
         tenant: job.tenant,
@@ -230,5 +274,28 @@ fn hand_out(
         claimed_at: desk.now,
         trace_id,
         correlation_id,
-    })
+        unit,
+    })))
+}
+
+/// A unit that was about to start does not.
+fn refuse(
+    desk: &Desk<'_>,
+    changes: &mut Changes,
+    job: &JobRow,
+    key: &ChannelKey,
+    fact: &Fact,
+    reason: String,
+) -> Handed {
+    match job.state.on(fact, &job.policy, desk.now, 0.0) {
+        Ok(step) => {
+            let data = EventData { reason: Some(reason), ..EventData::default() };
+            changes.advance(job, key.lane, step, Telling { data, ..Telling::default() });
+            Handed::Refused
+        }
+        Err(refused) => {
+            tracing::error!(job.id = %job.id, "unit {} stands in the queue but cannot leave it: {refused}", job.id);
+            Handed::Stuck
+        }
+    }
 }

@@ -162,6 +162,7 @@ fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by:
     let broken = |e: bowline_model::name::NotAName| StoreError::Broken(e.to_string());
     let entropy = desk.entropy();
     Ok(NewJob {
+        fleet: None,
         id: JobId::mint(desk.now, entropy),
         tenant,
         lane,

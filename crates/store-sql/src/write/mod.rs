@@ -3,7 +3,10 @@
 //! Every function here has one shape: load (and lock) what the wish is about, decide in `model`, collect the changes.
 //! None of them commits, and none of them is alone: the committer runs many wishes in one transaction.
 
+mod approvals;
+mod blocks;
 mod claim;
+mod conduct;
 mod dead_letters;
 mod heartbeat;
 mod hosts;
@@ -14,8 +17,11 @@ mod reap;
 mod report;
 mod resources;
 mod submit;
+mod tally;
 mod tell;
 mod tokens;
+mod turns;
+mod units;
 mod workers;
 
 use bowline_model::Timestamp;
@@ -23,7 +29,10 @@ use rand::rngs::StdRng;
 
 use crate::channels::Channels;
 
+pub use approvals::decide;
+pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};
+pub use conduct::conduct;
 pub use dead_letters::{purge, replay};
 pub use heartbeat::heartbeat;
 pub use hosts::{put_inventory, remove_hosts};
@@ -34,8 +43,10 @@ pub use reap::{give_back, reap, reclaim};
 pub use report::report;
 pub use resources::{activate_resource, delete_resource, put_resource};
 pub use submit::{channel_keys, submit};
+pub use tally::{read_tally, write_tally};
 pub use tell::tell;
 pub use tokens::{create_tenant, create_token, revoke_token};
+pub use turns::{admit, forgotten_hosts};
 pub use workers::{drain_worker, register_worker};
 
 /// What every wish may use.

@@ -1,34 +1,62 @@
 //! Orders of people about single jobs: cancel, retry.
 
 use bowline_model::event::EventData;
-use bowline_model::job::{Fact, Refused};
+use bowline_model::fleet::{ApprovalState, CommandFact};
+use bowline_model::job::{Fact, JobKind, Refused, Step};
 use bowline_model::{JobStatus, Lane, RunStatus};
 use bowline_store::{JobOrder, OrderAnswer, StoreError, StoreResult};
 
 use super::Desk;
+use super::promote::deadline;
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Db, Sql, Val};
 use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
 
 pub async fn cancel(db: &mut impl Db, desk: &mut Desk<'_>, order: &JobOrder) -> StoreResult<(OrderAnswer, Heard)> {
-    carry_out(db, desk, order, &Fact::CancelRequested).await
+    carry_out(db, desk, order, Order::Cancel).await
 }
 
+/// Runs a job that ended badly again; of a command, what did not succeed of it.
 pub async fn retry(db: &mut impl Db, desk: &mut Desk<'_>, order: &JobOrder) -> StoreResult<(OrderAnswer, Heard)> {
-    carry_out(db, desk, order, &Fact::Retried).await
+    carry_out(db, desk, order, Order::Retry).await
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Cancel,
+    Retry,
+}
+
+async fn decide(db: &mut impl Db, desk: &Desk<'_>, job: &JobRow, order: Order) -> StoreResult<Result<Step, Refused>> {
+    if job.state.kind != JobKind::Command {
+        let fact = if order == Order::Cancel { Fact::CancelRequested } else { Fact::Retried };
+        return Ok(job.state.on(&fact, &job.policy, desk.now, 0.0));
+    }
+    let fact = match order {
+        Order::Cancel => CommandFact::CancelRequested,
+        Order::Retry => {
+            // What nobody approved never runs, whoever wants it again.
+            let approved = ApprovalState::Approved.code();
+            if !db.query(UNAPPROVED, &[Val::Int(job.number), Val::Int(approved)], |_| Ok(())).await?.is_empty() {
+                return Ok(Err(Refused::NotFrom(job.state.status)));
+            }
+            CommandFact::Retried { deadline_at: deadline(db, desk, job.number).await? }
+        }
+    };
+    Ok(job.state.on_command(fact, desk.now))
 }
 
 async fn carry_out(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
     order: &JobOrder,
-    fact: &Fact,
+    wanted: Order,
 ) -> StoreResult<(OrderAnswer, Heard)> {
     let params = [Val::Id(*order.tenant.as_uuid()), Val::Id(*order.job.as_uuid())];
     let found = db.query(JOB, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
     let Some((job, lane)) = found.into_iter().next() else { return Ok((OrderAnswer::NotFound, Heard::default())) };
     let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
-    let step = match job.state.on(fact, &job.policy, desk.now, 0.0) {
+    let step = match decide(db, desk, &job, wanted).await? {
         Ok(step) => step,
         Err(Refused::Unchanged(status)) => return Ok((OrderAnswer::Unchanged(status), Heard::default())),
         Err(Refused::Finished(status)) => return Ok((OrderAnswer::Finished(status), Heard::default())),
@@ -52,17 +80,18 @@ async fn carry_out(
     Ok((OrderAnswer::Done(status), changes.write(db).await?))
 }
 
+const UNAPPROVED: Sql = Sql::Same("select 1 from approval where number = $1 and state <> $2");
 const OPEN_LETTER: Sql = Sql::Same("select 1 from dead_letter where number = $1 and status = 1");
 const JOB: Sql = Sql::Each {
     sqlite: concat!(
         "select ",
         job_columns!(),
-        ", c.lane from job j join channel c on c.id = j.channel where j.tenant = ?1 and j.id = ?2"
+        ", c.lane from job j join channel c on c.id = j.channel where j.tenant = ?1 and j.id = ?2 and j.parent is null"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
         ", c.lane from job j join channel c on c.id = j.channel
-         where j.tenant = $1 and j.id = $2 for update of j"
+         where j.tenant = $1 and j.id = $2 and j.parent is null for update of j"
     ),
 };

@@ -1,8 +1,9 @@
 //! Jobs whose moment has come.
 
-use bowline_model::Lane;
 use bowline_model::event::EventData;
-use bowline_model::job::Fact;
+use bowline_model::fleet::CommandFact;
+use bowline_model::job::{Fact, JobKind};
+use bowline_model::{Lane, Timestamp};
 use bowline_store::{Promoted, StoreError, StoreResult};
 
 use super::Desk;
@@ -18,7 +19,13 @@ pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> Store
     let mut moved = 0;
     for (job, lane) in due {
         let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
-        match job.state.on(&Fact::Due, &job.policy, desk.now, 0.0) {
+        let step = if job.state.kind == JobKind::Command {
+            let deadline_at = deadline(db, desk, job.number).await?;
+            job.state.on_command(CommandFact::Due { deadline_at }, desk.now)
+        } else {
+            job.state.on(&Fact::Due, &job.policy, desk.now, 0.0)
+        };
+        match step {
             Ok(step) => {
                 moved += 1;
                 changes.advance(&job, lane, step, Telling { data: EventData::default(), ..Telling::default() });
@@ -33,6 +40,13 @@ pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> Store
     Ok((Promoted { moved, next_due_at }, heard))
 }
 
+/// When a command that begins now must be over.
+pub async fn deadline(db: &mut impl Db, desk: &Desk<'_>, number: i64) -> StoreResult<Option<Timestamp>> {
+    let limit = db.query(DEADLINE, &[Val::Int(number)], |row| row.opt_int(0)).await?;
+    Ok(limit.into_iter().next().flatten().map(|ms| desk.now.plus_millis(ms)))
+}
+
+const DEADLINE: Sql = Sql::Same("select deadline_ms from fleet where number = $1");
 const DUE: Sql = Sql::Each {
     sqlite: concat!(
         "select ",

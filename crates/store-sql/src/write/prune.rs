@@ -1,7 +1,8 @@
 //! Retention: what is older than its time goes, in bites small enough that nobody notices.
 //!
 //! A sweep goes through the jobs by number, which is by age, up to the first one that is too young to have been over for
-//! long enough. Jobs that live, and dead letters that wait for a person, are passed over.
+//! long enough. Jobs that live, and dead letters that wait for a person, are passed over. So are the units of a command that
+//! lives, and a command while it has units: it goes in the sweep after theirs.
 
 use bowline_model::Timestamp;
 use bowline_store::{Position, PruneMark, Pruned, Retention, StoreResult};
@@ -56,7 +57,7 @@ async fn prune_jobs(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, fr
     let mut pruned = Pruned { jobs: going.len() as u64, next, ..Pruned::default() };
     let Some(last) = going.iter().max() else { return Ok(pruned) };
     db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
-    for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB] {
+    for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB, FLEETS, TALLIES, APPROVALS, VOTES] {
         db.execute_many(statement, &[Col::Int(going.clone())]).await?;
     }
     db.execute_many(KEEP_NAME, &[Col::Int(going.clone())]).await?;
@@ -88,7 +89,9 @@ async fn remember_pruned(db: &mut impl Db, last: Option<Position>) -> StoreResul
 
 const OLDEST: Sql = Sql::Same(
     "select number, created_at, case when exists
-       (select 1 from dead_letter d where d.number = j.number and d.status = 1) then null else finished_at end
+       (select 1 from dead_letter d where d.number = j.number and d.status = 1)
+       or exists (select 1 from job p where p.number = j.parent and p.finished_at is null)
+       or exists (select 1 from job u where u.parent = j.number) then null else finished_at end
      from job j where number > $1 order by number limit $2",
 );
 /// Why two texts: SQLite has one writer at a time; there is nothing to lock.
@@ -120,6 +123,22 @@ const DEAD_LETTERS: Sql = Sql::Each {
     sqlite: "delete from dead_letter where number = ?1",
     postgres: "delete from dead_letter where number = any ($1::bigint[])",
 };
+const FLEETS: Sql = Sql::Each {
+    sqlite: "delete from fleet where number = ?1",
+    postgres: "delete from fleet where number = any ($1::bigint[])",
+};
+const TALLIES: Sql = Sql::Each {
+    sqlite: "delete from tally where number = ?1",
+    postgres: "delete from tally where number = any ($1::bigint[])",
+};
+const APPROVALS: Sql = Sql::Each {
+    sqlite: "delete from approval where number = ?1",
+    postgres: "delete from approval where number = any ($1::bigint[])",
+};
+const VOTES: Sql = Sql::Each {
+    sqlite: "delete from vote where number = ?1",
+    postgres: "delete from vote where number = any ($1::bigint[])",
+};
 /// While the job is still there to say which key it came with. 1 is an idempotency key.
 const KEYS_OF_JOB: Sql = Sql::Each {
     sqlite: "delete from key where tenant = (select tenant from job where number = ?1) and scope = 1
@@ -138,11 +157,14 @@ const NAMES_OF_JOB: Sql = Sql::Each {
 };
 /// Events name their job by its number only.
 const KEEP_NAME: Sql = Sql::Each {
-    sqlite: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at)
-             select number, id, tenant, trace_id, correlation_id, finished_at from job where number = ?1",
-    postgres: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at)
-               select number, id, tenant, trace_id, correlation_id, finished_at from job
-               where number = any ($1::bigint[])",
+    sqlite: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host)
+             select j.number, coalesce(p.id, j.id), j.tenant, coalesce(p.trace_id, j.trace_id),
+                    coalesce(p.correlation_id, j.correlation_id), j.finished_at, j.host
+             from job j left join job p on p.number = j.parent where j.number = ?1",
+    postgres: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host)
+               select j.number, coalesce(p.id, j.id), j.tenant, coalesce(p.trace_id, j.trace_id),
+                      coalesce(p.correlation_id, j.correlation_id), j.finished_at, j.host
+               from job j left join job p on p.number = j.parent where j.number = any ($1::bigint[])",
 };
 const FORGOTTEN: Sql = Sql::Same("select number from gone where finished_at < $1 order by finished_at limit $2");
 const FORGET_NAME: Sql = Sql::Each {

@@ -107,7 +107,7 @@ fn give_up(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, verdict: Ve
                 reason: Some(why.to_owned()),
                 ..EventData::default()
             };
-            changes.end_run(row.run, status, error.as_ref(), 0);
+            changes.end_run(row.run, status, error.as_ref(), 0, None);
             changes.advance(&row.job, row.lane, step, Telling { fence: Some(fence), data, error, result: None });
         }
         Err(refused) => {

@@ -133,7 +133,7 @@ fn settle(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, report: &Run
         last_seq: (report.last_seq > 0).then_some(report.last_seq),
         ..EventData::default()
     };
-    changes.end_run(row.run, next, error.as_ref(), report.last_seq);
+    changes.end_run(row.run, next, error.as_ref(), report.last_seq, report.exit_code);
     let chance = desk.chance();
     match row.job.state.on(&fact, &row.job.policy, desk.now, chance) {
         Ok(step) => {

@@ -118,6 +118,12 @@ pub async fn delete_resource(
     order: &ResourceOrder,
 ) -> StoreResult<(Deleted, Heard)> {
     let Some(found) = find(db, &order.key).await? else { return Ok((Deleted::NotFound, Heard::default())) };
+    let jobs = db.query(USED_BY, &[Val::Int(found.id)], |row| row.int(0)).await?.first().copied().unwrap_or(0);
+    if jobs > 0 {
+        let jobs =
+            if jobs == 1 { "a job that is not over".to_owned() } else { format!("{jobs} jobs that are not over") };
+        return Ok((Deleted::InUse(jobs), Heard::default()));
+    }
     db.execute(DELETE_VERSIONS, &[Val::Int(found.id)]).await?;
     db.execute(DELETE, &[Val::Int(found.id)]).await?;
     let told = order.reason.clone().unwrap_or_default();
@@ -180,5 +186,8 @@ const ADD_VERSION: Sql =
     Sql::Same("insert into resource_version (resource, version, spec, note, by, at) values ($1, $2, $3, $4, $5, $6)");
 const ADVANCE: Sql = Sql::Same("update resource set latest = $2, updated_at = $3 where id = $1");
 const POINT: Sql = Sql::Same("update resource set active = $2, updated_at = $3 where id = $1");
+const USED_BY: Sql = Sql::Same(
+    "select count(*) from fleet f join job j on j.number = f.number where f.resource = $1 and j.finished_at is null",
+);
 const DELETE_VERSIONS: Sql = Sql::Same("delete from resource_version where resource = $1");
 const DELETE: Sql = Sql::Same("delete from resource where id = $1");

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bowline_model::event::EventData;
+use bowline_model::fleet::{ApprovalState, HostLock, write_targets};
 use bowline_model::idempotency::{KeyScope, RequestHash, SecondAsk, second_ask};
 use bowline_model::planted::{self, Mistake};
-use bowline_model::{JobId, JobState, JobStatus, TenantId, Timestamp};
-use bowline_store::{NewJob, StoreError, StoreResult, Submitted};
+use bowline_model::{EventKind, JobId, JobState, JobStatus, TenantId, Timestamp};
+use bowline_store::{NewFleet, NewJob, StoreError, StoreResult, Submitted};
 
 use super::Desk;
 use crate::changes::{Changes, Heard};
 use crate::channels::ChannelKey;
-use crate::db::{Col, Db, Sql};
+use crate::db::{Col, Db, Sql, Val};
 use crate::job_row::{JobRow, status_of};
 
 type KeyName = (TenantId, i64, String);
@@ -211,7 +212,10 @@ async fn insert(
     let mut line: Option<(ChannelKey, i64)> = None;
     for (place, number) in fresh.iter().zip(&numbers) {
         let job = jobs[*place];
-        let (state, kind) = JobState::accepted(job.run_at, now);
+        let (state, kind) = match &job.fleet {
+            None => JobState::accepted(job.run_at, now),
+            Some(fleet) => accept_command(fleet, job.run_at, now),
+        };
         let channel = match &line {
             Some((key, id))
                 if key.tenant == job.tenant
@@ -243,6 +247,8 @@ async fn insert(
             state,
             policy: std::sync::Arc::default(),
             created_at: desk.now,
+            parent: None,
+            host: None,
         });
         kinds.push(kind);
     }
@@ -275,6 +281,7 @@ async fn insert(
         Col::OptText(pick(KeyScope::Idempotency)),
         Col::OptText(pick(KeyScope::External)),
         Col::OptId(fresh.iter().map(|p| jobs[*p].replay_of.map(|id| *id.as_uuid())).collect()),
+        Col::Int(rows.iter().map(|r| r.state.kind.code()).collect()),
     ];
     let added = db.execute_many(JOB_ADD, &cols).await?;
     let mut there: Vec<i64> = Vec::new();
@@ -290,13 +297,57 @@ async fn insert(
             answers.push((*place, None));
             continue;
         }
-        let data = EventData { due_at: row.state.due_at, job_id: jobs[*place].replay_of, ..EventData::default() };
+        let mut data = EventData { due_at: row.state.due_at, job_id: jobs[*place].replay_of, ..EventData::default() };
+        if let Some(fleet) = &jobs[*place].fleet {
+            data.hosts = u32::try_from(fleet.hosts.len()).ok();
+            add_fleet(db, row, jobs[*place], fleet).await?;
+        }
         changes.accepted(row, kind, data);
         let answer = Submitted::Accepted { id: row.id, number: row.number, status: row.state.status, at: now };
         answers.push((*place, Some(answer)));
     }
     let heard = changes.write(db).await?;
     Ok((answers, heard))
+}
+
+fn accept_command(fleet: &NewFleet, run_at: Option<Timestamp>, now: Timestamp) -> (JobState, EventKind) {
+    let after = |ms: u64| now.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX));
+    let approve_until = fleet.approval.as_ref().map(|approval| after(approval.expires_ms));
+    JobState::accepted_command(approve_until, run_at, fleet.deadline_ms.map(after), now)
+}
+
+/// The hosts of a command, and what must be approved.
+async fn add_fleet(db: &mut impl Db, row: &JobRow, job: &NewJob, fleet: &NewFleet) -> StoreResult<()> {
+    let broken = |e: serde_json::Error| StoreError::Broken(e.to_string());
+    let rollout = serde_json::to_string(&fleet.rollout).map_err(broken)?;
+    let targets = write_targets(&fleet.hosts);
+    let params = [
+        Val::Int(row.number),
+        Val::Id(*row.tenant.as_uuid()),
+        Val::Int(fleet.inventory),
+        Val::OptInt(fleet.resource),
+        Val::Text(&fleet.command),
+        Val::Bool(fleet.lock == HostLock::Shared),
+        Val::OptText(fleet.selector.as_deref()),
+        Val::Text(&rollout),
+        Val::OptInt(fleet.deadline_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX))),
+        Val::Bytes(&targets),
+        Val::Int(i64::try_from(fleet.hosts.len()).unwrap_or(i64::MAX)),
+        Val::Bool(row.state.status == JobStatus::Running),
+        Val::OptAt(job.run_at),
+    ];
+    db.execute(FLEET_ADD, &params).await?;
+    let Some(approval) = &fleet.approval else { return Ok(()) };
+    let params = [
+        Val::Int(row.number),
+        Val::Id(*row.tenant.as_uuid()),
+        Val::Int(ApprovalState::Required.code()),
+        Val::Bytes(approval.hash.as_bytes()),
+        Val::Int(approval.quorum.into()),
+        Val::Bool(approval.four_eyes),
+        Val::Text(&job.origin.actor),
+    ];
+    db.execute(APPROVAL_ADD, &params).await.map(drop)
 }
 
 /// How jobs stand that were asked for before.
@@ -315,6 +366,15 @@ async fn find(db: &mut impl Db, asked: &[(TenantId, JobId)]) -> StoreResult<Hash
     Ok(found.into_iter().collect())
 }
 
+const FLEET_ADD: Sql = Sql::Same(
+    "insert into fleet (number, tenant, inventory, resource, command, shared, selector, rollout, deadline_ms, targets,
+                        total, live, run_at, planned, batch_end, sweep, swept)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, 0, 0)",
+);
+const APPROVAL_ADD: Sql = Sql::Same(
+    "insert into approval (number, tenant, state, hash, quorum, four_eyes, requester)
+     values ($1, $2, $3, $4, $5, $6, $7)",
+);
 const KEY_ADD: Sql = Sql::Each {
     sqlite: "insert into key (tenant, scope, key, job, hash, expires_at) values (?1, ?2, ?3, ?4, ?5, ?6)
              on conflict do nothing",
@@ -344,19 +404,19 @@ const KEY_RELEASE: Sql = Sql::Each {
 const JOB_ADD: Sql = Sql::Each {
     sqlite: "insert into job (number, id, tenant, channel, priority, status, due_at, created_at, updated_at, policy, payload,
                               actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of,
-                              attempts, failures, losses, fence)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0, 0, 0, 0)
+                              attempts, failures, losses, fence, kind)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0, 0, 0, 0, ?18)
              on conflict do nothing",
     postgres: "insert into job (number, id, tenant, channel, priority, status, due_at, created_at, updated_at, policy, payload,
                                 actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of,
-                                attempts, failures, losses, fence)
+                                attempts, failures, losses, fence, kind)
                select number, id, tenant, channel, priority, status, due_at, at, at, policy, payload::json,
-                      actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, 0, 0, 0, 0
+                      actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, 0, 0, 0, 0, kind
                from unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[],
                            $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
-                           $13::text[], $14::text[], $15::text[], $16::text[], $17::uuid[])
+                           $13::text[], $14::text[], $15::text[], $16::text[], $17::uuid[], $18::bigint[])
                  as k (number, id, tenant, channel, priority, status, due_at, at, policy, payload,
-                       actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of)
+                       actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, kind)
                on conflict do nothing",
 };
 const JOB_HAS: Sql = Sql::Each {
@@ -364,7 +424,8 @@ const JOB_HAS: Sql = Sql::Each {
     postgres: "select number from job where number = any ($1::bigint[])",
 };
 const JOB_FIND: Sql = Sql::Each {
-    sqlite: "select id, number, status, created_at, tenant from job where tenant = ?1 and id = ?2",
+    sqlite: "select id, number, status, created_at, tenant from job
+             where tenant = ?1 and id = ?2 and parent is null",
     postgres: "select j.id, j.number, j.status, j.created_at, j.tenant from job j
-               join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id",
+               join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id and j.parent is null",
 };

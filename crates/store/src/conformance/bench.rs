@@ -124,6 +124,7 @@ impl Bench {
             hash: body("{}"),
             origin: Origin { actor: "tester".into(), request_id: "req-1".into(), ..Origin::default() },
             replay_of: None,
+            fleet: None,
         }
     }
 
@@ -264,6 +265,7 @@ impl Bench {
             Outcome::Succeeded | Outcome::Canceled => None,
         };
         RunReport {
+            exit_code: None,
             run: run.run,
             job: Some(run.job),
             worker: run.worker.clone(),

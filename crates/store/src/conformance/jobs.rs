@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bowline_model::{JobPolicy, JobState, JobStatus, Lane};
+use bowline_model::{JobKind, JobPolicy, JobState, JobStatus, Lane};
 use tokio::task::JoinSet;
 
 use super::bench::{self, Bench, idempotency_key, job_ids, labels, task_type};

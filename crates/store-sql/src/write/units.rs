@@ -1,0 +1,207 @@
+//! What is looked at when a command is about to start on a host: the host as it is now, the blocks that are in force now,
+//! the host's next fence.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bowline_model::fleet::HostLock;
+use bowline_model::host::{GroupTree, Host, HostFacts, Selector};
+use bowline_model::job::JobKind;
+use bowline_model::{GroupName, JobId};
+use bowline_store::{ClaimedUnit, StoreError, StoreResult};
+
+use super::Desk;
+use crate::db::{Col, Db, Row, Sql, Val};
+use crate::host_row::{group, host, host_columns};
+use crate::job_row::JobRow;
+
+/// A host as it is when a run is about to start there.
+struct Found {
+    host: Host,
+    inventory: i64,
+    removed: bool,
+    fence: i64,
+}
+
+struct Command {
+    id: JobId,
+    name: String,
+    payload: Arc<str>,
+    trace_id: Option<Arc<str>>,
+    correlation_id: Option<Arc<str>>,
+}
+
+struct Block {
+    inventory: i64,
+    host: Option<i64>,
+    selector: Option<Selector>,
+    command: Option<String>,
+    reason: String,
+}
+
+/// Whether a unit may start.
+pub enum Start {
+    /// It may, with this.
+    Now { unit: ClaimedUnit, payload: Arc<str>, trace_id: Option<Arc<str>>, correlation_id: Option<Arc<str>> },
+    /// It is forbidden, for this reason.
+    Blocked(String),
+    /// Its host was taken out of the inventory.
+    Gone,
+}
+
+/// Everything about the units of one claim.
+#[derive(Default)]
+pub struct Units {
+    hosts: HashMap<i64, Found>,
+    commands: HashMap<i64, Command>,
+    blocks: Vec<Block>,
+    trees: HashMap<i64, GroupTree>,
+}
+
+impl Units {
+    /// Loads what concerns the units among these jobs, and takes the next fence of each of their hosts.
+    pub async fn load<'a>(
+        db: &mut impl Db,
+        desk: &Desk<'_>,
+        jobs: impl Iterator<Item = &'a JobRow>,
+    ) -> StoreResult<Self> {
+        let units: Vec<&JobRow> = jobs.filter(|job| job.state.kind.is_unit()).collect();
+        if units.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut hosts: Vec<i64> = units.iter().filter_map(|unit| unit.host).collect();
+        hosts.sort_unstable();
+        let mut fences: HashMap<i64, i64> = HashMap::new();
+        for (host, fence) in
+            db.query_many(FENCE, &[Col::Int(hosts.clone())], |row| Ok((row.int(0)?, row.int(1)?))).await?
+        {
+            let last = fences.entry(host).or_default();
+            *last = fence.max(*last);
+        }
+        hosts.dedup();
+        let found = db.query_many(HOSTS, &[Col::Int(hosts)], |row| read_host(row, &fences)).await?;
+        let hosts: HashMap<i64, Found> = found.into_iter().collect();
+        let commands: BTreeSet<i64> = units.iter().filter_map(|unit| unit.parent).collect();
+        let commands = db.query_many(COMMANDS, &[Col::Int(commands.into_iter().collect())], read_command).await?;
+        let tenants: BTreeSet<uuid::Uuid> = units.iter().map(|unit| *unit.tenant.as_uuid()).collect();
+        let now = vec![desk.now; tenants.len()];
+        let blocks = db.query_many(BLOCKS, &[Col::Id(tenants.into_iter().collect()), Col::At(now)], read_block).await?;
+        let mut trees = HashMap::new();
+        if blocks.iter().any(|block| block.selector.is_some()) {
+            let inventories: BTreeSet<i64> = hosts.values().map(|found| found.inventory).collect();
+            for inventory in inventories {
+                let groups = db.query(GROUPS, &[Val::Int(inventory)], group).await?;
+                let tree = GroupTree::new(groups.iter().map(|group| (&group.name, &group.groups)));
+                trees.insert(inventory, tree.unwrap_or_default());
+            }
+        }
+        Ok(Self { hosts, commands: commands.into_iter().collect(), blocks, trees })
+    }
+
+    /// Whether this unit may start now.
+    pub fn start(&self, job: &JobRow, scope: &Arc<str>) -> StoreResult<Start> {
+        let broken = || StoreError::Broken(format!("unit #{} has no host or command", job.number));
+        let (Some(number), Some(host_id)) = (job.parent, job.host) else { return Err(broken()) };
+        let (Some(found), Some(command)) = (self.hosts.get(&host_id), self.commands.get(&number)) else {
+            return Err(broken());
+        };
+        if found.removed {
+            return Ok(Start::Gone);
+        }
+        if let Some(block) = self.blocks.iter().find(|block| self.holds(block, host_id, found, &command.name)) {
+            return Ok(Start::Blocked(block.reason.clone()));
+        }
+        let lock = if let JobKind::Unit(lock) = job.state.kind { lock } else { HostLock::Exclusive };
+        let unit = ClaimedUnit {
+            command: command.id,
+            host_id,
+            host: found.host.name.clone(),
+            host_fence: found.fence,
+            connection: found.host.connection.clone(),
+            lock,
+            scope: (!scope.is_empty()).then(|| Arc::clone(scope)),
+        };
+        Ok(Start::Now {
+            unit,
+            payload: Arc::clone(&command.payload),
+            trace_id: command.trace_id.clone(),
+            correlation_id: command.correlation_id.clone(),
+        })
+    }
+
+    fn holds(&self, block: &Block, host_id: i64, found: &Found, command: &str) -> bool {
+        if block.command.as_deref().is_some_and(|blocked| blocked != command) {
+            return false;
+        }
+        match (&block.selector, block.host) {
+            (None, host) => host == Some(host_id),
+            (Some(selector), _) => {
+                let groups: BTreeSet<GroupName> = match self.trees.get(&found.inventory) {
+                    Some(tree) => tree.expand(&found.host.groups),
+                    None => found.host.groups.clone(),
+                };
+                let facts = HostFacts { name: &found.host.name, labels: &found.host.labels, groups: &groups };
+                block.inventory == found.inventory && selector.matches(facts)
+            }
+        }
+    }
+}
+
+fn read_host(row: &dyn Row, fences: &HashMap<i64, i64>) -> StoreResult<(i64, Found)> {
+    let record = host(row)?;
+    let fence = fences.get(&record.id).copied().unwrap_or(0);
+    Ok((record.id, Found { host: record.host, inventory: row.int(8)?, removed: row.opt_at(9)?.is_some(), fence }))
+}
+
+fn read_command(row: &dyn Row) -> StoreResult<(i64, Command)> {
+    let command = Command {
+        id: JobId::from_uuid(row.id(1)?),
+        name: row.text(2)?,
+        payload: row.opt_text(3)?.unwrap_or_default().into(),
+        trace_id: row.opt_text(4)?.map(Into::into),
+        correlation_id: row.opt_text(5)?.map(Into::into),
+    };
+    Ok((row.int(0)?, command))
+}
+
+fn read_block(row: &dyn Row) -> StoreResult<Block> {
+    let selector = row.opt_text(2)?.map(|text| Selector::parse(&text)).transpose();
+    Ok(Block {
+        inventory: row.int(0)?,
+        host: row.opt_int(1)?,
+        selector: selector.map_err(|e| StoreError::Broken(format!("a block's selector: {e}")))?,
+        command: row.opt_text(3)?,
+        reason: row.text(4)?,
+    })
+}
+
+const FENCE: Sql = Sql::Each {
+    sqlite: "update host_lock set fence = fence + 1 where host = ?1 returning host, fence",
+    postgres: "with k as (select host, count(*) as times from unnest($1::bigint[]) as u (host) group by host),
+                    held as (select l.host from host_lock l join k on k.host = l.host order by l.host for update of l)
+               update host_lock l set fence = l.fence + k.times from k join held h on h.host = k.host
+               where l.host = k.host returning l.host, l.fence",
+};
+const HOSTS: Sql = Sql::Each {
+    sqlite: concat!("select ", host_columns!(), ", h.inventory, h.removed_at from host h where h.id = ?1"),
+    postgres: concat!(
+        "select ",
+        host_columns!(),
+        ", h.inventory, h.removed_at from host h where h.id = any ($1::bigint[])"
+    ),
+};
+const COMMANDS: Sql = Sql::Each {
+    sqlite: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id
+             from job j join fleet f on f.number = j.number where j.number = ?1",
+    postgres: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id
+               from job j join fleet f on f.number = j.number where j.number = any ($1::bigint[])",
+};
+const BLOCKS: Sql = Sql::Each {
+    sqlite: "select inventory, host, selector, command, reason from block
+             where tenant = ?1 and lifted_at is null and (expires_at is null or expires_at > ?2)",
+    postgres: "select b.inventory, b.host, b.selector, b.command, b.reason
+               from unnest($1::uuid[], $2::timestamptz[]) as k (tenant, now)
+               join block b on b.tenant = k.tenant and b.lifted_at is null
+                 and (b.expires_at is null or b.expires_at > k.now)",
+};
+const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
