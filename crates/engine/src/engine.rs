@@ -8,7 +8,7 @@ use bowline_supervise::{Meters, Supervisor, TaskKind};
 
 use crate::builtin::{BuiltInWorker, Handlers};
 use crate::dispatcher::Dispatcher;
-use crate::fleet::{Inventories, Resources};
+use crate::fleet::{Commands, Inventories, Resources, conduct_forever};
 use crate::intake::Intake;
 use crate::settings::EngineSettings;
 use crate::tail::Tail;
@@ -28,6 +28,7 @@ pub struct Engine {
     pub builtin: Arc<BuiltInWorker>,
     pub inventories: Inventories,
     pub resources: Resources,
+    pub commands: Commands,
 }
 
 impl Engine {
@@ -46,6 +47,7 @@ impl Engine {
             builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
             inventories: Inventories::new(Arc::clone(&ledger)),
             resources: Resources::new(Arc::clone(&ledger)),
+            commands: Commands::new(Arc::clone(&ledger)),
             ledger,
             clock,
             meters,
@@ -69,6 +71,8 @@ impl Engine {
         supervisor.start(TaskKind::Timers, move || {
             timers::promote_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.clock), token.clone())
         });
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::Conductor, move || conduct_forever(Arc::clone(&engine.ledger), token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Pruner, move || {
             pruner::prune_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.settings), token.clone())

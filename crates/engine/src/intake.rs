@@ -9,7 +9,7 @@ use std::time::Duration;
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{JobId, JobPolicy, Labels, Lane, TaskType, TenantId, Timestamp};
-use bowline_store::{Clock, Ledger, NewJob, Origin, StoreError, StoreResult, Submitted};
+use bowline_store::{Clock, Ledger, NewFleet, NewJob, Origin, StoreError, StoreResult, Submitted};
 use bowline_supervise::Meters;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -27,6 +27,8 @@ pub struct JobRequest {
     pub run_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub external_id: Option<String>,
+    /// For a command: its hosts, and the hash of what was asked for.
+    pub fleet: Option<(Arc<NewFleet>, RequestHash)>,
 }
 
 /// The door for new jobs.
@@ -135,7 +137,7 @@ impl Intake {
         requests
             .into_iter()
             .map(|request| {
-                let hash = hash(&request);
+                let hash = request.fleet.as_ref().map_or_else(|| hash(&request), |(_, hash)| *hash);
                 let keys = [
                     request.idempotency_key.map(|key| (KeyScope::Idempotency, key)),
                     request.external_id.map(|key| (KeyScope::External, key)),
@@ -154,7 +156,7 @@ impl Intake {
                     hash,
                     origin: origin.clone(),
                     replay_of: None,
-                    fleet: None,
+                    fleet: request.fleet.map(|(fleet, _)| fleet),
                 }
             })
             .collect()

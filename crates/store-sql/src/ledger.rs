@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bowline_model::dead_letter::DeadLetterStatus;
+use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
@@ -352,6 +353,16 @@ impl JobStore for SqlLedger {
             return Err(StoreError::Unavailable("too many submissions are waiting to be stored".to_owned()));
         };
         self.wish(|line| Command::Submit(jobs, line)).await
+    }
+
+    async fn find_asked(
+        &self,
+        tenant: TenantId,
+        scope: KeyScope,
+        key: String,
+        hash: RequestHash,
+    ) -> StoreResult<Option<Submitted>> {
+        self.look(move |db| Box::pin(async move { read::find_asked(db, tenant, scope, &key, hash).await })).await
     }
 
     async fn find_job(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<(JobRecord, Vec<RunRecord>)>> {

@@ -50,5 +50,8 @@ caught! {
     keys_that_never_expire: IdempotencyOutside breaks keys::a_key_is_new_after_its_time;
     a_query_that_forgets_the_tenant: ForgetTenant breaks tenancy::no_question_shows_a_neighbours_jobs;
     a_dead_letter_replayed_twice: ReplayTwice breaks dead_letters::whoever_closes_second_is_told_what_the_first_did;
+    an_approval_of_something_else: ApprovalUnbound
+        breaks approvals::a_change_of_what_will_run_supersedes_the_approval;
+    a_host_for_everybody: HostForEverybody breaks fleets::a_host_has_one_exclusive_run_at_a_time_in_order;
     a_queue_row_that_stays: QueueTwice breaks claims::nothing_waiting_is_an_empty_answer;
 }

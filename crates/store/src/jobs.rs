@@ -169,6 +169,15 @@ pub trait JobStore: Send + Sync {
     /// Stores each job once. The answers are in the order of the jobs.
     async fn submit(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Submitted>>;
 
+    /// The job that was asked for under this key: the same ask, or another one.
+    async fn find_asked(
+        &self,
+        tenant: TenantId,
+        scope: KeyScope,
+        key: String,
+        hash: RequestHash,
+    ) -> StoreResult<Option<Submitted>>;
+
     /// A job and its runs, oldest first.
     async fn find_job(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<(JobRecord, Vec<RunRecord>)>>;
 

@@ -15,6 +15,7 @@ pub enum TaskKind {
     Dispatcher,
     LeaseReaper,
     Timers,
+    Conductor,
     Pruner,
     EventTail,
     BuiltInWorker,
@@ -39,6 +40,7 @@ impl TaskKind {
             Self::Dispatcher
             | Self::LeaseReaper
             | Self::Timers
+            | Self::Conductor
             | Self::Pruner
             | Self::EventTail
             | Self::BuiltInWorker
@@ -53,6 +55,7 @@ impl TaskKind {
             Self::Dispatcher => "dispatcher",
             Self::LeaseReaper => "lease reaper",
             Self::Timers => "timers",
+            Self::Conductor => "conductor",
             Self::Pruner => "pruner",
             Self::EventTail => "event tail",
             Self::BuiltInWorker => "built-in worker",

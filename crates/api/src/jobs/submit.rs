@@ -101,6 +101,7 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
     }
     let payload = body.payload.map_or_else(|| "null".into(), |raw| Arc::from(Box::<str>::from(raw)));
     Ok(JobRequest {
+        fleet: None,
         lane: body.lane.unwrap_or_default(),
         task_type: body.r#type,
         labels: body.labels,

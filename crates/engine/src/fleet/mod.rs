@@ -1,9 +1,13 @@
 //! The fleet: which hosts there are, what may run on them, and running it.
 
+mod commands;
+mod conductor;
 mod inventories;
 mod params;
 mod resources;
 
+pub use commands::{CommandChoice, CommandError, CommandRequest, Commands, HostChoice, Resolved, VoteRequest};
+pub(crate) use conductor::conduct_forever;
 pub use inventories::{Inventories, Snapshot};
 pub use params::{BadParams, check_params, check_schema};
 pub use resources::{PutError, Resources};

@@ -1,5 +1,6 @@
 //! What readers see. Nothing here changes anything; every question has the tenant bound.
 
+mod asked;
 mod blocks;
 mod dead_letters;
 mod events;
@@ -12,6 +13,7 @@ mod tokens;
 mod verify;
 mod workers;
 
+pub use asked::find_asked;
 pub use blocks::{host_queue, list_blocks};
 pub use dead_letters::list_dead_letters;
 pub use events::{event_range, events_after, events_before, job_events, position, signed};

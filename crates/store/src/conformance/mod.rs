@@ -5,10 +5,12 @@
 //! not in that list does not pass the test below.
 //! Never here: an engine, a file, a network. What only one engine can do is tested beside that engine.
 
+pub mod approvals;
 mod bench;
 pub mod claims;
 pub mod dead_letters;
 pub mod events;
+pub mod fleets;
 pub mod hosts;
 pub mod jobs;
 pub mod keys;
@@ -276,6 +278,51 @@ macro_rules! for_each_promise {
                 a_deleted_resource_is_gone_with_its_versions
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource
+            ;
+            fleets:
+                a_command_runs_once_on_every_host_and_succeeds
+                hosts_are_begun_in_bites
+                conductors_at_once_begin_every_host_once
+                a_failed_host_fails_the_command_and_says_so
+                a_host_is_tried_again_as_its_policy_says
+                a_batch_begins_when_the_one_before_is_over
+                a_failing_canary_stops_the_command
+                too_many_failures_take_back_what_has_not_begun
+                a_canceled_command_stops_on_its_hosts
+                a_command_past_its_time_is_stopped_and_fails
+                a_command_for_later_begins_at_its_moment
+                a_host_has_one_exclusive_run_at_a_time_in_order
+                those_who_share_a_host_do_not_pass_one_who_wants_it_alone
+                a_waiting_host_that_is_canceled_lets_the_next_one_in
+                every_hand_out_has_a_higher_fence_for_its_host
+                a_run_goes_to_the_agent_of_its_host
+                a_command_gets_what_it_asks_about_each_host
+                a_block_in_the_last_moment_counts
+                a_block_by_selector_holds_for_whoever_is_meant_then
+                a_block_ends_by_itself_or_by_order
+                nothing_runs_on_a_host_that_was_taken_out
+                a_lost_host_that_did_succeed_corrects_its_command
+                an_idempotent_command_is_tried_again_where_it_was_lost
+                only_what_did_not_succeed_runs_again
+                the_same_command_asked_twice_is_one
+                a_list_of_jobs_shows_commands_and_not_their_hosts
+                events_name_the_host_and_the_command
+                a_resource_cannot_be_deleted_while_a_command_needs_it
+                retention_takes_a_command_with_its_hosts
+                nobody_sees_or_moves_a_neighbours_command
+                many_commands_on_few_hosts_all_end
+            ;
+            approvals:
+                nothing_runs_before_it_is_approved
+                a_rejected_command_never_runs
+                the_first_decision_wins
+                whoever_asked_cannot_approve_under_four_eyes
+                a_quorum_needs_different_people
+                a_change_of_what_will_run_supersedes_the_approval
+                an_approval_nobody_gives_expires
+                a_canceled_command_needs_no_decision_any_more
+                a_command_that_needs_no_approval_says_so
+                nobody_decides_for_a_neighbour
             ;
             maintenance:
                 the_ledger_tells_its_own_time

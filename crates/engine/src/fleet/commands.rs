@@ -1,0 +1,445 @@
+//! Commands on hosts: from what somebody asked for to what will run where.
+//!
+//! *Resolved*: a wish whose command is pinned to a version, whose parameters fit, and whose hosts are named one by one.
+//! What is approved is the hash of exactly that; when somebody approves, it is resolved again, and must be the same.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bowline_model::fleet::{ApprovalRule, BadRollout, Cannot, CommandSpec, HostScope, PinnedCommand, Rollout, Scope};
+use bowline_model::host::{NotASelector, Selector, Vars};
+use bowline_model::idempotency::{KeyScope, RequestHash};
+use bowline_model::resource::{BadSpec, ResourceKind, Spec};
+use bowline_model::{HostName, InventoryName, JobId, Lane, ResourceName, TaskType, TenantId, Timestamp};
+use bowline_store::{
+    ApprovalAnswer, ApprovalOrder, FleetRecord, HostRecord, Ledger, NewApproval, NewFleet, Origin, ResourceKey,
+    StoreError, StoreResult, Submitted,
+};
+
+use super::{BadParams, Inventories, Resources, Snapshot, check_params};
+use crate::intake::{Intake, JobRequest};
+
+/// Which command.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CommandChoice {
+    /// A command type; its active version unless one is named.
+    Named { name: ResourceName, version: Option<u32> },
+    /// Written for this one job.
+    Inline(Box<CommandSpec>),
+}
+
+/// Which hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostChoice {
+    Names(Vec<HostName>),
+    Selector(String),
+}
+
+/// What somebody asks for.
+#[derive(Debug, Clone)]
+pub struct CommandRequest {
+    pub command: CommandChoice,
+    pub params: Vars,
+    pub inventory: InventoryName,
+    pub hosts: HostChoice,
+    pub rollout: Rollout,
+    pub deadline_ms: Option<u64>,
+    pub lane: Lane,
+    pub priority: i16,
+    pub run_at: Option<Timestamp>,
+    pub idempotency_key: Option<String>,
+    pub external_id: Option<String>,
+}
+
+/// Why a command cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error("there is no command {0}")]
+    NoCommand(ResourceName),
+    #[error("command {name} has no version {version}")]
+    NoVersion { name: ResourceName, version: u32 },
+    #[error("no version of command {0} is active")]
+    NotActive(ResourceName),
+    #[error("there is no inventory {0}")]
+    NoInventory(InventoryName),
+    #[error("there is no host {0}")]
+    NoHost(HostName),
+    #[error("selector: {0}")]
+    Selector(#[from] NotASelector),
+    #[error("no host is meant by {0:?}")]
+    NoHosts(String),
+    #[error("at most {max} hosts, these are {hosts}")]
+    TooManyHosts { hosts: usize, max: usize },
+    #[error(transparent)]
+    Spec(#[from] BadSpec),
+    #[error(transparent)]
+    Params(#[from] BadParams),
+    #[error(transparent)]
+    Rollout(#[from] BadRollout),
+    #[error("{path} on host {host}: {cannot}")]
+    Place { path: String, host: HostName, cannot: Cannot },
+    #[error("deadline_ms must be between 1000 and {DEADLINE_MAX_MS} (30 days)")]
+    Deadline,
+    #[error("the key {key:?} was used before with another body")]
+    Key { key: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Hosts of one job.
+const HOSTS_MAX: usize = 200_000;
+const DEADLINE_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
+
+/// What will run where.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    pub command: PinnedCommand,
+    pub resource: Option<i64>,
+    pub snapshot: Arc<Snapshot>,
+    /// In the order they are begun.
+    pub hosts: Vec<HostRecord>,
+    /// Of all of it.
+    pub hash: RequestHash,
+    /// Who must say yes, if somebody must.
+    pub approval: Option<ApprovalRule>,
+}
+
+/// The door for commands on hosts.
+#[derive(Debug)]
+pub struct Commands {
+    ledger: Arc<dyn Ledger>,
+}
+
+impl Commands {
+    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger }
+    }
+
+    /// Stores the job, once. An equal ask under the same key is the same job, whatever its hosts would be by now.
+    pub async fn submit(
+        &self,
+        intake: &Intake,
+        inventories: &Inventories,
+        resources: &Resources,
+        tenant: TenantId,
+        origin: &Origin,
+        request: CommandRequest,
+    ) -> Result<Submitted, CommandError> {
+        let asked = hash_of(&request);
+        let resolved = match self.resolve(inventories, resources, tenant, &request).await {
+            Ok(resolved) => resolved,
+            Err(error) => return self.known(tenant, &request, asked).await?.ok_or(error),
+        };
+        let Resolved { command, resource, snapshot, hosts, hash, approval } = resolved;
+        let fleet = NewFleet {
+            inventory: snapshot.id,
+            hosts: hosts.iter().map(|record| record.id).collect(),
+            command: command.type_name().into(),
+            resource,
+            lock: command.spec.lock,
+            rollout: request.rollout,
+            selector: match request.hosts {
+                HostChoice::Selector(text) => Some(text),
+                HostChoice::Names(_) => None,
+            },
+            deadline_ms: request.deadline_ms,
+            approval: approval.map(|rule| NewApproval {
+                hash,
+                quorum: rule.quorum,
+                four_eyes: rule.four_eyes,
+                expires_ms: rule.expires_ms,
+            }),
+        };
+        let job = JobRequest {
+            lane: request.lane,
+            task_type: TaskType::command(),
+            labels: Default::default(),
+            priority: request.priority,
+            payload: payload_of(&command).into(),
+            policy: None,
+            run_at: request.run_at,
+            idempotency_key: request.idempotency_key,
+            external_id: request.external_id,
+            fleet: Some((Arc::new(fleet), asked)),
+        };
+        let stored = intake.submit(tenant, origin, vec![job]).await?;
+        match stored.into_iter().next() {
+            Some(Submitted::Conflict { key, .. }) => Err(CommandError::Key { key }),
+            Some(stored) => Ok(stored),
+            None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),
+        }
+    }
+
+    /// The job that was stored under one of these keys.
+    async fn known(
+        &self,
+        tenant: TenantId,
+        request: &CommandRequest,
+        asked: RequestHash,
+    ) -> Result<Option<Submitted>, CommandError> {
+        let keys = [
+            request.idempotency_key.clone().map(|key| (KeyScope::Idempotency, key)),
+            request.external_id.clone().map(|key| (KeyScope::External, key)),
+        ];
+        for (scope, key) in keys.into_iter().flatten() {
+            match self.ledger.find_asked(tenant, scope, key, asked).await? {
+                Some(Submitted::Conflict { key, .. }) => return Err(CommandError::Key { key }),
+                Some(known) => return Ok(Some(known)),
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// What would run where, if it were asked for now.
+    pub async fn resolve(
+        &self,
+        inventories: &Inventories,
+        resources: &Resources,
+        tenant: TenantId,
+        request: &CommandRequest,
+    ) -> Result<Resolved, CommandError> {
+        request.rollout.check()?;
+        if request.deadline_ms.is_some_and(|ms| !(1_000..=DEADLINE_MAX_MS).contains(&ms)) {
+            return Err(CommandError::Deadline);
+        }
+        let (mut command, resource) = self.pin(resources, tenant, &request.command).await?;
+        command.params = check_params(command.spec.params.as_ref(), request.params.clone())?;
+        let snapshot = inventories.snapshot(tenant, &request.inventory).await?;
+        let snapshot = snapshot.ok_or_else(|| CommandError::NoInventory(request.inventory.clone()))?;
+        let hosts = choose(&snapshot, &request.hosts)?;
+        check_places(&command, &snapshot, &hosts)?;
+        let approval = command.spec.approval.clone().filter(|rule| is_needed(rule, &snapshot, &hosts));
+        let hash = approval_hash(&command, &request.rollout, request.deadline_ms, &snapshot, &hosts);
+        Ok(Resolved { command, resource, snapshot, hosts, hash, approval })
+    }
+
+    async fn pin(
+        &self,
+        resources: &Resources,
+        tenant: TenantId,
+        choice: &CommandChoice,
+    ) -> Result<(PinnedCommand, Option<i64>), CommandError> {
+        match choice {
+            CommandChoice::Inline(spec) => {
+                resources.check(&Spec::Command(spec.clone()))?;
+                let pinned = PinnedCommand { name: None, version: None, spec: (**spec).clone(), params: Vars::new() };
+                Ok((pinned, None))
+            }
+            CommandChoice::Named { name, version } => {
+                let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
+                let found = self.ledger.find_resource(key.clone(), *version).await?;
+                let Some(found) = found else {
+                    let (there, name) = (self.ledger.find_resource(key, None).await?.is_some(), name.clone());
+                    return Err(match version {
+                        Some(version) if there => CommandError::NoVersion { name, version: *version },
+                        _ => CommandError::NoCommand(name),
+                    });
+                };
+                if version.is_none() && found.active.is_none() {
+                    return Err(CommandError::NotActive(name.clone()));
+                }
+                let spec: CommandSpec = serde_json::from_str(&found.version.spec)
+                    .map_err(|e| StoreError::Broken(format!("command {name} cannot be read: {e}")))?;
+                let pinned = PinnedCommand {
+                    name: Some(name.clone()),
+                    version: Some(found.version.version),
+                    spec,
+                    params: Vars::new(),
+                };
+                Ok((pinned, Some(found.id)))
+            }
+        }
+    }
+
+    /// Somebody's yes or no to a job that waits for it. `NotFound` when there is no such job.
+    pub async fn decide(
+        &self,
+        inventories: &Inventories,
+        tenant: TenantId,
+        job: JobId,
+        vote: VoteRequest,
+    ) -> StoreResult<ApprovalAnswer> {
+        let Some(fleet) = self.ledger.find_fleet(tenant, job).await? else { return Ok(ApprovalAnswer::NotFound) };
+        let VoteRequest { by, yes, reason, seen } = vote;
+        let current = self.current_hash(inventories, tenant, job, &fleet).await?;
+        // What cannot be resolved any more is something else than what was asked for.
+        let current = current.unwrap_or_else(|| RequestHash::from_bytes([0; 32]));
+        self.ledger.decide(ApprovalOrder { tenant, job, by, yes, reason, seen, current }).await
+    }
+
+    /// The hash of what would run by now.
+    async fn current_hash(
+        &self,
+        inventories: &Inventories,
+        tenant: TenantId,
+        job: JobId,
+        fleet: &FleetRecord,
+    ) -> StoreResult<Option<RequestHash>> {
+        let Some((record, _)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
+        let pinned: Option<PinnedCommand> = record.payload.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let Some(pinned) = pinned else { return Ok(None) };
+        if let (Some(name), Some(version)) = (&pinned.name, pinned.version) {
+            let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
+            let active = self.ledger.find_resource(key, None).await?.and_then(|found| found.active);
+            if active != Some(version) {
+                return Ok(None);
+            }
+        }
+        let Some(snapshot) = inventories.snapshot(tenant, &fleet.inventory).await? else { return Ok(None) };
+        let hosts = match &fleet.selector {
+            Some(text) => choose(&snapshot, &HostChoice::Selector(text.clone())).ok(),
+            None => self.named_hosts(tenant, job, &snapshot).await?,
+        };
+        Ok(hosts.map(|hosts| approval_hash(&pinned, &fleet.rollout, fleet.deadline_ms, &snapshot, &hosts)))
+    }
+
+    async fn named_hosts(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        snapshot: &Snapshot,
+    ) -> StoreResult<Option<Vec<HostRecord>>> {
+        let (mut hosts, mut after) = (Vec::new(), 0);
+        loop {
+            let page = self.ledger.list_unplanned(tenant, job, after, 5_000).await?;
+            for (id, name) in &page.items {
+                match snapshot.find(name) {
+                    Some(record) if record.id == *id => hosts.push(record.clone()),
+                    _ => return Ok(None),
+                }
+            }
+            match page.next {
+                Some(next) => after = next,
+                None => return Ok(Some(hosts)),
+            }
+        }
+    }
+}
+
+/// A decision somebody wants to make.
+#[derive(Debug, Clone)]
+pub struct VoteRequest {
+    pub by: Arc<str>,
+    pub yes: bool,
+    pub reason: Option<String>,
+    /// The hash of what they looked at, if they say so.
+    pub seen: Option<RequestHash>,
+}
+
+fn choose(snapshot: &Snapshot, choice: &HostChoice) -> Result<Vec<HostRecord>, CommandError> {
+    let hosts: Vec<HostRecord> = match choice {
+        HostChoice::Selector(text) => {
+            let found: Vec<HostRecord> = snapshot.select(&Selector::parse(text)?).into_iter().cloned().collect();
+            if found.is_empty() {
+                return Err(CommandError::NoHosts(text.clone()));
+            }
+            found
+        }
+        HostChoice::Names(names) => {
+            let mut seen = BTreeSet::new();
+            let mut found = Vec::with_capacity(names.len());
+            for name in names.iter().filter(|name| seen.insert(name.as_str())) {
+                let record = snapshot.find(name).ok_or_else(|| CommandError::NoHost(name.clone()))?;
+                found.push(record.clone());
+            }
+            if found.is_empty() {
+                return Err(CommandError::NoHosts("an empty list".to_owned()));
+            }
+            found
+        }
+    };
+    if hosts.len() > HOSTS_MAX {
+        return Err(CommandError::TooManyHosts { hosts: hosts.len(), max: HOSTS_MAX });
+    }
+    Ok(hosts)
+}
+
+/// A place that cannot be filled on some host is named before anything runs anywhere.
+fn check_places(command: &PinnedCommand, snapshot: &Snapshot, hosts: &[HostRecord]) -> Result<(), CommandError> {
+    let differs = !command.spec.wants_of_host().is_empty();
+    let looked_at = if differs { hosts.len() } else { 1 };
+    for record in hosts.iter().take(looked_at) {
+        let host = if differs {
+            command.spec.scope_of(&record.host.labels, &snapshot.vars_of(record))
+        } else {
+            HostScope::default()
+        };
+        let scope = Scope { params: &command.params, host_name: record.host.name.as_str(), host: &host };
+        command.spec.try_fill(&scope).map_err(|(path, cannot)| CommandError::Place {
+            path,
+            host: record.host.name.clone(),
+            cannot,
+        })?;
+    }
+    Ok(())
+}
+
+fn is_needed(rule: &ApprovalRule, snapshot: &Snapshot, hosts: &[HostRecord]) -> bool {
+    if rule.hosts_over.is_none() && rule.selector.is_none() {
+        return true;
+    }
+    let many = rule.hosts_over.is_some_and(|max| hosts.len() > max as usize);
+    let named: BTreeSet<&HostName> = hosts.iter().map(|record| &record.host.name).collect();
+    // A selector that was checked when it was stored; one that cannot be read any more asks for approval.
+    let meant = rule
+        .selector
+        .as_deref()
+        .is_some_and(|text| Selector::parse(text).map_or(true, |selector| snapshot.any(&selector, &named)));
+    many || meant
+}
+
+fn payload_of(command: &PinnedCommand) -> String {
+    serde_json::to_string(command).expect("a command has text keys and finite numbers, so it can be written as JSON")
+}
+
+fn json_of(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("plain data can be written as JSON")
+}
+
+/// What somebody who approves says yes to: the command with its parameters, its spread, and every host by number, name and
+/// connection.
+fn approval_hash(
+    command: &PinnedCommand,
+    rollout: &Rollout,
+    deadline_ms: Option<u64>,
+    snapshot: &Snapshot,
+    hosts: &[HostRecord],
+) -> RequestHash {
+    let mut parts: Vec<Vec<u8>> = vec![
+        b"bowline command 1".to_vec(),
+        payload_of(command).into_bytes(),
+        json_of(rollout),
+        json_of(&deadline_ms),
+        snapshot.name.as_str().as_bytes().to_vec(),
+    ];
+    for record in hosts {
+        parts.push(record.id.to_be_bytes().to_vec());
+        parts.push(record.host.name.as_str().as_bytes().to_vec());
+        parts.push(json_of(&record.host.connection));
+    }
+    RequestHash::of_parts(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// What was asked for, without the keys. Not what it was resolved to: a second delivery of the same wish is the same wish.
+fn hash_of(request: &CommandRequest) -> RequestHash {
+    let command = match &request.command {
+        CommandChoice::Named { name, version } => json_of(&(name, version)),
+        CommandChoice::Inline(spec) => json_of(&**spec),
+    };
+    let hosts = match &request.hosts {
+        HostChoice::Names(names) => json_of(names),
+        HostChoice::Selector(text) => json_of(text),
+    };
+    RequestHash::of_parts(&[
+        &command,
+        &json_of(&request.params),
+        request.inventory.as_str().as_bytes(),
+        &hosts,
+        &json_of(&request.rollout),
+        &json_of(&request.deadline_ms),
+        request.lane.as_str().as_bytes(),
+        &request.priority.to_be_bytes(),
+        &json_of(&request.run_at),
+    ])
+}
