@@ -348,6 +348,27 @@ fn fleet() -> Vec<Route> {
         .gives::<inventories::PutView>(200),
         Route::new(
             "POST",
+            "/inventories/{name}/import",
+            "importInventory",
+            "Make a file true: yaml, json, csv, or one of Ansible's formats",
+            control(S::FleetWrite),
+            post(inventories::import),
+        )
+        .asks::<inventories::ImportQuery>()
+        .takes_file()
+        .gives::<inventories::PutView>(200),
+        Route::new(
+            "GET",
+            "/inventories/{name}/export",
+            "exportInventory",
+            "An inventory as a file, in any format that can be imported",
+            exec(S::FleetRead),
+            get(inventories::export),
+        )
+        .asks::<inventories::ExportQuery>()
+        .gives_file(),
+        Route::new(
+            "POST",
             "/inventories/{name}/select",
             "selectHosts",
             "Which hosts a selector means",

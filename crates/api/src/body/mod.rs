@@ -149,8 +149,13 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// As [`parse`], and no number is rounded.
 pub fn parse_exact<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    check(bytes, &Limits { exact_numbers: true, ..Limits::default() })?;
+    check_exact(bytes)?;
     parse_checked(bytes)
+}
+
+/// Whether this is one honest JSON value in which no number would be rounded.
+pub fn check_exact(bytes: &[u8]) -> Result<(), Problem> {
+    check(bytes, &Limits { exact_numbers: true, ..Limits::default() })
 }
 
 fn check(bytes: &[u8], limits: &Limits) -> Result<(), Problem> {

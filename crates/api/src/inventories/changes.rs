@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_engine::fleet::Snapshot;
-use bowline_model::HostName;
-use bowline_model::host::{Group, GroupTree, GroupsInACircle, Host, Inventory};
+use bowline_model::host::{Group, Host, Inventory};
+use bowline_model::{GroupName, HostName};
 use bowline_store::Unmentioned;
 
 /// The difference between an inventory and a description of it.
@@ -19,11 +19,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    pub fn between(
-        before: Option<&Snapshot>,
-        content: &Inventory,
-        unmentioned: Unmentioned,
-    ) -> Result<Self, GroupsInACircle> {
+    pub fn between(before: Option<&Snapshot>, content: &Inventory, unmentioned: Unmentioned) -> Self {
         let mut changes = Self::default();
         for host in &content.hosts {
             match before.and_then(|before| before.find(&host.name)) {
@@ -32,26 +28,35 @@ impl Changes {
                 Some(_) => changes.changed.push(host.name.clone()),
             }
         }
-        let known = before.map_or(&[][..], |before| &before.groups);
-        let mut groups: BTreeMap<_, &Group> = known.iter().map(|group| (&group.name, group)).collect();
         if unmentioned == Unmentioned::Remove {
             let said: BTreeSet<&HostName> = content.hosts.iter().map(|host: &Host| &host.name).collect();
             let hosts = before.map_or(&[][..], |before| &before.hosts);
             let gone = hosts.iter().map(|record| &record.host.name).filter(|name| !said.contains(name));
             changes.removed = gone.cloned().collect();
-            let said: BTreeSet<_> = content.groups.iter().map(|group| &group.name).collect();
-            let before = groups.len();
-            groups.retain(|name, _| said.contains(name));
-            changes.groups += (before - groups.len()) as u64;
         }
-        for group in &content.groups {
-            if groups.insert(&group.name, group) != Some(group) {
-                changes.groups += 1;
-            }
-        }
-        GroupTree::new(groups.values().map(|group| (&group.name, &group.groups)))?;
-        Ok(changes)
+        let known = before.map_or(&[][..], |before| &before.groups);
+        let (before, after) = (by_name(known), groups_after(known, content, unmentioned));
+        let gone = before.keys().filter(|name| !after.contains_key(*name)).count();
+        let other = after.iter().filter(|(name, group)| before.get(*name) != Some(*group)).count();
+        changes.groups = (gone + other) as u64;
+        changes
     }
+}
+
+type Groups<'a> = BTreeMap<&'a GroupName, &'a Group>;
+
+fn by_name(groups: &[Group]) -> Groups<'_> {
+    groups.iter().map(|group| (&group.name, group)).collect()
+}
+
+/// The groups there are once a description is true.
+pub fn groups_after<'a>(known: &'a [Group], content: &'a Inventory, unmentioned: Unmentioned) -> Groups<'a> {
+    let mut groups = match unmentioned {
+        Unmentioned::Keep => by_name(known),
+        Unmentioned::Remove => Groups::new(),
+    };
+    groups.extend(by_name(&content.groups));
+    groups
 }
 
 /// What a description has to say about groups. With [`Unmentioned::Keep`], a group of which it says nothing but the name

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use bowline_model::host::{Group, GroupTree, GroupsInACircle, Host, Inventory};
+use bowline_inventory::limits::{GROUPS_MAX, HOSTS_MAX};
+use bowline_inventory::{Tangled, check_nesting};
+use bowline_model::host::{Group, GroupsInACircle, Host, Inventory};
 use bowline_model::{HostName, InventoryName};
 use bowline_store::{InventoryPut, PutAnswer, Unmentioned};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::changes::{Changes, telling};
+use super::changes::{Changes, groups_after, telling};
 use crate::app::App;
 use crate::body::{JsonText, aside, parse_exact};
 use crate::door::Known;
@@ -84,8 +86,6 @@ pub struct NamesView {
     pub removed: Vec<HostName>,
 }
 
-const HOSTS_MAX: usize = 100_000;
-const GROUPS_MAX: usize = 10_000;
 /// Names of each sort that a dry run shows.
 const SHOWN_MAX: usize = 20;
 /// How long a description may take to be read. That is our work, not the ledger's.
@@ -137,10 +137,7 @@ fn check(content: &Inventory) -> Result<(), Problem> {
     if let Some((n, group)) = content.groups.iter().enumerate().find(|(_, group)| !seen.insert(&group.name)) {
         return Err(bad(format!("groups[{n}].name"), format!("{} is there twice", group.name)));
     }
-    match GroupTree::new(content.groups.iter().map(|group| (&group.name, &group.groups))) {
-        Ok(_) => Ok(()),
-        Err(circle) => Err(bad("groups".to_owned(), circle.to_string())),
-    }
+    check_nesting(&content.groups).map_err(|tangled| bad("groups".to_owned(), tangled.to_string()))
 }
 
 /// A description that somebody wants to be true.
@@ -156,10 +153,13 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
     let (tenant, Wish { inventory, mut content, unmentioned, dry_run }) = (known.tenant()?, wish);
     let groups = app.engine.ledger.list_groups(tenant, inventory.clone()).await?;
     telling(&mut content, &groups, unmentioned);
+    // Asked here, and not left to the ledger: what spells out the nesting must not be handed one without end.
+    let after: Vec<Group> = groups_after(&groups, &content, unmentioned).into_values().cloned().collect();
+    check_nesting(&after).map_err(tangled)?;
     if dry_run {
         let reading = app.engine.inventories.snapshot(tenant, &inventory);
         let before = patience.besides(STORING_MAX, reading).await?;
-        let changes = Changes::between(before.as_deref(), &content, unmentioned).map_err(circle)?;
+        let changes = Changes::between(before.as_deref(), &content, unmentioned);
         let first = |names: Vec<HostName>| names.into_iter().take(SHOWN_MAX).collect();
         return Ok(PutView {
             inventory,
@@ -181,7 +181,7 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
     let by = known.actor().into();
     let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by };
     match patience.besides(STORING_MAX, app.engine.ledger.put_inventory(put)).await? {
-        PutAnswer::Circle(group) => Err(circle(GroupsInACircle(group))),
+        PutAnswer::Circle(group) => Err(tangled(GroupsInACircle(group).into())),
         PutAnswer::Done(counts) => Ok(PutView {
             inventory,
             dry_run,
@@ -197,7 +197,12 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
 }
 
 /// The description is fine by itself; together with the groups that are there it is not.
-fn circle(found: GroupsInACircle) -> Problem {
+fn tangled(found: Tangled) -> Problem {
     let message = format!("with the groups that are there already, {found}");
-    Problem::conflict("GROUPS_IN_A_CIRCLE", message).with(json!({"group": found.0}))
+    match found {
+        Tangled::Circle(GroupsInACircle(group)) => {
+            Problem::conflict("GROUPS_IN_A_CIRCLE", message).with(json!({"group": group}))
+        }
+        Tangled::Woven => Problem::validation(message).with(json!({"field": "groups"})),
+    }
 }
