@@ -17,6 +17,8 @@ pub struct ApiSettings {
     pub body_max: usize,
     /// The largest body of `POST /jobs/batch`.
     pub batch_body_max: usize,
+    /// The largest description of an inventory.
+    pub inventory_body_max: usize,
     /// Readers of the event stream at once, in all.
     pub streams_max: usize,
     /// Answers carry at most this many items.
@@ -25,7 +27,13 @@ pub struct ApiSettings {
 
 impl Default for ApiSettings {
     fn default() -> Self {
-        Self { body_max: 1 << 20, batch_body_max: 8 << 20, streams_max: 500, page_max: 500 }
+        Self {
+            body_max: 1 << 20,
+            batch_body_max: 8 << 20,
+            inventory_body_max: 32 << 20,
+            streams_max: 500,
+            page_max: 500,
+        }
     }
 }
 

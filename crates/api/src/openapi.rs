@@ -42,9 +42,16 @@ fn make() -> Value {
                 "description": route.summary,
                 "content": {"application/json": {"schema": gives(&mut generator).to_value()}},
             }),
+            None if route.gives_file => json!({"description": route.summary, "content": files()}),
             None => json!({"description": route.summary}),
         };
+        if let Some(status) = route.or_status {
+            operation["responses"][status.to_string()] = good.clone();
+        }
         operation["responses"][route.status.to_string()] = good;
+        if route.takes_file {
+            operation["requestBody"] = json!({"content": files()});
+        }
         if let Some(takes) = route.takes {
             let schema = takes(&mut generator).to_value();
             operation["requestBody"] = json!({"content": {"application/json": {"schema": schema}}});
@@ -88,6 +95,13 @@ fn make() -> Value {
             }},
         },
     })
+}
+
+/// A file as it is, in one of the formats that are read and written.
+fn files() -> Value {
+    let text = || json!({"schema": {"type": "string"}});
+    let kinds = ["application/yaml", "application/json", "text/csv", "text/plain"];
+    kinds.into_iter().map(|kind| (kind.to_owned(), text())).collect::<Map<String, Value>>().into()
 }
 
 fn path_names(path: &str) -> impl Iterator<Item = &str> {

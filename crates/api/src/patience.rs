@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -43,6 +45,15 @@ impl Patience {
                 () = tokio::time::sleep_until(at) => return,
             }
         }
+    }
+}
+
+/// The request's own; one that nobody counts, where no door stands before the handler.
+impl<S: Send + Sync> FromRequestParts<S> for Patience {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_else(Self::start))
     }
 }
 

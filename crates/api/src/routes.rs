@@ -3,13 +3,15 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use bowline_auth::{Audience, Scope};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::app::App;
 use crate::door::{self, Plate};
-use crate::{dlq, events, health, jobs, lanes, openapi, tenants, tokens, whoami, workers};
+use crate::{
+    dlq, events, health, hosts, inventories, jobs, lanes, openapi, resources, tenants, tokens, whoami, workers,
+};
 
 /// What a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,12 @@ pub struct Route {
     pub query: Option<MakeSchema>,
     pub gives: Option<MakeSchema>,
     pub status: u16,
+    /// Another status that says it went well.
+    pub or_status: Option<u16>,
+    /// Takes a file as it is, instead of JSON.
+    pub takes_file: bool,
+    /// Gives a file as it is, instead of JSON.
+    pub gives_file: bool,
     handler: MethodRouter<App>,
 }
 
@@ -67,7 +75,36 @@ impl Route {
         access: Access,
         handler: MethodRouter<App>,
     ) -> Self {
-        Self { method, path, operation, summary, access, takes: None, query: None, gives: None, status: 200, handler }
+        Self {
+            method,
+            path,
+            operation,
+            summary,
+            access,
+            takes: None,
+            query: None,
+            gives: None,
+            status: 200,
+            or_status: None,
+            takes_file: false,
+            gives_file: false,
+            handler,
+        }
+    }
+
+    fn takes_file(mut self) -> Self {
+        self.takes_file = true;
+        self
+    }
+
+    fn gives_file(mut self) -> Self {
+        self.gives_file = true;
+        self
+    }
+
+    fn or_gives(mut self, status: u16) -> Self {
+        self.or_status = Some(status);
+        self
     }
 
     fn takes<T: JsonSchema>(mut self) -> Self {
@@ -89,7 +126,11 @@ impl Route {
 
 /// Every route there is.
 pub fn table() -> Vec<Route> {
-    use Access::Open;
+    [work(), fleet(), configuration(), house()].into_iter().flatten().collect()
+}
+
+/// Jobs, what happens to them, and who does them.
+fn work() -> Vec<Route> {
     use Scope as S;
     vec![
         Route::new("POST", "/jobs", "submitJob", "Ask for a job", exec(S::JobsWrite), post(jobs::submit))
@@ -269,6 +310,241 @@ pub fn table() -> Vec<Route> {
         )
         .takes::<workers::DrainRequest>()
         .gives::<workers::DrainAnswer>(200),
+    ]
+}
+
+/// Hosts and the inventories that hold them.
+fn fleet() -> Vec<Route> {
+    use Scope as S;
+    vec![
+        Route::new(
+            "GET",
+            "/inventories",
+            "listInventories",
+            "Inventories, without what is in them",
+            exec(S::FleetRead),
+            get(inventories::list),
+        )
+        .gives::<inventories::InventoryList>(200),
+        Route::new(
+            "GET",
+            "/inventories/{name}",
+            "getInventory",
+            "An inventory and its groups",
+            exec(S::FleetRead),
+            get(inventories::get),
+        )
+        .gives::<inventories::InventoryAnswer>(200),
+        Route::new(
+            "PUT",
+            "/inventories/{name}",
+            "putInventory",
+            "Make a description of hosts and groups true, all of it or nothing",
+            control(S::FleetWrite),
+            put(inventories::put),
+        )
+        .asks::<inventories::PutQuery>()
+        .takes::<inventories::PutRequest>()
+        .gives::<inventories::PutView>(200),
+        Route::new(
+            "POST",
+            "/inventories/{name}/import",
+            "importInventory",
+            "Make a file true: yaml, json, csv, or one of Ansible's formats",
+            control(S::FleetWrite),
+            post(inventories::import),
+        )
+        .asks::<inventories::ImportQuery>()
+        .takes_file()
+        .gives::<inventories::PutView>(200),
+        Route::new(
+            "GET",
+            "/inventories/{name}/export",
+            "exportInventory",
+            "An inventory as a file, in any format that can be imported",
+            exec(S::FleetRead),
+            get(inventories::export),
+        )
+        .asks::<inventories::ExportQuery>()
+        .gives_file(),
+        Route::new(
+            "POST",
+            "/inventories/{name}/select",
+            "selectHosts",
+            "Which hosts a selector means",
+            exec(S::FleetRead),
+            post(inventories::select),
+        )
+        .takes::<inventories::SelectRequest>()
+        .gives::<inventories::SelectAnswer>(200),
+        Route::new(
+            "GET",
+            "/hosts",
+            "listHosts",
+            "Hosts by name, all of them or those a selector means",
+            exec(S::FleetRead),
+            get(hosts::list),
+        )
+        .asks::<hosts::ListQuery>()
+        .gives::<hosts::HostPage>(200),
+        Route::new(
+            "GET",
+            "/hosts/{name}",
+            "getHost",
+            "A host, with what it has through its groups",
+            exec(S::FleetRead),
+            get(hosts::get),
+        )
+        .asks::<hosts::InventoryQuery>()
+        .gives::<hosts::HostAnswer>(200),
+        Route::new(
+            "PUT",
+            "/hosts/{name}",
+            "putHost",
+            "Make a host, or make it what is said here",
+            control(S::FleetWrite),
+            put(hosts::put),
+        )
+        .asks::<hosts::InventoryQuery>()
+        .takes::<hosts::PutRequest>()
+        .gives::<hosts::PutAnswer>(200)
+        .or_gives(201),
+        Route::new(
+            "DELETE",
+            "/hosts/{name}",
+            "removeHost",
+            "Take a host out of its inventory",
+            control(S::FleetWrite),
+            delete(hosts::remove),
+        )
+        .asks::<hosts::InventoryQuery>()
+        .gives::<hosts::RemovedView>(200),
+    ]
+}
+
+/// Resources: what people configure, version by version.
+fn configuration() -> Vec<Route> {
+    use Scope as S;
+    vec![
+        Route::new(
+            "GET",
+            "/resources/kinds",
+            "listKinds",
+            "The kinds of resources, each with its JSON Schema",
+            exec(S::ResourcesRead),
+            get(resources::kinds),
+        )
+        .gives::<resources::KindList>(200),
+        Route::new(
+            "GET",
+            "/resources/{kind}",
+            "listResources",
+            "Resources of a kind by name",
+            exec(S::ResourcesRead),
+            get(resources::list),
+        )
+        .asks::<resources::ListQuery>()
+        .gives::<resources::ResourcePage>(200),
+        Route::new(
+            "POST",
+            "/resources/{kind}/validate",
+            "validateSpec",
+            "Whether a spec could be stored; nothing is",
+            exec(S::ResourcesRead),
+            post(resources::validate),
+        )
+        .takes::<resources::PutRequest>()
+        .gives::<resources::ValidView>(200),
+        Route::new(
+            "GET",
+            "/resources/{kind}/{name}",
+            "getResource",
+            "A resource, in the version that counts or in another",
+            exec(S::ResourcesRead),
+            get(resources::get),
+        )
+        .asks::<resources::GetQuery>()
+        .gives::<resources::ResourceAnswer>(200),
+        Route::new(
+            "PUT",
+            "/resources/{kind}/{name}",
+            "putResource",
+            "Store a version, unless the latest says the same",
+            control(S::ResourcesWrite),
+            put(resources::put),
+        )
+        .takes::<resources::PutRequest>()
+        .gives::<resources::StoredView>(200)
+        .or_gives(201),
+        Route::new(
+            "DELETE",
+            "/resources/{kind}/{name}",
+            "deleteResource",
+            "Delete a resource with all its versions, unless something needs it",
+            control(S::ResourcesWrite),
+            delete(resources::delete),
+        )
+        .asks::<resources::DeleteQuery>()
+        .takes::<resources::DeleteRequest>()
+        .gives::<resources::DeletedView>(200),
+        Route::new(
+            "POST",
+            "/resources/{kind}/{name}/validate",
+            "validateResource",
+            "Whether a version could be stored, and what that would do; nothing is",
+            exec(S::ResourcesRead),
+            post(resources::validate_named),
+        )
+        .takes::<resources::PutRequest>()
+        .gives::<resources::ValidView>(200),
+        Route::new(
+            "GET",
+            "/resources/{kind}/{name}/versions",
+            "listVersions",
+            "The versions of a resource, newest first",
+            exec(S::ResourcesRead),
+            get(resources::versions),
+        )
+        .asks::<resources::VersionsQuery>()
+        .gives::<resources::VersionPage>(200),
+        Route::new(
+            "GET",
+            "/resources/{kind}/{name}/diff",
+            "diffVersions",
+            "What changed from one version to another",
+            exec(S::ResourcesRead),
+            get(resources::diff),
+        )
+        .asks::<resources::DiffQuery>()
+        .gives::<resources::DiffAnswer>(200),
+        Route::new(
+            "POST",
+            "/resources/{kind}/{name}/activate",
+            "activateVersion",
+            "Let another version count",
+            control(S::ResourcesWrite),
+            post(resources::activate),
+        )
+        .takes::<resources::ActivateRequest>()
+        .gives::<resources::ActivatedView>(200),
+        Route::new(
+            "POST",
+            "/resources/{kind}/{name}/rollback",
+            "rollBackResource",
+            "Let the highest version below the active one count",
+            control(S::ResourcesWrite),
+            post(resources::rollback),
+        )
+        .takes::<resources::RollbackRequest>()
+        .gives::<resources::ActivatedView>(200),
+    ]
+}
+
+/// Tokens, tenants, and what the server says about itself.
+fn house() -> Vec<Route> {
+    use Access::Open;
+    use Scope as S;
+    vec![
         Route::new(
             "POST",
             "/tokens",

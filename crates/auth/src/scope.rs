@@ -28,12 +28,17 @@ pub enum Scope {
     TokensWrite,
     /// Meters of the whole server, all tenants together.
     MetricsRead,
+    /// Inventories, hosts, groups.
+    FleetRead,
+    FleetWrite,
+    ResourcesRead,
+    ResourcesWrite,
     /// Implies all others.
     Admin,
 }
 
 impl Scope {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::JobsRead,
         Self::JobsWrite,
         Self::EventsRead,
@@ -44,6 +49,10 @@ impl Scope {
         Self::ControlWrite,
         Self::TokensWrite,
         Self::MetricsRead,
+        Self::FleetRead,
+        Self::FleetWrite,
+        Self::ResourcesRead,
+        Self::ResourcesWrite,
         Self::Admin,
     ];
 
@@ -60,6 +69,10 @@ impl Scope {
             Self::ControlWrite => "control.write",
             Self::TokensWrite => "tokens.write",
             Self::MetricsRead => "metrics.read",
+            Self::FleetRead => "fleet.read",
+            Self::FleetWrite => "fleet.write",
+            Self::ResourcesRead => "resources.read",
+            Self::ResourcesWrite => "resources.write",
             Self::Admin => "admin",
         }
     }
@@ -208,7 +221,8 @@ mod tests {
         let texts: Vec<_> = Scope::ALL.iter().map(|scope| scope.text()).collect();
         assert_eq!(
             texts.join(" "),
-            "jobs.read jobs.write events.read dlq.read dlq.write workers.run control.read control.write tokens.write metrics.read admin"
+            "jobs.read jobs.write events.read dlq.read dlq.write workers.run control.read control.write tokens.write \
+             metrics.read fleet.read fleet.write resources.read resources.write admin"
         );
     }
 

@@ -85,6 +85,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let api = ApiSettings {
         body_max: config.limits.body_bytes,
         batch_body_max: config.limits.batch_body_bytes,
+        inventory_body_max: config.limits.inventory_body_bytes,
         streams_max: config.limits.streams,
         ..ApiSettings::default()
     };

@@ -3,14 +3,14 @@
 //! Here hosts and groups are counted, duplicates are judged, groups that are only mentioned are added, and circles are
 //! refused. What leaves keeps the order in which things were described; groups that nobody described come last, by name.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use bowline_model::host::{Group, Host, Inventory, Vars};
 use bowline_model::name::{GroupName, HostName};
 
 use crate::error::ImportError;
 use crate::limits::{GROUPS_MAX, HOSTS_MAX, MENTIONS_MAX};
-use crate::nesting::{self, Tangled};
+use crate::nesting::{Tangled, check_nesting};
 use crate::place::{At, Place};
 
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Draft {
         if inventory.groups.len() > GROUPS_MAX {
             return Err(too_many("groups", GROUPS_MAX, At::default()));
         }
-        check_nesting(&inventory).map_err(|error| match error {
+        check_nesting(&inventory.groups).map_err(|error| match error {
             Tangled::Circle(why) => {
                 ImportError::Circle { at: Place { line: None, path: Some(format!("groups.{}", why.0)) }, why }
             }
@@ -91,13 +91,4 @@ pub(crate) fn list_all_groups(inventory: &mut Inventory) {
     let missing: Vec<GroupName> = mentioned.into_iter().cloned().collect();
     let bare = |name| Group { name, groups: BTreeSet::new(), vars: Vars::new() };
     inventory.groups.extend(missing.into_iter().map(bare));
-}
-
-/// For an inventory that lists all its groups.
-pub(crate) fn check_nesting(inventory: &Inventory) -> Result<(), Tangled> {
-    let names: Vec<&GroupName> = inventory.groups.iter().map(|group| &group.name).collect();
-    let index: BTreeMap<&GroupName, usize> = names.iter().enumerate().map(|(index, name)| (*name, index)).collect();
-    let members = |group: &Group| group.groups.iter().filter_map(|name| index.get(name).copied()).collect();
-    let children: Vec<Vec<usize>> = inventory.groups.iter().map(members).collect();
-    nesting::depths(&names, &children).map(|_| ())
 }

@@ -11,6 +11,7 @@
 mod ansible;
 mod connection;
 mod csv;
+pub mod document;
 mod draft;
 mod error;
 mod export;
@@ -26,6 +27,7 @@ mod tree;
 pub use error::ImportError;
 pub use export::{ExportError, Lost, Written, write};
 pub use format::{Format, UnknownFormat};
+pub use nesting::{Tangled, check_nesting};
 pub use owner::Owner;
 pub use place::Place;
 

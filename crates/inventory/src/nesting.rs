@@ -4,16 +4,29 @@
 //! people have, and ruinous for one that somebody made for the purpose; so this is asked first, and costs one look at each
 //! membership.
 
-use bowline_model::host::GroupsInACircle;
+use std::collections::BTreeMap;
+
+use bowline_model::host::{Group, GroupsInACircle};
 use bowline_model::name::GroupName;
 
 use crate::limits::WAYS_UP_MAX;
 
 /// What is wrong with the nesting.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Tangled {
-    Circle(GroupsInACircle),
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Tangled {
+    #[error(transparent)]
+    Circle(#[from] GroupsInACircle),
+    #[error("the groups are nested in too many ways")]
     Woven,
+}
+
+/// Whether groups can be told apart from what they are in. Asked before anything spells out their nesting.
+pub fn check_nesting(groups: &[Group]) -> Result<(), Tangled> {
+    let names: Vec<&GroupName> = groups.iter().map(|group| &group.name).collect();
+    let index: BTreeMap<&GroupName, usize> = names.iter().enumerate().map(|(index, name)| (*name, index)).collect();
+    let members = |group: &Group| group.groups.iter().filter_map(|name| index.get(name).copied()).collect();
+    let children: Vec<Vec<usize>> = groups.iter().map(members).collect();
+    depths(&names, &children).map(|_| ())
 }
 
 /// The depth of each group: 0 for those in no other, else one more than the deepest group it is in.

@@ -1,5 +1,6 @@
 //! Request bodies: read up to a limit, within a time, checked strictly before anything else sees them.
 
+mod large;
 pub mod strict;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::patience::Patience;
 use crate::problem::Problem;
+pub use large::{FileBody, JsonText, aside};
 use strict::Limits;
 
 /// How long a body may take to arrive.
@@ -27,6 +29,10 @@ const DISCARD_TIME: Duration = Duration::from_secs(1);
 /// A body that is JSON of this shape, and nothing else.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
+
+/// As [`Body`], for what is kept as values rather than as text: numbers that would be rounded are refused.
+#[derive(Debug)]
+pub struct ExactBody<T>(pub T);
 
 /// As [`Body`], for the one route that takes large ones.
 #[derive(Debug)]
@@ -41,6 +47,14 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         parse(&read(request, app.settings.body_max).await?).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for ExactBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        parse_exact(&read(request, app.settings.body_max).await?).map(Self)
     }
 }
 
@@ -66,15 +80,28 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeBody<T> {
 }
 
 async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
-    let headers = request.headers();
-    if headers.get(CONTENT_ENCODING).is_some_and(|v| v != "identity") {
-        let message = "compressed bodies are not taken; send it as it is";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message));
+    check_is_json(&request)?;
+    take(request, max, PATIENCE).await
+}
+
+fn check_is_json(request: &Request) -> Result<(), Problem> {
+    if media_type(request).eq_ignore_ascii_case("application/json") {
+        return Ok(());
     }
-    let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let kind = kind.split(';').next().unwrap_or("").trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        let message = "the body must be JSON: send `content-type: application/json`";
+    let message = "the body must be JSON: send `content-type: application/json`";
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message))
+}
+
+/// What the body is said to be, without its parameters.
+fn media_type(request: &Request) -> &str {
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    kind.split(';').next().unwrap_or("").trim()
+}
+
+/// Takes a body off the wire: up to `max` bytes, within `time`.
+async fn take(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
+    if request.headers().get(CONTENT_ENCODING).is_some_and(|v| v != "identity") {
+        let message = "compressed bodies are not taken; send it as it is";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message));
     }
     let too_large = || {
@@ -87,9 +114,9 @@ async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
     }
     // While the body arrives it is the caller who is waited for, not the ledger.
     let patience = request.extensions().get::<Patience>().cloned();
-    let collecting = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), max).collect());
+    let collecting = tokio::time::timeout(time, Limited::new(request.into_body(), max).collect());
     let collected = match patience {
-        Some(patience) => patience.besides(PATIENCE, collecting).await,
+        Some(patience) => patience.besides(time, collecting).await,
         None => collecting.await,
     };
     match collected {
@@ -116,12 +143,27 @@ async fn discard(mut body: axum::body::Body) {
 
 /// JSON text as a value of this shape; what is wrong with it is said with its place.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    strict::check(bytes, &Limits::default()).map_err(|fault| {
+    check(bytes, &Limits::default())?;
+    parse_checked(bytes)
+}
+
+/// As [`parse`], and no number is rounded.
+pub fn parse_exact<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    check_exact(bytes)?;
+    parse_checked(bytes)
+}
+
+/// Whether this is one honest JSON value in which no number would be rounded.
+pub fn check_exact(bytes: &[u8]) -> Result<(), Problem> {
+    check(bytes, &Limits { exact_numbers: true, ..Limits::default() })
+}
+
+fn check(bytes: &[u8], limits: &Limits) -> Result<(), Problem> {
+    strict::check(bytes, limits).map_err(|fault| {
         let details =
             json!({"kind": fault.kind.code(), "pointer": fault.pointer, "line": fault.line, "column": fault.column});
         Problem::validation(format!("the body is not acceptable JSON: {fault}")).with(details)
-    })?;
-    parse_checked(bytes)
+    })
 }
 
 /// As [`parse`], for text that has been checked as part of a larger one.

@@ -7,12 +7,11 @@ use bowline_model::{JobId, Lane};
 use bowline_store::{Closed, DeadLetterChoice, DeadLetterOrder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
-use crate::params::Named;
+use crate::params::{Named, reason};
 use crate::problem::Problem;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -54,11 +53,7 @@ pub struct CloseAnswer {
 const ITEMS_MAX: usize = 1_000;
 
 fn order(known: &Known, lane: Lane, body: CloseRequest) -> Result<DeadLetterOrder, Problem> {
-    let reason = body.reason.trim();
-    if reason.chars().count() < 3 || reason.len() > 1_000 {
-        let message = "reason is required: between 3 and 1000 characters that say why";
-        return Err(Problem::validation(message).with(json!({"field": "reason"})));
-    }
+    let reason = reason(&body.reason)?;
     let limit = body.limit.unwrap_or(100);
     let choice = match (body.all, body.job_ids.is_empty()) {
         (true, true) if (1..=1_000).contains(&limit) => DeadLetterChoice::Oldest(limit),
@@ -67,7 +62,7 @@ fn order(known: &Known, lane: Lane, body: CloseRequest) -> Result<DeadLetterOrde
         (false, false) => return Err(Problem::validation(format!("at most {ITEMS_MAX} job_ids at once"))),
         _ => return Err(Problem::validation("say which: either job_ids, or all")),
     };
-    Ok(DeadLetterOrder { tenant: known.tenant()?, lane, choice, by: known.actor().into(), reason: reason.to_owned() })
+    Ok(DeadLetterOrder { tenant: known.tenant()?, lane, choice, by: known.actor().into(), reason })
 }
 
 fn show(closed: Vec<Closed>) -> Json<CloseAnswer> {

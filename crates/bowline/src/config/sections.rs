@@ -169,6 +169,8 @@ impl Default for AuthConfig {
 pub struct LimitsConfig {
     pub body_bytes: usize,
     pub batch_body_bytes: usize,
+    /// Of `PUT /inventories/{name}` and of files that are imported.
+    pub inventory_body_bytes: usize,
     pub streams: usize,
     /// Submissions that may wait to be stored before callers are told to come back later.
     pub backlog_jobs: usize,
@@ -176,7 +178,13 @@ pub struct LimitsConfig {
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { body_bytes: 1 << 20, batch_body_bytes: 8 << 20, streams: 500, backlog_jobs: 50_000 }
+        Self {
+            body_bytes: 1 << 20,
+            batch_body_bytes: 8 << 20,
+            inventory_body_bytes: 32 << 20,
+            streams: 500,
+            backlog_jobs: 50_000,
+        }
     }
 }
 
@@ -211,9 +219,11 @@ impl Config {
                 bail!("{name} must be more than 0 and less than 100000");
             }
         }
-        for (name, bytes) in
-            [("limits.body_bytes", self.limits.body_bytes), ("limits.batch_body_bytes", self.limits.batch_body_bytes)]
-        {
+        for (name, bytes) in [
+            ("limits.body_bytes", self.limits.body_bytes),
+            ("limits.batch_body_bytes", self.limits.batch_body_bytes),
+            ("limits.inventory_body_bytes", self.limits.inventory_body_bytes),
+        ] {
             if !(1_024..=256 << 20).contains(&bytes) {
                 bail!("{name} must be between 1024 and 268435456");
             }

@@ -10,7 +10,7 @@ use crate::support::{Setup, TestServer};
 
 fn concrete(path: &str) -> String {
     let id = "018f0000-0000-7000-8000-000000000001";
-    path.replace("{lane}", "default").replace("{id}", id)
+    path.replace("{lane}", "default").replace("{id}", id).replace("{kind}", "command").replace("{name}", "main")
 }
 
 /// Every route, with no credential, a bad one, one without the scope, and one of another tenant.
@@ -56,6 +56,10 @@ async fn every_route_refuses_whoever_may_not_pass() {
             "control.write",
             "tokens.write",
             "metrics.read",
+            "fleet.read",
+            "fleet.write",
+            "resources.read",
+            "resources.write",
         ]
         .into_iter()
         .filter(|s| *s != scope.to_string())

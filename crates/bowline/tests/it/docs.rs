@@ -45,7 +45,7 @@ fn the_list_of_routes_and_what_they_require() {
             bowline_api::Access::Known => "everybody we know".to_owned(),
             bowline_api::Access::Needs { scope, audience } => format!("{scope} ({})", audience.text()),
         };
-        list.push_str(&format!("{:4} {:24} {access}\n", route.method, route.path));
+        list.push_str(&format!("{:6} {:34} {access}\n", route.method, route.path));
     }
     insta::assert_snapshot!(list);
 }

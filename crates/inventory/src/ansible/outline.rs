@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::gather::{PRIORITY, priority};
 use super::settings::{self, LabelsAs};
-use crate::draft::{check_nesting, list_all_groups};
+use crate::draft::list_all_groups;
 use crate::export::{ExportError, Lost};
-use crate::nesting::Tangled;
+use crate::nesting::{Tangled, check_nesting};
 use crate::owner::Owner;
 use crate::tree::Node;
 
@@ -150,7 +150,7 @@ fn check(inventory: &Inventory) -> Result<(), ExportError> {
     }
     let mut complete = Inventory { hosts: Vec::new(), groups: inventory.groups.clone() };
     list_all_groups(&mut complete);
-    check_nesting(&complete).map_err(|error| match error {
+    check_nesting(&complete.groups).map_err(|error| match error {
         Tangled::Circle(circle) => ExportError::Circle(circle),
         Tangled::Woven => ExportError::Woven,
     })?;

@@ -1,4 +1,5 @@
-//! YAML that reads the same in every version of YAML: what could be taken for something else is in double quotes.
+//! YAML that reads the same in every version of YAML: what could be taken for something else is in double quotes, and a text
+//! of several lines stands as it is, unless a reader or a terminal could take it for something else.
 
 use super::scalar::Schema;
 use super::{Data, Node};
@@ -53,14 +54,48 @@ fn block(out: &mut String, node: &Node, depth: usize, fresh: bool) {
                 block(out, item, depth + 1, true);
             }
         }
-        _ => {
+        data => {
             if !fresh {
                 out.push(' ');
             }
-            leaf(out, &node.data);
-            out.push('\n');
+            match data {
+                Data::Text(text) if depth > 0 && is_literal(text) => literal(out, text, depth),
+                data => {
+                    leaf(out, data);
+                    out.push('\n');
+                }
+            }
         }
     }
+}
+
+/// Whether a text of several lines can stand as it is: one line end after the last line, or none; no white space before the
+/// first line, and none that nobody would see, at the end of a line.
+fn is_literal(text: &str) -> bool {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    body.contains('\n')
+        && !body.starts_with([' ', '\t', '\n'])
+        && !body.ends_with('\n')
+        && body.split('\n').all(|line| !line.ends_with([' ', '\t']))
+        && !text.chars().any(|c| c != '\n' && c != '\t' && is_escaped(c))
+}
+
+fn literal(out: &mut String, text: &str, depth: usize) {
+    out.push_str(if text.ends_with('\n') { "|\n" } else { "|-\n" });
+    for line in text.lines() {
+        if !line.is_empty() {
+            indent(out, depth);
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+}
+
+/// Whether a character is written as its number: readers refuse it, or terminals obey it or turn the text around it.
+fn is_escaped(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 fn leaf(out: &mut String, data: &Data) {
@@ -114,7 +149,7 @@ fn quoted(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') => {
+            c if is_escaped(c) => {
                 out.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
             c => out.push(c),
@@ -137,6 +172,19 @@ mod tests {
             ("hosts", Node::list([Node::from(&json!({"name": "web1", "vars": {"ports": [80, 443], "on": true}}))])),
             ("empty", Node::from(&json!([[], {}, [[1]], {"a": [{}]}]))),
             (
+                "script",
+                Node::list(
+                    [
+                        "set -e\nif true; then\n  echo 'a: b' # no comment\nfi\n\nexit\n",
+                        "a \nb",
+                        " a\nb",
+                        "a\n\n",
+                        "a\r\nb",
+                    ]
+                    .map(Node::text),
+                ),
+            ),
+            (
                 "odd",
                 Node::from(&json!(["yes", "1.0", "10.0.0.1", "2001-12-14", "", "a: b", "#x", "é", "a\nb", "<<", 1e16])),
             ),
@@ -145,7 +193,13 @@ mod tests {
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
-        let text = prop_oneof![any::<String>(), "[-+.0-9eEx_:~ a-z]{0,6}", "[yYnNoOfFtTrRuU]{1,4}"];
+        let text = prop_oneof![
+            any::<String>(),
+            "[a-c:# \n\t-]{0,12}",
+            "[a-c:# \\n\\t\\-]{0,12}",
+            "[-+.0-9eEx_:~ a-z]{0,6}",
+            "[yYnNoOfFtTrRuU]{1,4}"
+        ];
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),

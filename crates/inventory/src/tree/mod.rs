@@ -14,7 +14,7 @@ use serde_json::{Number, Value};
 pub(crate) use emit::emit;
 pub(crate) use json::json;
 pub(crate) use scalar::{Schema, digits, integer};
-pub(crate) use yaml::yaml;
+pub(crate) use yaml::{yaml, yaml_documents};
 
 use crate::error::ImportError;
 use crate::place::At;

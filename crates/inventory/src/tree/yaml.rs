@@ -16,9 +16,27 @@ use crate::place::At;
 
 const CORE: &str = "tag:yaml.org,2002:";
 
+/// The one document of a text.
 pub(crate) fn yaml(text: &str, schema: Schema) -> Result<Node, ImportError> {
-    let mut builder =
-        Builder { schema, open: Vec::new(), anchors: HashMap::new(), copies: Copies::default(), values: 0, done: None };
+    let mut documents = build(text, schema, false)?;
+    Ok(documents.pop().unwrap_or_else(|| Node::new(Data::Null)))
+}
+
+/// Every document of a text.
+pub(crate) fn yaml_documents(text: &str, schema: Schema) -> Result<Vec<Node>, ImportError> {
+    build(text, schema, true)
+}
+
+fn build(text: &str, schema: Schema, many: bool) -> Result<Vec<Node>, ImportError> {
+    let mut builder = Builder {
+        schema,
+        many,
+        open: Vec::new(),
+        anchors: HashMap::new(),
+        copies: Copies::default(),
+        values: 0,
+        done: Vec::new(),
+    };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
             let line = u32::try_from(error.marker().line()).unwrap_or(0);
@@ -27,7 +45,7 @@ pub(crate) fn yaml(text: &str, schema: Schema) -> Result<Node, ImportError> {
         let line = u32::try_from(span.start.line()).unwrap_or(0);
         builder.on(event, line)?;
     }
-    Ok(builder.done.unwrap_or_else(|| Node::new(Data::Null)))
+    Ok(builder.done)
 }
 
 /// A list or a map that has begun and not ended.
@@ -49,18 +67,20 @@ enum Key {
 
 struct Builder {
     schema: Schema,
+    /// More than one document is fine.
+    many: bool,
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
     copies: Copies,
     values: usize,
-    done: Option<Node>,
+    done: Vec<Node>,
 }
 
 impl Builder {
     fn on(&mut self, event: Event<'_>, line: u32) -> Result<(), ImportError> {
         let at = At::line(line);
         match event {
-            Event::DocumentStart(..) if self.done.is_some() => Err(ImportError::Value {
+            Event::DocumentStart(..) if !self.many && !self.done.is_empty() => Err(ImportError::Value {
                 at: at.place(),
                 what: "a second document begins here; an inventory is one document".to_owned(),
             }),
@@ -79,6 +99,11 @@ impl Builder {
                 self.collection_tag(tag.as_deref(), "map", at)?;
                 let inside = Inside::Map { entries: Vec::new(), key: None, merged: Vec::new() };
                 self.begin(Open { line, anchor, inside })
+            }
+            Event::DocumentEnd => {
+                // What one document has named, the next one does not know.
+                self.anchors.clear();
+                Ok(())
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(at),
             Event::Alias(anchor) => {
@@ -179,7 +204,7 @@ impl Builder {
             return Err(ImportError::TooMany { at, what: "values", max: VALUES_MAX });
         }
         match self.open.last_mut().map(|open| &mut open.inside) {
-            None => self.done = Some(node),
+            None => self.done.push(node),
             Some(Inside::List(items)) => items.push(node),
             Some(Inside::Map { entries, key, merged }) => match key.take() {
                 Some(Key::Plain(key, line)) => entries.push(Entry { key, line, value: node }),

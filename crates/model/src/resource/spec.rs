@@ -28,14 +28,17 @@ impl Spec {
 
     /// Reads what somebody wrote. Unknown fields are refused by name.
     pub fn from_value(kind: ResourceKind, value: serde_json::Value) -> Result<Self, BadSpec> {
-        let read = |e: serde_json::Error| BadSpec { path: "spec".to_owned(), what: e.to_string() };
+        let read = |e: serde_path_to_error::Error<serde_json::Error>| BadSpec {
+            path: Some(e.path().to_string()).filter(|path| path != ".").unwrap_or_else(|| "spec".to_owned()),
+            what: e.inner().to_string(),
+        };
         let value = match value {
             object @ serde_json::Value::Object(_) => object,
             _ => return Err(BadSpec { path: "spec".to_owned(), what: "must be an object".to_owned() }),
         };
         match kind {
             ResourceKind::Command => {
-                serde_json::from_value(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
+                serde_path_to_error::deserialize(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
             }
         }
     }

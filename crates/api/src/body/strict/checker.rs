@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::text::{fingerprint, is_too_large, plain_end, shown, unescape};
+use super::text::{fingerprint, is_too_large, is_whole, plain_end, shown, unescape};
 use super::{FaultKind, Limits};
 
 /// An object with at most this many keys finds duplicates by looking at each; a larger one hashes.
@@ -291,6 +291,8 @@ impl<'a> Checker<'a> {
         /// Fewer digits and a smaller exponent than these are far from infinity (1.8e308): nothing to compute.
         const PLAIN_DIGITS_MAX: usize = 200;
         const PLAIN_EXPONENT_DIGITS_MAX: usize = 2;
+        /// Fewer digits than these fit into 64 bits.
+        const WHOLE_DIGITS: usize = 19;
 
         let start = self.at;
         if self.peek() == Some(b'-') {
@@ -312,6 +314,9 @@ impl<'a> Checker<'a> {
                 self.at += 1;
             }
             exponent_digits = self.digits(start)?;
+        }
+        if self.limits.exact_numbers && digits >= WHOLE_DIGITS && !is_whole(&self.bytes[start..self.at]) {
+            return Err(Halt { kind: FaultKind::NumberNotExact, offset: start, place: Place::Value });
         }
         if digits <= PLAIN_DIGITS_MAX && exponent_digits <= PLAIN_EXPONENT_DIGITS_MAX {
             return Ok(());

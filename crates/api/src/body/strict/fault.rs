@@ -31,6 +31,8 @@ pub enum FaultKind {
     InvalidNumber,
     /// A number that would become infinity.
     NumberTooLarge,
+    /// A whole number that would be rounded.
+    NumberNotExact,
 }
 
 impl FaultKind {
@@ -51,6 +53,7 @@ impl FaultKind {
             Self::Nul => "NUL",
             Self::InvalidNumber => "INVALID_NUMBER",
             Self::NumberTooLarge => "NUMBER_TOO_LARGE",
+            Self::NumberNotExact => "NUMBER_NOT_EXACT",
         }
     }
 }
@@ -72,6 +75,7 @@ impl fmt::Display for FaultKind {
             Self::Nul => f.write_str("NUL in a text"),
             Self::InvalidNumber => f.write_str("invalid number"),
             Self::NumberTooLarge => f.write_str("number too large for a double"),
+            Self::NumberNotExact => f.write_str("whole number beyond 64 bits, which cannot be kept exactly"),
         }
     }
 }

@@ -26,13 +26,17 @@ pub struct Limits {
     pub depth_max: usize,
     /// Keys in one object.
     pub keys_max: usize,
+    /// Whether whole numbers must fit into 64 bits. For what is read into values, where larger ones would be rounded;
+    /// what is kept as text keeps them.
+    pub exact_numbers: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth_max: 64, keys_max: 65_536 }
+        Self { depth_max: 64, keys_max: 65_536, exact_numbers: false }
     }
 }
+
 /// Whether `bytes` are exactly one JSON value that every reader understands alike.
 pub fn check(bytes: &[u8], limits: &Limits) -> Result<(), Fault> {
     let mut checker = Checker::new(bytes, *limits);

@@ -438,3 +438,17 @@ proptest! {
         prop_assert_eq!(check(text.as_bytes(), &Limits::default()).is_ok(), distinct.len() == keys.len());
     }
 }
+
+#[test]
+fn whole_numbers_are_exact_where_that_is_asked_for() {
+    let limits = Limits { exact_numbers: true, ..Limits::default() };
+    for fine in ["18446744073709551615", "-9223372036854775808", "1e20", "0.1000000000000000000000", "9007199254740993"]
+    {
+        assert_eq!(check(fine.as_bytes(), &limits), Ok(()), "{fine}");
+    }
+    for rounded in ["18446744073709551616", "-9223372036854775809", "123456789012345678901234567890"] {
+        let fault = check(format!("[{rounded}]").as_bytes(), &limits).unwrap_err();
+        assert_eq!((fault.kind, fault.pointer.as_str()), (FaultKind::NumberNotExact, "/0"));
+        assert_eq!(check(rounded.as_bytes(), &Limits::default()), Ok(()), "{rounded}");
+    }
+}

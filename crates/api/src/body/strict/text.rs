@@ -81,6 +81,14 @@ pub fn is_too_large(number: &[u8]) -> bool {
     value.is_infinite()
 }
 
+/// Whether a number with many digits is kept as it is: one with a fraction or an exponent is a double and says so, a whole
+/// one must fit into 64 bits.
+#[cold]
+pub fn is_whole(number: &[u8]) -> bool {
+    let text = std::str::from_utf8(number).unwrap_or_default();
+    text.contains(['.', 'e', 'E']) || text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()
+}
+
 /// The bytes a text with escapes stands for. The escapes were checked before.
 #[cold]
 pub fn unescape(raw: &[u8]) -> Vec<u8> {

@@ -1,0 +1,34 @@
+//! `DELETE /hosts/{name}`: take a host out of its inventory. What ran on it stays known.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::{HostName, InventoryName};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::view::{InventoryQuery, inventory_or_default};
+use crate::app::App;
+use crate::door::Known;
+use crate::params::{Nameable, Named, Params};
+use crate::problem::Problem;
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RemovedView {
+    pub name: HostName,
+    pub inventory: InventoryName,
+    pub removed: bool,
+}
+
+pub async fn remove(
+    State(app): State<App>,
+    known: Known,
+    Named(name): Named<HostName>,
+    Params(query): Params<InventoryQuery>,
+) -> Result<Json<RemovedView>, Problem> {
+    let inventory = inventory_or_default(query.inventory);
+    let (tenant, by) = (known.tenant()?, known.actor().into());
+    match app.engine.ledger.remove_hosts(tenant, inventory.clone(), vec![name.clone()], by).await? {
+        0 => Err(HostName::nothing()),
+        _ => Ok(Json(RemovedView { name, inventory, removed: true })),
+    }
+}

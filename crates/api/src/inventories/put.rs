@@ -1,0 +1,208 @@
+//! `PUT /inventories/{name}`: make a description true, all of it or nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use bowline_inventory::limits::{GROUPS_MAX, HOSTS_MAX};
+use bowline_inventory::{Tangled, check_nesting};
+use bowline_model::host::{Group, GroupsInACircle, Host, Inventory};
+use bowline_model::{HostName, InventoryName};
+use bowline_store::{InventoryPut, PutAnswer, Unmentioned};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::changes::{Changes, groups_after, telling};
+use crate::app::App;
+use crate::body::{JsonText, aside, parse_exact};
+use crate::door::Known;
+use crate::params::{Params, Part};
+use crate::patience::Patience;
+use crate::problem::Problem;
+
+/// What happens to hosts and groups that a description does not mention.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnmentionedWord {
+    #[default]
+    Keep,
+    Remove,
+}
+
+impl From<UnmentionedWord> for Unmentioned {
+    fn from(word: UnmentionedWord) -> Self {
+        match word {
+            UnmentionedWord::Keep => Self::Keep,
+            UnmentionedWord::Remove => Self::Remove,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutRequest {
+    #[serde(default, deserialize_with = "bowline_model::shape::each_by_name")]
+    pub hosts: Vec<Host>,
+    #[serde(default, deserialize_with = "bowline_model::shape::each_by_name")]
+    pub groups: Vec<Group>,
+    /// What happens to hosts and groups that are not mentioned: `keep` unless given.
+    #[serde(default)]
+    pub unmentioned: UnmentionedWord,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PutQuery {
+    /// Only say what would change.
+    pub dry_run: bool,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PutView {
+    pub inventory: InventoryName,
+    /// Nothing was changed; this is what would be.
+    pub dry_run: bool,
+    pub created: u64,
+    pub changed: u64,
+    pub unchanged: u64,
+    pub removed: u64,
+    /// Groups that were made, changed or removed.
+    pub groups: u64,
+    /// Of the inventory, afterwards.
+    pub revision: i64,
+    /// Of a dry run: the first names of each sort.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<NamesView>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NamesView {
+    pub created: Vec<HostName>,
+    pub changed: Vec<HostName>,
+    pub removed: Vec<HostName>,
+}
+
+/// Names of each sort that a dry run shows.
+const SHOWN_MAX: usize = 20;
+/// How long a description may take to be read. That is our work, not the ledger's.
+pub const READING_MAX: Duration = Duration::from_secs(20);
+/// How long the ledger may take to make a description true. A large one takes its time, and the caller knows that.
+const STORING_MAX: Duration = Duration::from_secs(40);
+
+pub async fn put(
+    State(app): State<App>,
+    known: Known,
+    Part(name): Part,
+    Params(query): Params<PutQuery>,
+    patience: Patience,
+    JsonText(text): JsonText,
+) -> Result<Json<PutView>, Problem> {
+    let inventory = new_name(&name)?;
+    let reading = aside(move || read(&text));
+    let (content, unmentioned) = patience.besides(READING_MAX, reading).await??;
+    let wish = Wish { inventory, content, unmentioned, dry_run: query.dry_run };
+    make_true(&app, &known, &patience, wish).await.map(Json)
+}
+
+/// A text that is to become an inventory's name.
+pub fn new_name(text: &str) -> Result<InventoryName, Problem> {
+    InventoryName::new(text).map_err(|e| Problem::validation(e).with(json!({"field": "name"})))
+}
+
+fn read(text: &[u8]) -> Result<(Inventory, Unmentioned), Problem> {
+    let request: PutRequest = parse_exact(text)?;
+    let content = Inventory { hosts: request.hosts, groups: request.groups };
+    check(&content)?;
+    Ok((content, request.unmentioned.into()))
+}
+
+/// Whether a description makes sense by itself.
+fn check(content: &Inventory) -> Result<(), Problem> {
+    let bad =
+        |place: String, what: String| Problem::validation(format!("{place}: {what}")).with(json!({"field": place}));
+    for (what, len, max) in [("hosts", content.hosts.len(), HOSTS_MAX), ("groups", content.groups.len(), GROUPS_MAX)] {
+        if len > max {
+            return Err(bad(what.to_owned(), format!("at most {max}, there are {len}")));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    if let Some((n, host)) = content.hosts.iter().enumerate().find(|(_, host)| !seen.insert(&host.name)) {
+        return Err(bad(format!("hosts[{n}].name"), format!("{} is there twice", host.name)));
+    }
+    let mut seen = BTreeSet::new();
+    if let Some((n, group)) = content.groups.iter().enumerate().find(|(_, group)| !seen.insert(&group.name)) {
+        return Err(bad(format!("groups[{n}].name"), format!("{} is there twice", group.name)));
+    }
+    check_nesting(&content.groups).map_err(|tangled| bad("groups".to_owned(), tangled.to_string()))
+}
+
+/// A description that somebody wants to be true.
+pub struct Wish {
+    pub inventory: InventoryName,
+    pub content: Inventory,
+    pub unmentioned: Unmentioned,
+    pub dry_run: bool,
+}
+
+/// Makes it true, or says what that would change.
+pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish) -> Result<PutView, Problem> {
+    let (tenant, Wish { inventory, mut content, unmentioned, dry_run }) = (known.tenant()?, wish);
+    let groups = app.engine.ledger.list_groups(tenant, inventory.clone()).await?;
+    telling(&mut content, &groups, unmentioned);
+    // Asked here, and not left to the ledger: what spells out the nesting must not be handed one without end.
+    let after: Vec<Group> = groups_after(&groups, &content, unmentioned).into_values().cloned().collect();
+    check_nesting(&after).map_err(tangled)?;
+    if dry_run {
+        let reading = app.engine.inventories.snapshot(tenant, &inventory);
+        let before = patience.besides(STORING_MAX, reading).await?;
+        let changes = Changes::between(before.as_deref(), &content, unmentioned);
+        let first = |names: Vec<HostName>| names.into_iter().take(SHOWN_MAX).collect();
+        return Ok(PutView {
+            inventory,
+            dry_run,
+            created: changes.created.len() as u64,
+            changed: changes.changed.len() as u64,
+            unchanged: changes.unchanged,
+            removed: changes.removed.len() as u64,
+            groups: changes.groups,
+            revision: before.map_or(0, |before| before.revision),
+            names: Some(NamesView {
+                created: first(changes.created),
+                changed: first(changes.changed),
+                removed: first(changes.removed),
+            }),
+        });
+    }
+    let content = Arc::new(content);
+    let by = known.actor().into();
+    let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by };
+    match patience.besides(STORING_MAX, app.engine.ledger.put_inventory(put)).await? {
+        PutAnswer::Circle(group) => Err(tangled(GroupsInACircle(group).into())),
+        PutAnswer::Done(counts) => Ok(PutView {
+            inventory,
+            dry_run,
+            created: counts.created,
+            changed: counts.changed,
+            unchanged: counts.unchanged,
+            removed: counts.removed,
+            groups: counts.groups,
+            revision: counts.revision,
+            names: None,
+        }),
+    }
+}
+
+/// The description is fine by itself; together with the groups that are there it is not.
+fn tangled(found: Tangled) -> Problem {
+    let message = format!("with the groups that are there already, {found}");
+    match found {
+        Tangled::Circle(GroupsInACircle(group)) => {
+            Problem::conflict("GROUPS_IN_A_CIRCLE", message).with(json!({"group": group}))
+        }
+        Tangled::Woven => Problem::validation(message).with(json!({"field": "groups"})),
+    }
+}

@@ -1,0 +1,43 @@
+//! From a JSON value to the content of a resource. What is wrong with it is said with its place, and is a 422: the body
+//! was fine, what it says is not.
+
+use bowline_engine::fleet::PutError;
+use bowline_model::resource::{BadSpec, ResourceKind, Spec};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Reads and checks a spec.
+pub fn read(app: &App, kind: ResourceKind, value: Value) -> Result<Spec, Problem> {
+    let spec = Spec::from_value(kind, value).map_err(bad)?;
+    app.engine.resources.check(&spec).map_err(bad)?;
+    Ok(spec)
+}
+
+fn bad(error: BadSpec) -> Problem {
+    // Inside, a path begins at the spec; the caller sent the spec as part of something.
+    let path = match error.path.as_str() {
+        "" | "spec" => "spec".to_owned(),
+        inside => format!("spec.{inside}"),
+    };
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", format!("{path}: {}", error.what))
+        .with(json!({"path": path}))
+}
+
+impl From<PutError> for Problem {
+    fn from(error: PutError) -> Self {
+        match error {
+            PutError::Bad(error) => bad(error),
+            PutError::Overtaken { latest } => {
+                let message = match latest {
+                    0 => "this resource does not exist (any more)".to_owned(),
+                    latest => format!("somebody stored version {latest} meanwhile; look at it, and send yours again"),
+                };
+                Self::conflict("RESOURCE_OVERTAKEN", message).with(json!({"latest": latest}))
+            }
+            PutError::Store(error) => error.into(),
+        }
+    }
+}
