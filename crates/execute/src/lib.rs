@@ -23,6 +23,7 @@
 mod disk;
 pub mod log;
 mod manifest;
+pub mod redact;
 mod secrets;
 
 pub use log::{Ended, EndedAs, Happening, Record, Stream, Truncation};
