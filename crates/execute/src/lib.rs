@@ -21,13 +21,21 @@
 
 #[cfg(target_os = "linux")]
 mod disk;
+#[cfg(target_os = "linux")]
+pub mod keeper;
 pub mod log;
 mod manifest;
+#[cfg(target_os = "linux")]
+mod place;
+#[cfg(target_os = "linux")]
+mod process;
 pub mod redact;
 mod secrets;
 
 pub use log::{Ended, EndedAs, Happening, Record, Stream, Truncation};
 pub use manifest::{BadManifest, HostLock, Limits, Manifest};
+#[cfg(target_os = "linux")]
+pub use process::Identity;
 pub use secrets::Secrets;
 
 /// The executor's clock. It says when a thing happened, for people; nothing is decided by it.
