@@ -30,12 +30,16 @@ mod place;
 #[cfg(target_os = "linux")]
 mod process;
 pub mod redact;
+#[cfg(target_os = "linux")]
+mod runs;
 mod secrets;
 
 pub use log::{Ended, EndedAs, Happening, Record, Stream, Truncation};
 pub use manifest::{BadManifest, HostLock, Limits, Manifest};
 #[cfg(target_os = "linux")]
 pub use process::Identity;
+#[cfg(target_os = "linux")]
+pub use runs::*;
 pub use secrets::Secrets;
 
 /// The executor's clock. It says when a thing happened, for people; nothing is decided by it.
