@@ -33,6 +33,7 @@ pub mod redact;
 #[cfg(target_os = "linux")]
 mod runs;
 mod secrets;
+pub mod simulate;
 
 pub use log::{Ended, EndedAs, Happening, Record, Stream, Truncation};
 pub use manifest::{BadManifest, HostLock, Limits, Manifest};
