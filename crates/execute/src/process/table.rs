@@ -1,0 +1,61 @@
+//! What the kernel says about processes at one moment.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub start_time: u64,
+    state: char,
+    threads: u32,
+}
+
+impl Process {
+    /// Ended, and not yet taken note of by its parent. A process whose first thread has ended looks the same, but lives as
+    /// long as it has others.
+    pub(super) fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
+    }
+}
+
+pub(super) fn look(pid: u32) -> Option<Process> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may contain anything, also spaces and brackets.
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let threads = fields.nth(15)?.parse().ok()?;
+    let start_time = fields.nth(1)?.parse().ok()?;
+    Some(Process { pid, parent, start_time, state, threads })
+}
+
+pub(super) fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| look(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// Those among `all` that descend from `roots`, without the roots.
+pub(super) fn descendants(all: &[Process], roots: &HashSet<u32>) -> HashSet<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process.pid);
+    }
+    let mut found = HashSet::new();
+    let mut open: Vec<u32> = roots.iter().copied().collect();
+    while let Some(parent) = open.pop() {
+        for child in children.get(&parent).into_iter().flatten() {
+            if !roots.contains(child) && found.insert(*child) {
+                open.push(*child);
+            }
+        }
+    }
+    found
+}
+
+/// Whether the process was given this variable at its start, as `NAME=value`.
+pub(super) fn has_variable(pid: u32, variable: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()))
+}

@@ -1,0 +1,213 @@
+//! Beginning a run: may it, a directory for it, and a keeper to own it.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use bowline_model::{HostName, RunId};
+
+use super::open::{GONE, NEW};
+use super::standing::Standing;
+use super::state::{Entry, Runs, Shared};
+use crate::disk;
+use crate::log::EndedAs;
+use crate::manifest::{BadManifest, Manifest};
+use crate::place::{Handover, Place};
+use crate::process::Identity;
+use crate::secrets::Secrets;
+
+/// A run that has a keeper now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    pub run: RunId,
+    pub keeper: Identity,
+}
+
+/// Why a run was not begun. Nothing was executed.
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    #[error("run {0} has been started here before")]
+    AlreadyStarted(RunId),
+    #[error("this or a later attempt at the job was executed here before, as run {run}")]
+    AlreadyExecuted {
+        run: RunId,
+        /// Absent while it still runs.
+        outcome: Option<EndedAs>,
+        exit_code: Option<i32>,
+    },
+    #[error("host {host} has been leased under {seen} since, and {given} is over")]
+    Superseded { host: HostName, given: u64, seen: u64 },
+    #[error("the host is busy with run {run}")]
+    HostBusy { run: RunId },
+    #[error("there is not enough room on the disk")]
+    NoSpace,
+    #[error(transparent)]
+    Manifest(#[from] BadManifest),
+    #[error("the value of secret {0} is missing, or cannot be a variable's value")]
+    Secret(String),
+    #[error("the keeper could not be started")]
+    Keeper(#[source] io::Error),
+    #[error("the run directory could not be made")]
+    Disk(#[source] io::Error),
+}
+
+impl From<io::Error> for BeginError {
+    fn from(error: io::Error) -> Self {
+        if disk::is_full(&error) { Self::NoSpace } else { Self::Disk(error) }
+    }
+}
+
+impl Runs {
+    /// Begins a run. When this returns without an error the run has an owner, which starts it once and no more, whatever
+    /// happens to this process.
+    pub fn begin(&self, manifest: Manifest, secrets: &Secrets) -> Result<Running, BeginError> {
+        manifest.check()?;
+        let has_value = |name: &&String| secrets.get(name).is_some_and(|value| !value.contains('\0'));
+        if let Some(name) = manifest.secrets.values().find(|name| !has_value(name)) {
+            return Err(BeginError::Secret(name.clone()));
+        }
+        self.admit(&manifest)?;
+        let run = manifest.run;
+        let launched = self.shared.launch(&manifest, secrets);
+        match launched {
+            Ok((keeper, child)) => {
+                self.watcher.attach(run, child);
+                Ok(Running { run, keeper })
+            }
+            Err(error) => {
+                // What is left of it, if anything, is a run like any other.
+                if self.shared.place(run).path().exists() {
+                    self.watcher.watch(run);
+                } else {
+                    self.shared.lock().runs.remove(&run);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Admits the run and takes its place, so that nobody else is admitted beside it.
+    fn admit(&self, manifest: &Manifest) -> Result<(), BeginError> {
+        let shared = &self.shared;
+        let mut answer = shared.lock().admit(manifest);
+        if let Err(BeginError::HostBusy { run }) = answer {
+            // It may have ended a moment ago.
+            shared.settle_if_ending(run);
+            answer = shared.lock().admit(manifest);
+        }
+        let mut state = shared.lock();
+        // Asked again under one lock with the entry that is made.
+        let answer = answer.and_then(|()| state.admit(manifest));
+        if matches!(answer, Err(BeginError::HostBusy { .. })) {
+            // Refused, but seen: an older lease of the host is over.
+            state.journal.see_host(&manifest.host, manifest.host_fence)?;
+        }
+        answer?;
+        let space = rustix::fs::statvfs(&shared.directory).map_err(io::Error::from)?;
+        if space.f_bavail.saturating_mul(space.f_frsize) < shared.settings.free_min_bytes {
+            return Err(BeginError::NoSpace);
+        }
+        state.runs.insert(manifest.run, Entry::new(manifest.clone(), Standing::Running));
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn launch(&self, manifest: &Manifest, secrets: &Secrets) -> Result<(Identity, Child), BeginError> {
+        let run = manifest.run;
+        let place = self.place(run);
+        self.clear_never_started(&place, run)?;
+        let lock = self.make_directory(&place, manifest)?;
+        let spawned = self.spawn_keeper(&place, lock, secrets);
+        if spawned.is_err() && !place.is_started().unwrap_or(true) {
+            self.discard(&place, run)?;
+        }
+        spawned
+    }
+
+    /// Makes way for a run whose directory was made before, if it never was started and never will be.
+    fn clear_never_started(&self, place: &Place, run: RunId) -> Result<(), BeginError> {
+        if !place.path().try_exists()? {
+            return Ok(());
+        }
+        let lock = place.try_lock()?;
+        if lock.is_none() || place.is_started()? {
+            return Err(BeginError::AlreadyStarted(run));
+        }
+        Ok(self.discard(place, run)?)
+    }
+
+    /// The directory appears complete, and locked, or not at all.
+    fn make_directory(&self, place: &Place, manifest: &Manifest) -> Result<File, BeginError> {
+        let parent = self.runs_directory();
+        let new = Place::new(parent.join(format!("{NEW}{}", manifest.run)));
+        let make = || -> io::Result<File> {
+            if new.path().try_exists()? {
+                fs::remove_dir_all(new.path())?;
+            }
+            DirBuilder::new().mode(0o700).create(new.path())?;
+            DirBuilder::new().mode(0o700).create(new.work())?;
+            new.write_manifest(manifest)?;
+            new.make_reserve(self.settings.reserve_bytes)?;
+            let lock = new.try_lock()?.ok_or(io::ErrorKind::ResourceBusy)?;
+            disk::sync_directory(new.path())?;
+            fs::rename(new.path(), place.path())?;
+            disk::sync_directory(&parent)?;
+            Ok(lock)
+        };
+        make().map_err(|error| {
+            let _ = fs::remove_dir_all(new.path());
+            error.into()
+        })
+    }
+
+    /// The lock goes over to the keeper as its standard error: it is never free in between.
+    fn spawn_keeper(&self, place: &Place, lock: File, secrets: &Secrets) -> Result<(Identity, Child), BeginError> {
+        let nothing = || BeginError::Keeper(io::ErrorKind::InvalidInput.into());
+        let (program, arguments) = self.settings.keeper.split_first().ok_or_else(nothing)?;
+        let mut command = Command::new(program);
+        command.args(arguments).arg(place.path()).current_dir("/").env_clear();
+        for name in ["HOME", "LANG"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(lock);
+        let mut child = command.spawn().map_err(BeginError::Keeper)?;
+        drop(command);
+        let handover = Handover { secrets: secrets.clone(), cgroup_parent: self.settings.cgroup_parent.clone() };
+        let given = child
+            .stdin
+            .take()
+            .ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+            .and_then(|mut stdin| stdin.write_all(&serde_json::to_vec(&handover)?));
+        let known = Identity::of(child.id());
+        match given.and(known) {
+            Ok(keeper) => Ok((keeper, child)),
+            Err(error) => {
+                // It cannot have started anything without what it was not given; and it will not.
+                let _ = child.kill();
+                let _ = child.wait();
+                let words = fs::read_to_string(place.lock()).unwrap_or_default();
+                Err(BeginError::Keeper(io::Error::new(error.kind(), format!("{error}: {}", words.trim()))))
+            }
+        }
+    }
+
+    /// Removes a directory as a whole: it is there, or it is not.
+    pub(super) fn discard(&self, place: &Place, run: RunId) -> io::Result<()> {
+        let gone = self.runs_directory().join(format!("{GONE}{run}"));
+        fs::rename(place.path(), &gone)?;
+        disk::sync_directory(&self.runs_directory())?;
+        sweep(&gone);
+        Ok(())
+    }
+}
+
+/// Removes what is left of a directory that is none any more. A command can leave things in it that are hard to remove;
+/// they are tried again when the agent starts.
+pub(super) fn sweep(gone: &Path) {
+    if let Err(error) = fs::remove_dir_all(gone) {
+        tracing::warn!(error = &error as &dyn std::error::Error, "{} cannot be removed", gone.display());
+    }
+}

@@ -1,0 +1,89 @@
+//! Freeing what is no longer needed here, and remembering that it was.
+
+use std::io;
+
+use bowline_model::RunId;
+
+use super::standing::{Found, Standing};
+use super::state::Runs;
+use crate::disk;
+use crate::log::Stream;
+
+/// What the ledger says it holds of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirmed {
+    /// It holds all records from 1 to this one.
+    pub last_seq: u64,
+    /// It holds so much of the output.
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    #[error("there is no run {0} here")]
+    Unknown(RunId),
+    #[error("run {0} has not ended")]
+    NotEnded(RunId),
+    #[error("run {0} has been started, and cannot be given back")]
+    Started(RunId),
+    #[error("not everything of run {run} is held elsewhere: it has {needed:?}")]
+    NotConfirmed { run: RunId, needed: Confirmed },
+    #[error("the directory or the journal could not be changed")]
+    Disk(#[from] io::Error),
+}
+
+impl Runs {
+    /// Removes a run that has ended, once the ledger holds all of it. That it was executed is remembered.
+    pub fn forget(&self, run: RunId, held: Confirmed) -> Result<(), ForgetError> {
+        let Found { mut standing, manifest, .. } = self.find(run).ok_or(ForgetError::Unknown(run))?;
+        if standing == Standing::Running {
+            self.shared.settle_if_ending(run);
+            standing = self.find(run).ok_or(ForgetError::Unknown(run))?.standing;
+        }
+        let Standing::Ended(ended) = standing else { return Err(ForgetError::NotEnded(run)) };
+        let needed =
+            Confirmed { last_seq: ended.last_seq, stdout_bytes: ended.stdout_bytes, stderr_bytes: ended.stderr_bytes };
+        if held.last_seq < needed.last_seq
+            || held.stdout_bytes < needed.stdout_bytes
+            || held.stderr_bytes < needed.stderr_bytes
+        {
+            return Err(ForgetError::NotConfirmed { run, needed });
+        }
+        let place = self.shared.place(run);
+        // On a full disk this makes room for the line in the journal.
+        for stream in Stream::BOTH {
+            disk::remove_if_there(&place.stream(stream))?;
+        }
+        let marker = place.read_marker();
+        let mut state = self.shared.lock();
+        let now = (self.shared.settings.clock)();
+        state.journal.remember(&manifest, ended.outcome, ended.exit_code, now)?;
+        self.shared.discard(&place, run)?;
+        state.runs.remove(&run);
+        state.changed.remove(&run);
+        drop(state);
+        // Somebody who was left running may be in there; then it stays.
+        if let Some(marker) = marker {
+            marker.cgroups.remove();
+        }
+        Ok(())
+    }
+
+    /// Removes a run that never was started. Somebody else may start it then.
+    pub fn give_back(&self, run: RunId) -> Result<(), ForgetError> {
+        let Found { manifest, .. } = self.find(run).ok_or(ForgetError::Unknown(run))?;
+        let place = self.shared.place(run);
+        // With the lock no keeper can come any more that would start it after all.
+        let lock = place.try_lock()?;
+        if lock.is_none() || place.is_started()? {
+            return Err(ForgetError::Started(run));
+        }
+        let mut state = self.shared.lock();
+        state.journal.see_host(&manifest.host, manifest.host_fence)?;
+        self.shared.discard(&place, run)?;
+        state.runs.remove(&run);
+        state.changed.remove(&run);
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! What was executed here and is not in a directory any more.
+//!
+//! A server that was restored from an old copy hands out work that has been done. The journal remembers, for the newest
+//! runs, and for every host the highest fence it was ever leased under. Lines are sealed and independent of each other: a
+//! damaged one costs only itself, and is told in the log.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use bowline_model::{HostName, JobId, RunId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::disk;
+use crate::log::{EndedAs, Lines, open_line, seal_line};
+use crate::manifest::Manifest;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Line {
+    Run(Executed),
+    /// Written when a host's fence is known from no run that is remembered.
+    Host {
+        host: HostName,
+        host_fence: u64,
+    },
+}
+
+/// A run that was executed here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Executed {
+    pub job: JobId,
+    pub fence: u32,
+    pub run: RunId,
+    pub host: HostName,
+    pub host_fence: u64,
+    pub outcome: EndedAs,
+    pub exit_code: Option<i32>,
+    pub at: Timestamp,
+}
+
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    max: usize,
+    /// Oldest first.
+    order: VecDeque<Executed>,
+    /// The highest fence of each job, as the place in `order` counted from the first run ever.
+    by_job: HashMap<JobId, u64>,
+    /// How many have left `order`.
+    dropped: u64,
+    hosts: HashMap<HostName, u64>,
+    lines: usize,
+}
+
+impl Journal {
+    pub(super) fn open(path: &Path, max: usize) -> io::Result<Self> {
+        let file = disk::private().read(true).append(true).create(true).open(path)?;
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            max: max.max(1),
+            order: VecDeque::new(),
+            by_job: HashMap::new(),
+            dropped: 0,
+            hosts: HashMap::new(),
+            lines: 0,
+        };
+        let mut bad = 0usize;
+        let mut lines = Lines::new(BufReader::new(journal.file.try_clone()?));
+        while let Some(line) = lines.next()? {
+            match line.text.and_then(open_line).and_then(|object| serde_json::from_slice(&object).ok()) {
+                Some(line) => journal.learn(line),
+                None => bad += 1,
+            }
+            journal.lines += 1;
+        }
+        if bad > 0 {
+            // One torn line at the end is a crash. Either way the old file stays beside the new one.
+            let aside = path.with_extension("log.damaged");
+            fs::copy(path, &aside)?;
+            tracing::warn!(lines = bad, "the journal has {bad} broken lines; a copy of it is in {}", aside.display());
+            journal.rewrite()?;
+        }
+        disk::sync_directory(path.parent().unwrap_or(Path::new(".")))?;
+        Ok(journal)
+    }
+
+    /// The run in which this hand-out of the job, or a later one, was executed.
+    pub(super) fn executed(&self, job: JobId, fence: u32) -> Option<&Executed> {
+        self.highest(job).filter(|done| done.fence >= fence)
+    }
+
+    /// The highest fence the host was leased under, as far as the journal knows; 0 for one it does not know.
+    pub(super) fn host_fence(&self, host: &HostName) -> u64 {
+        self.hosts.get(host).copied().unwrap_or(0)
+    }
+
+    /// On disk when this returns.
+    pub(super) fn remember(
+        &mut self,
+        manifest: &Manifest,
+        outcome: EndedAs,
+        exit_code: Option<i32>,
+        at: Timestamp,
+    ) -> io::Result<()> {
+        let Manifest { run, job, host, fence, host_fence, .. } = manifest;
+        let (run, job, host) = (*run, *job, host.clone());
+        let (fence, host_fence) = (*fence, *host_fence);
+        self.append(Line::Run(Executed { job, fence, run, host, host_fence, outcome, exit_code, at }))
+    }
+
+    /// Remembers a host's fence, if it is news.
+    pub(super) fn see_host(&mut self, host: &HostName, host_fence: u64) -> io::Result<()> {
+        if host_fence <= self.host_fence(host) {
+            return Ok(());
+        }
+        self.append(Line::Host { host: host.clone(), host_fence })
+    }
+
+    fn append(&mut self, line: Line) -> io::Result<()> {
+        let text = sealed(&line)?;
+        let before = self.file.metadata()?.len();
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            // Half a line must not stand before the next one.
+            self.file.set_len(before)?;
+            return Err(error);
+        }
+        let synced = (disk::SYNC)(&self.file);
+        self.learn(line);
+        self.lines += 1;
+        // After a failed sync nobody knows what the file holds: memory does, and writes a new one.
+        if synced.is_err() || self.lines > 2 * self.max + self.hosts.len() + 1_000 {
+            self.rewrite()?;
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, line: Line) {
+        let (host, host_fence) = match line {
+            Line::Run(done) => {
+                let seen = (done.host.clone(), done.host_fence);
+                if self.highest(done.job).is_none_or(|known| known.fence <= done.fence) {
+                    self.by_job.insert(done.job, self.dropped + self.order.len() as u64);
+                }
+                self.order.push_back(done);
+                seen
+            }
+            Line::Host { host, host_fence } => (host, host_fence),
+        };
+        let known = self.hosts.entry(host).or_insert(0);
+        *known = host_fence.max(*known);
+        while self.order.len() > self.max {
+            if let Some(oldest) = self.order.pop_front() {
+                if self.by_job.get(&oldest.job) == Some(&self.dropped) {
+                    self.by_job.remove(&oldest.job);
+                }
+                self.dropped += 1;
+            }
+        }
+    }
+
+    fn highest(&self, job: JobId) -> Option<&Executed> {
+        let place = self.by_job.get(&job)?.checked_sub(self.dropped)?;
+        self.order.get(usize::try_from(place).ok()?)
+    }
+
+    /// Everything that is remembered, in a new file that replaces the old one.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let new = self.path.with_extension("log.new");
+        disk::remove_if_there(&new)?;
+        let fresh = disk::private().read(true).append(true).create_new(true).open(&new)?;
+        let mut writer = BufWriter::new(&fresh);
+        for (host, host_fence) in &self.hosts {
+            writer.write_all(sealed(&Line::Host { host: host.clone(), host_fence: *host_fence })?.as_bytes())?;
+        }
+        for done in &self.order {
+            writer.write_all(sealed(&Line::Run(done.clone()))?.as_bytes())?;
+        }
+        writer.flush()?;
+        drop(writer);
+        (disk::SYNC)(&fresh)?;
+        fs::rename(&new, &self.path)?;
+        disk::sync_directory(self.path.parent().unwrap_or(Path::new(".")))?;
+        self.file = fresh;
+        self.lines = self.hosts.len() + self.order.len();
+        Ok(())
+    }
+}
+
+fn sealed(line: &Line) -> io::Result<String> {
+    Ok(seal_line(&serde_json::to_string(line)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::tests::sample;
+
+    fn manifest(job: u8, fence: u32, host_fence: u64) -> Manifest {
+        let at = Timestamp::from_millis(1_000);
+        let run = RunId::mint(at, [job, fence.to_le_bytes()[0], 0, 0, 0, 0, 0, 0, 0, 0]);
+        Manifest { run, job: JobId::mint(at, [job; 10]), fence, host_fence, ..sample() }
+    }
+
+    fn remember(journal: &mut Journal, manifest: &Manifest) {
+        journal.remember(manifest, EndedAs::Failed, Some(3), Timestamp::from_millis(5)).unwrap();
+    }
+
+    #[test]
+    fn what_was_executed_is_known_after_a_restart() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("journal.log");
+        let first = manifest(1, 4, 9);
+        remember(&mut Journal::open(&path, 10).unwrap(), &first);
+        let journal = Journal::open(&path, 10).unwrap();
+        let known = |fence| journal.executed(first.job, fence).map(|done| (done.run, done.exit_code));
+        assert_eq!(known(4), Some((first.run, Some(3))));
+        assert_eq!(known(3), Some((first.run, Some(3))), "an older hand-out is over as well");
+        assert_eq!(known(5), None, "a later one is a new attempt");
+        assert_eq!(journal.host_fence(&first.host), 9);
+    }
+
+    #[test]
+    fn the_newest_are_kept_and_the_fences_of_hosts_for_ever() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("journal.log");
+        let mut journal = Journal::open(&path, 10).unwrap();
+        remember(&mut journal, &manifest(200, 1, 77));
+        for round in 0..30 {
+            (0..50).for_each(|job| remember(&mut journal, &manifest(job, round, 1)));
+        }
+        for journal in [journal, Journal::open(&path, 10).unwrap()] {
+            assert_eq!(journal.order.len(), 10);
+            assert!(journal.by_job.len() <= 10);
+            assert!(journal.executed(manifest(49, 29, 1).job, 29).is_some());
+            assert!(journal.executed(manifest(39, 29, 1).job, 0).is_none());
+            assert!(journal.executed(manifest(200, 1, 1).job, 1).is_none());
+            assert_eq!(journal.host_fence(&sample().host), 77);
+        }
+        assert!(fs::read_to_string(&path).unwrap().lines().count() < 1_100);
+    }
+
+    #[test]
+    fn a_broken_line_costs_only_itself() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("journal.log");
+        let mut journal = Journal::open(&path, 10).unwrap();
+        (1..4).for_each(|job| remember(&mut journal, &manifest(job, 1, 1)));
+        drop(journal);
+        let mut bytes = fs::read(&path).unwrap();
+        let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 30;
+        bytes[second] ^= 4;
+        bytes.extend_from_slice(b"{\"kind\":\"run\",\"job\"");
+        fs::write(&path, &bytes).unwrap();
+        for _ in 0..2 {
+            let journal = Journal::open(&path, 10).unwrap();
+            let known: Vec<_> = (1..4).map(|job| journal.executed(manifest(job, 1, 1).job, 1).is_some()).collect();
+            assert_eq!(known, [true, false, true]);
+        }
+        assert_eq!(fs::read(path.with_extension("log.damaged")).unwrap(), bytes);
+    }
+}
