@@ -179,6 +179,11 @@ impl Known {
         self.0.tenant().map(TenantId::from_uuid).map_err(denied)
     }
 
+    /// Refuses a caller who may not do this, where a route alone does not say it.
+    pub fn require(&self, scope: bowline_auth::Scope) -> Result<(), Problem> {
+        self.0.require(scope).map(drop).map_err(denied)
+    }
+
     /// How the caller appears in the ledger.
     pub fn actor(&self) -> String {
         self.0.actor.to_string()

@@ -7,6 +7,7 @@
 
 mod app;
 pub mod body;
+mod commands;
 mod context;
 mod cursor;
 mod dlq;

@@ -10,7 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    dlq, events, health, hosts, inventories, jobs, lanes, openapi, resources, tenants, tokens, whoami, workers,
+    commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, resources, tenants, tokens, whoami,
+    workers,
 };
 
 /// What a route requires.
@@ -126,7 +127,7 @@ impl Route {
 
 /// Every route there is.
 pub fn table() -> Vec<Route> {
-    [work(), fleet(), configuration(), house()].into_iter().flatten().collect()
+    [work(), command_routes(), fleet(), configuration(), house()].into_iter().flatten().collect()
 }
 
 /// Jobs, what happens to them, and who does them.
@@ -169,7 +170,7 @@ fn work() -> Vec<Route> {
             exec(S::JobsWrite),
             post(jobs::retry),
         )
-        .takes::<jobs::OrderRequest>()
+        .takes::<jobs::RetryRequest>()
         .gives::<jobs::OrderView>(200),
         Route::new(
             "GET",
@@ -310,6 +311,130 @@ fn work() -> Vec<Route> {
         )
         .takes::<workers::DrainRequest>()
         .gives::<workers::DrainAnswer>(200),
+    ]
+}
+
+/// Commands on hosts.
+fn command_routes() -> Vec<Route> {
+    use Scope as S;
+    vec![
+        Route::new(
+            "GET",
+            "/jobs/{id}/hosts",
+            "listJobHosts",
+            "A command host by host",
+            exec(S::JobsRead),
+            get(commands::hosts),
+        )
+        .asks::<commands::HostsQuery>()
+        .gives::<commands::UnitPage>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/hosts/{host}",
+            "getJobHost",
+            "One host of a command, with every attempt",
+            exec(S::JobsRead),
+            get(commands::host),
+        )
+        .gives::<commands::UnitAnswer>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/executions",
+            "listExecutions",
+            "A command host by host, in the words NEW, QUEUED, RUNNING, SUCCESS, FAILED, TIMEOUT, BLOCKED, CANCELLED",
+            exec(S::JobsRead),
+            get(commands::executions),
+        )
+        .asks::<commands::HostsQuery>()
+        .gives::<commands::ExecutionPage>(200),
+        Route::new(
+            "POST",
+            "/jobs/{id}/approve",
+            "approveJob",
+            "Say yes to a job that waits for approval",
+            control(S::ApprovalsWrite),
+            post(commands::approve),
+        )
+        .takes::<commands::DecideRequest>()
+        .gives::<commands::DecidedView>(200),
+        Route::new(
+            "POST",
+            "/jobs/{id}/reject",
+            "rejectJob",
+            "Say no to a job that waits for approval",
+            control(S::ApprovalsWrite),
+            post(commands::reject),
+        )
+        .takes::<commands::DecideRequest>()
+        .gives::<commands::DecidedView>(200),
+        Route::new(
+            "GET",
+            "/approvals",
+            "listApprovals",
+            "Jobs that wait for approval, oldest first",
+            exec(S::JobsRead),
+            get(commands::approvals),
+        )
+        .asks::<commands::ApprovalsQuery>()
+        .gives::<commands::ApprovalPage>(200),
+        Route::new(
+            "POST",
+            "/webhook/jobs",
+            "webhookJob",
+            "Ask for a command, once for each external_id",
+            exec(S::JobsWrite),
+            post(commands::webhook),
+        )
+        .takes::<commands::WebhookRequest>()
+        .gives::<commands::WebhookAnswer>(202),
+        Route::new(
+            "GET",
+            "/webhook/jobs/{id}",
+            "getWebhookJob",
+            "How a command stands, in the sender's words",
+            exec(S::JobsRead),
+            get(commands::webhook_job),
+        )
+        .gives::<commands::WebhookView>(200),
+        Route::new(
+            "GET",
+            "/hosts/{name}/queue",
+            "hostQueue",
+            "Who is at a host, and who waits for it",
+            exec(S::FleetRead),
+            get(commands::queue),
+        )
+        .asks::<hosts::InventoryQuery>()
+        .gives::<commands::QueueView>(200),
+        Route::new(
+            "POST",
+            "/blocks",
+            "blockHosts",
+            "Forbid commands on hosts; counts for runs that are about to start",
+            control(S::FleetWrite),
+            post(commands::block),
+        )
+        .takes::<commands::BlockRequest>()
+        .gives::<commands::BlockView>(201),
+        Route::new(
+            "GET",
+            "/blocks",
+            "listBlocks",
+            "Where commands are forbidden",
+            exec(S::FleetRead),
+            get(commands::blocks),
+        )
+        .gives::<commands::BlockList>(200),
+        Route::new(
+            "POST",
+            "/blocks/{id}/lift",
+            "unblockHosts",
+            "Allow commands again",
+            control(S::FleetWrite),
+            post(commands::unblock),
+        )
+        .takes::<commands::UnblockRequest>()
+        .gives::<commands::UnblockedView>(200),
     ]
 }
 

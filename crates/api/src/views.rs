@@ -112,6 +112,9 @@ pub struct RunView {
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     pub error: Option<RunError>,
+    /// How its process ended, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// The last number its worker gave to an event.
     pub last_seq: u64,
     /// The ledger holds its events up to here without a gap.
@@ -133,6 +136,7 @@ impl From<RunRecord> for RunView {
             started_at: run.started_at,
             finished_at: run.finished_at,
             error: run.error,
+            exit_code: run.exit_code,
             last_seq: run.last_seq,
             acknowledged_seq: run.acked_seq,
             incomplete: run.acked_seq < run.last_seq,
@@ -158,6 +162,9 @@ pub struct EventView {
 pub struct EventDataView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<bowline_model::JobId>,
+    /// The host of the job it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<bowline_model::HostName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,6 +180,7 @@ impl From<Event> for EventView {
     fn from(event: Event) -> Self {
         let mut rest = event.data;
         let linked_job_id = rest.job_id.take();
+        let host = event.host.or(rest.host.take());
         Self {
             event_id: event.id,
             ts: event.at,
@@ -182,7 +190,7 @@ impl From<Event> for EventView {
             message: event.kind.message(),
             correlation_id: event.correlation_id,
             trace_id: event.trace_id,
-            data: EventDataView { job_id: event.job, fence: event.fence, seq: event.seq, linked_job_id, rest },
+            data: EventDataView { job_id: event.job, host, fence: event.fence, seq: event.seq, linked_job_id, rest },
         }
     }
 }

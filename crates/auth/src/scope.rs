@@ -33,12 +33,14 @@ pub enum Scope {
     FleetWrite,
     ResourcesRead,
     ResourcesWrite,
+    /// Saying yes or no to jobs that wait for it.
+    ApprovalsWrite,
     /// Implies all others.
     Admin,
 }
 
 impl Scope {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::JobsRead,
         Self::JobsWrite,
         Self::EventsRead,
@@ -53,6 +55,7 @@ impl Scope {
         Self::FleetWrite,
         Self::ResourcesRead,
         Self::ResourcesWrite,
+        Self::ApprovalsWrite,
         Self::Admin,
     ];
 
@@ -73,6 +76,7 @@ impl Scope {
             Self::FleetWrite => "fleet.write",
             Self::ResourcesRead => "resources.read",
             Self::ResourcesWrite => "resources.write",
+            Self::ApprovalsWrite => "approvals.write",
             Self::Admin => "admin",
         }
     }

@@ -1,19 +1,27 @@
 //! The words between server and workers. HTTP and JSON, so that a worker can be written in any language in an hour.
 //!
 //! `POST /workers/register`, `GET /workers/{id}/tasks?max=&wait=`, `POST /workers/{id}/heartbeat`,
-//! `POST /runs/{id}/events`, `POST /tasks/result`. Who a worker is comes from its token, never from the path.
+//! `POST /runs/{id}/events`, `POST /tasks/result`. Who a worker is comes from its token, never from the path. Agents also
+//! enroll (`POST /agents/enroll`), ship the news of many runs at once (`POST /workers/{id}/events`) and bring output
+//! (`PUT /runs/{id}/output/{stream}?offset=`).
 //! Never here: behaviour. Unknown fields in requests are refused; workers must ignore fields they do not know in answers.
 
+mod enroll;
 mod events;
 mod heartbeat;
+mod host;
 mod register;
 mod result;
+mod ship;
 mod task;
 
+pub use enroll::{EnrollAnswer, EnrollRequest, enroll_message};
 pub use events::{EventsAck, EventsRequest, WorkerEvent};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest};
+pub use host::{HostTask, TargetHost};
 pub use register::{RegisterAnswer, RegisterRequest};
 pub use result::{ResultAnswer, ResultRequest, ResultStatus};
+pub use ship::{RunEnd, RunHeard, RunNews, ShipAnswer, ShipRequest};
 pub use task::{Task, TasksQuery};
 
 /// Grows when a worker would have to know. The server says which one it speaks when a worker registers.

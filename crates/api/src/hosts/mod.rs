@@ -10,4 +10,4 @@ pub use get::{HostAnswer, get};
 pub use list::{HostPage, ListQuery, list, selector, snapshot};
 pub use put::{PutAnswer, PutRequest, put};
 pub use remove::{RemovedView, remove};
-pub use view::InventoryQuery;
+pub use view::{InventoryQuery, inventory_or_default};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::submit::{SubmitRequest, key_conflict, request};
+use super::submit::{SubmitRequest, Wish, key_conflict, request};
 use crate::app::App;
 use crate::body::{LargeBody, parse_checked};
 use crate::context::Context;
@@ -67,7 +67,11 @@ pub async fn submit_batch(
     let mut wishes = Vec::with_capacity(body.jobs.len());
     let mut refused: Vec<Option<Problem>> = Vec::with_capacity(body.jobs.len());
     for raw in &body.jobs {
-        let wish = parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| request(item, None, now));
+        let wish =
+            parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| match request(item, None, now)? {
+                Wish::Task(wish) => Ok(wish),
+                Wish::Command(_) => Err(Problem::validation("command: commands on hosts are asked for one by one")),
+            });
         match wish {
             Ok(wish) => {
                 wishes.push(wish);

@@ -2,11 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use bowline_model::JobId;
+use bowline_model::{JobId, JobKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
+use crate::commands::CommandView;
 use crate::door::Known;
 use crate::params::{Nameable, Named};
 use crate::problem::Problem;
@@ -17,6 +18,9 @@ pub struct JobAnswer {
     pub job: JobView,
     /// Oldest first.
     pub runs: Vec<RunView>,
+    /// For a command on hosts: how far it has come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandView>,
 }
 
 /// The one refusal for a job that is not there, or not the caller's.
@@ -25,7 +29,12 @@ pub fn no_job() -> Problem {
 }
 
 pub async fn get(State(app): State<App>, known: Known, Named(job): Named<JobId>) -> Result<Json<JobAnswer>, Problem> {
-    let found = app.engine.ledger.find_job(known.tenant()?, job).await?;
-    let (job, runs) = found.ok_or_else(no_job)?;
-    Ok(Json(JobAnswer { job: job.into(), runs: runs.into_iter().map(Into::into).collect() }))
+    let tenant = known.tenant()?;
+    let found = app.engine.ledger.find_job(tenant, job).await?;
+    let (record, runs) = found.ok_or_else(no_job)?;
+    let command = match record.state.kind {
+        JobKind::Command => app.engine.ledger.find_fleet(tenant, job).await?.map(Into::into),
+        JobKind::Task | JobKind::Unit(_) => None,
+    };
+    Ok(Json(JobAnswer { job: record.into(), runs: runs.into_iter().map(Into::into).collect(), command }))
 }

@@ -32,16 +32,17 @@ const REASON_MAX: usize = 1_000;
 
 impl OrderRequest {
     pub fn order(self, known: &Known, job: JobId) -> Result<JobOrder, Problem> {
-        Ok(JobOrder { tenant: known.tenant()?, job, by: known.actor().into(), reason: self.reason()? })
+        Ok(JobOrder { tenant: known.tenant()?, job, by: known.actor().into(), reason: reason_of(self.reason)? })
     }
+}
 
-    fn reason(self) -> Result<Option<String>, Problem> {
-        match self.reason {
-            Some(reason) if reason.len() > REASON_MAX => {
-                Err(Problem::validation(format!("reason has at most {REASON_MAX} bytes")))
-            }
-            reason => Ok(reason),
+/// A reason as somebody gave it.
+pub fn reason_of(reason: Option<String>) -> Result<Option<String>, Problem> {
+    match reason {
+        Some(reason) if reason.len() > REASON_MAX || reason.contains('\0') => {
+            Err(Problem::validation(format!("reason has at most {REASON_MAX} bytes and no zero byte")))
         }
+        reason => Ok(reason),
     }
 }
 

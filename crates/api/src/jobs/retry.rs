@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_model::JobId;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::order::{OrderRequest, OrderView, show};
 use crate::app::App;
@@ -11,11 +13,29 @@ use crate::door::Known;
 use crate::params::Named;
 use crate::problem::Problem;
 
+/// What is to be tried again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Only {
+    /// Whatever did not succeed: the job, or those of its hosts.
+    #[default]
+    Failed,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryRequest {
+    pub only: Only,
+    /// Kept with the job's history.
+    pub reason: Option<String>,
+}
+
 pub async fn retry(
     State(app): State<App>,
     known: Known,
     Named(job): Named<JobId>,
-    MaybeBody(body): MaybeBody<OrderRequest>,
+    MaybeBody(body): MaybeBody<RetryRequest>,
 ) -> Result<Json<OrderView>, Problem> {
-    show(job, app.engine.ledger.retry_job(body.order(&known, job)?).await?, "be retried")
+    let order = OrderRequest { reason: body.reason }.order(&known, job)?;
+    show(job, app.engine.ledger.retry_job(order).await?, "be retried")
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use bowline_engine::JobRequest;
-use bowline_model::{JobPolicy, Labels, Lane, TaskType, Timestamp};
+use bowline_model::fleet::Rollout;
+use bowline_model::host::Vars;
+use bowline_model::{HostName, InventoryName, JobPolicy, Labels, Lane, TaskType, Timestamp};
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
@@ -15,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::body::Body;
+use crate::commands::{self, CommandField, CommandWish};
 use crate::context::Context;
 use crate::door::Known;
 use crate::problem::Problem;
@@ -24,8 +27,9 @@ use crate::views::job_word;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitRequest {
-    /// What sort of work it is. Workers say which of these they take.
-    pub r#type: TaskType,
+    /// What sort of work it is. Workers say which of these they take. This, or `command`.
+    #[serde(default)]
+    pub r#type: Option<TaskType>,
     /// What to work on. Kept exactly as written.
     #[serde(default)]
     pub payload: Option<Box<RawValue>>,
@@ -49,6 +53,54 @@ pub struct SubmitRequest {
     pub labels: Labels,
     #[serde(default, deserialize_with = "bowline_model::shape::maybe_by_name")]
     pub policy: Option<JobPolicy>,
+    /// A command to run on hosts: the name of a command type, `{"name", "version"}`, or a command as such a type has it.
+    #[serde(default)]
+    pub command: Option<CommandField>,
+    /// Parameters of the command.
+    #[serde(default)]
+    pub params: Option<Vars>,
+    /// The hosts, by name. These, or `selector`.
+    #[serde(default)]
+    pub hosts: Option<Vec<HostName>>,
+    /// Which hosts, such as `role=web & site!=fra | db[1:20]`.
+    #[serde(default)]
+    pub selector: Option<String>,
+    /// `main` unless given.
+    #[serde(default)]
+    pub inventory: Option<InventoryName>,
+    /// How the command spreads over its hosts.
+    #[serde(default, deserialize_with = "bowline_model::shape::maybe_by_name")]
+    pub rollout: Option<Rollout>,
+    /// How long all of it may take, from the moment it begins.
+    #[serde(default)]
+    pub deadline_ms: Option<u64>,
+}
+
+impl SubmitRequest {
+    /// Fields that mean something for commands only, or for anything but commands only.
+    fn misplaced(&self) -> Option<(&'static str, &'static str)> {
+        let (task, command) = ("belongs to a job with a `type`", "belongs to a job with a `command`");
+        let given = if self.command.is_some() {
+            [
+                ("type", self.r#type.is_some(), "a job has a `type` or a `command`, not both"),
+                ("payload", self.payload.is_some(), task),
+                ("labels", !self.labels.is_empty(), task),
+                ("policy", self.policy.is_some(), task),
+                ("", false, ""),
+                ("", false, ""),
+            ]
+        } else {
+            [
+                ("params", self.params.is_some(), command),
+                ("hosts", self.hosts.is_some(), command),
+                ("selector", self.selector.is_some(), command),
+                ("inventory", self.inventory.is_some(), command),
+                ("rollout", self.rollout.is_some(), command),
+                ("deadline_ms", self.deadline_ms.is_some(), command),
+            ]
+        };
+        given.into_iter().find(|(_, there, _)| *there).map(|(field, _, why)| (field, why))
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -82,7 +134,17 @@ pub fn key_of(what: &str, text: &str) -> Result<String, Problem> {
 }
 
 /// A wish, checked.
-pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Result<JobRequest, Problem> {
+#[derive(Debug)]
+pub enum Wish {
+    Task(JobRequest),
+    Command(Box<CommandWish>),
+}
+
+/// Checks a wish.
+pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Result<Wish, Problem> {
+    if let Some((field, why)) = body.misplaced() {
+        return Err(Problem::validation(format!("{field}: {why}")).with(json!({"field": field})));
+    }
     if !(-100..=100).contains(&body.priority) {
         return Err(Problem::validation("priority must be between -100 and 100").with(json!({"field": "priority"})));
     }
@@ -99,19 +161,44 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
     {
         return Err(Problem::validation("the header Idempotency-Key and idempotency_key say different things"));
     }
+    let external_id = body.external_id.as_deref().map(|k| key_of("external_id", k)).transpose()?;
+    if let Some(command) = body.command {
+        return Ok(Wish::Command(Box::new(CommandWish {
+            command,
+            params: body.params,
+            inventory: body.inventory,
+            hosts: body.hosts,
+            selector: body.selector,
+            rollout: body.rollout,
+            deadline_ms: body.deadline_ms,
+            lane: body.lane,
+            priority: body.priority,
+            run_at: body.run_at,
+            idempotency_key: key.or(in_body),
+            external_id,
+        })));
+    }
+    let Some(task_type) = body.r#type else {
+        let message = "type: a job needs a `type`, or a `command` and its hosts";
+        return Err(Problem::validation(message).with(json!({"field": "type"})));
+    };
+    if task_type.is_reserved() {
+        let message = format!("type: those that begin with {:?} are not for jobs", TaskType::RESERVED);
+        return Err(Problem::validation(message).with(json!({"field": "type"})));
+    }
     let payload = body.payload.map_or_else(|| "null".into(), |raw| Arc::from(Box::<str>::from(raw)));
-    Ok(JobRequest {
+    Ok(Wish::Task(JobRequest {
         fleet: None,
         lane: body.lane.unwrap_or_default(),
-        task_type: body.r#type,
+        task_type,
         labels: body.labels,
         priority: body.priority,
         payload,
         policy: body.policy.filter(|p| *p != JobPolicy::default()).map(Arc::new),
         run_at: body.run_at,
         idempotency_key: key.or(in_body),
-        external_id: body.external_id.as_deref().map(|k| key_of("external_id", k)).transpose()?,
-    })
+        external_id,
+    }))
 }
 
 /// The refusal for a key that belongs to another wish.
@@ -140,7 +227,10 @@ pub async fn submit(
     Body(body): Body<SubmitRequest>,
 ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
     let tenant = known.tenant()?;
-    let request = request(body, header_key(&headers)?, app.engine.clock.now())?;
+    let request = match request(body, header_key(&headers)?, app.engine.clock.now())? {
+        Wish::Task(request) => request,
+        Wish::Command(wish) => return commands::submit(&app, &known, context, *wish).await,
+    };
     let key = request.idempotency_key.clone();
     let stored = app.engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
     let (id, number, status, at, replayed) = match stored.into_iter().next() {
