@@ -5,6 +5,7 @@
 //! wrong leaves through [`problem`].
 //! Never here: SQL, decisions about jobs, secrets in answers.
 
+mod agents;
 mod app;
 pub mod body;
 mod commands;

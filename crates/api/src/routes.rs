@@ -244,6 +244,16 @@ fn work() -> Vec<Route> {
         .asks::<events::Wanted>(),
         Route::new(
             "POST",
+            "/agents/enroll",
+            "enrollAgent",
+            "An agent joins with a join token and a key of its own",
+            Access::Known,
+            post(agents::enroll),
+        )
+        .takes::<bowline_protocol::EnrollRequest>()
+        .gives::<bowline_protocol::EnrollAnswer>(201),
+        Route::new(
+            "POST",
             "/workers/register",
             "registerWorker",
             "A worker says who it is and what it takes",
@@ -272,6 +282,16 @@ fn work() -> Vec<Route> {
         )
         .takes::<bowline_protocol::HeartbeatRequest>()
         .gives::<bowline_protocol::HeartbeatAnswer>(200),
+        Route::new(
+            "POST",
+            "/workers/{id}/events",
+            "shipEvents",
+            "An agent brings the news of many runs at once, and how some of them ended",
+            exec(S::WorkersRun),
+            post(workers::ship),
+        )
+        .takes::<bowline_protocol::ShipRequest>()
+        .gives::<bowline_protocol::ShipAnswer>(200),
         Route::new(
             "POST",
             "/runs/{id}/events",
