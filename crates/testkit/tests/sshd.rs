@@ -19,7 +19,7 @@ fn ssh_to(server: &Sshd, host: &str, command: &str) -> Output {
         .arg(server.client_key())
         .args(["-p", &server.port().to_string(), "-l", server.user(), host, command])
         .output()
-        .unwrap()
+        .expect("ssh is installed beside sshd")
 }
 
 #[test]
