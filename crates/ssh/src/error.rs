@@ -128,7 +128,7 @@ pub enum ConnectError {
     #[error("there is no agreement with the server on how to speak")]
     Protocol(#[source] russh::Error),
     #[error(transparent)]
-    HostKey(HostKeyProblem),
+    HostKey(Box<HostKeyProblem>),
     #[error("the server lets nobody in as {user} with these keys: {}; it takes {methods}", list(.tried))]
     Refused { user: String, tried: Vec<String>, methods: String },
     #[error("the connection was lost during the login of {user}: {reason}")]

@@ -55,7 +55,7 @@ pub(crate) enum LoginError {
     },
     /// The connection is gone.
     Lost,
-    Agent(ConnectError),
+    Agent(Box<ConnectError>),
 }
 
 struct Attempt<'a, H: Handler> {
@@ -74,7 +74,7 @@ impl<H: Handler> Attempt<'_, H> {
     }
 
     async fn with_agent(&mut self, socket: &Path) -> Result<bool, LoginError> {
-        let of_agent = |source| LoginError::Agent(ConnectError::Agent { socket: socket.to_owned(), source });
+        let of_agent = |source| LoginError::Agent(Box::new(ConnectError::Agent { socket: socket.to_owned(), source }));
         let mut agent = AgentClient::connect_uds(socket).await.map_err(of_agent)?;
         for identity in agent.request_identities().await.map_err(of_agent)? {
             // Certificates come beside the plain key, which is enough.

@@ -91,7 +91,9 @@ pub enum HostKeyRule {
 
 /// Who knows the passphrases of key files; `None` if there is none for this one.
 #[derive(Clone)]
-pub struct Passphrases(Arc<dyn Fn(&Path) -> Option<Secret> + Send + Sync>);
+pub struct Passphrases(Arc<Ask>);
+
+type Ask = dyn Fn(&Path) -> Option<Secret> + Send + Sync;
 
 impl Passphrases {
     pub fn new(ask: impl Fn(&Path) -> Option<Secret> + Send + Sync + 'static) -> Self {

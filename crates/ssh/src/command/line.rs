@@ -80,20 +80,28 @@ impl CommandLine {
 /// It runs on the other side from the beginning to the end, so that a connection that breaks meanwhile spares nobody.
 /// Its exit code says whether the group is gone.
 pub(crate) fn kill_line(leader: u32, grace_tenths: u64) -> String {
-    // What is dead and not yet reaped is gone, though it can still be signalled.
+    // Whoever may not be signalled by us looks to `kill` like nobody, and the dead whom nobody has reaped like the living.
+    // Both are told apart by the list of processes, which costs more. So it is asked when `kill` says that it is over, and
+    // in the end. POSIX takes `-s 0 --` before a group where `-0 --` is an error to some shells.
     const SCRIPT: &str = r#"g=$1 t=$2
+signalled() { kill -s "$1" -- "-$g" 2>/dev/null; }
+listed() {
+  l=$(ps -A -o pgid= -o stat= 2>/dev/null) && [ -n "$l" ] || return 2
+  echo "$l" | { while read -r a b; do case $a:$b in "$g":Z*) ;; "$g":*) exit 0 ;; esac; done; exit 1; }
+}
 there() {
-  kill -0 -- "-$g" 2>/dev/null || return 1
-  s=$(ps -A -o pgid= -o stat= 2>/dev/null) || return 0
-  echo "$s" | { while read -r a b; do case $a:$b in "$g":Z*) ;; "$g":*) exit 0 ;; esac; done; exit 1; }
+  signalled 0 && [ "$1" = quick ] && return 0
+  listed
+  case $? in 0) return 0 ;; 1) return 1 ;; esac
+  signalled 0
 }
 pause() { if sleep 0.1 2>/dev/null; then t=$((t - 1)); else sleep 1; t=$((t - 10)); fi; }
-kill -s TERM -- "-$g" 2>/dev/null
-while there; do [ "$t" -gt 0 ] || break; pause; done
-there || exit 0
-kill -s KILL -- "-$g" 2>/dev/null
+signalled TERM
+while there quick; do [ "$t" -gt 0 ] || break; pause; done
+signalled KILL
 t=30
-while there; do [ "$t" -gt 0 ] || exit 1; pause; done"#;
+while there close; do [ "$t" -gt 0 ] || exit 1; pause; done
+exit 0"#;
     let mut line = String::from("exec /bin/sh -c");
     let numbers = [leader.to_string(), grace_tenths.to_string()];
     [SCRIPT, "bowline", &numbers[0], &numbers[1]].iter().for_each(|word| shell::push(&mut line, word));
@@ -246,6 +254,37 @@ mod tests {
         let mut command = RemoteCommand::new(["pwd"]);
         command.cwd = Some("/no/such/place".into());
         assert_eq!(run("/bin/sh", &command).stderr, b"nonce cd\n");
+    }
+
+    /// A process group of its own, as sshd makes one. Ready when it has said so.
+    fn group(script: &str) -> std::process::Child {
+        use std::os::unix::process::CommandExt;
+        let mut process = Command::new("/bin/sh");
+        process.args(["-c", script]).process_group(0).stdout(Stdio::piped());
+        let mut process = process.spawn().unwrap();
+        std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        process
+    }
+
+    #[test]
+    fn the_script_that_kills_says_when_all_are_gone() {
+        for shell in shells() {
+            for script in ["sleep 1000 & echo; wait", "trap '' TERM; sleep 1000 & echo; wait", "(sleep 1000) & echo"] {
+                let mut process = group(script);
+                let line = kill_line(process.id(), 3);
+                // Our child is ours to reap; until then it is dead, and listed.
+                let killed = Command::new(shell).arg("-c").arg(&line).output().unwrap();
+                assert_eq!(killed.status.code(), Some(0), "{shell} {script} {killed:?}");
+                let listing = Command::new("ps").args(["-A", "-o", "pgid=,stat="]).output().unwrap();
+                let group = process.id().to_string();
+                let alive = String::from_utf8_lossy(&listing.stdout).lines().any(|line| {
+                    let mut words = line.split_whitespace();
+                    words.next() == Some(&group) && !words.next().unwrap().starts_with('Z')
+                });
+                assert!(!alive, "{shell} {script}");
+                process.wait().unwrap();
+            }
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Drop for Gatekeeper {
 
 #[derive(Debug)]
 pub(super) enum HandshakeError {
-    HostKey(HostKeyProblem),
+    HostKey(Box<HostKeyProblem>),
     Ssh(russh::Error),
 }
 
@@ -50,11 +50,9 @@ impl Handler for Gatekeeper {
         let key = HostKey { algorithm: key.algorithm().to_string(), blob };
         let (known_hosts, host) = (Arc::clone(&self.known_hosts), self.host.clone());
         let look = move || {
-            known_hosts.check(&host, &key).map_err(|fault| HostKeyProblem {
-                fingerprint: key.fingerprint(),
-                algorithm: key.algorithm,
-                host,
-                fault,
+            known_hosts.check(&host, &key).map_err(|fault| {
+                let fingerprint = key.fingerprint();
+                Box::new(HostKeyProblem { host, algorithm: key.algorithm, fingerprint, fault })
             })
         };
         // Files may lie on a disk that takes its time.

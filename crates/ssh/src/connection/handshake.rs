@@ -55,7 +55,7 @@ pub(super) async fn handshake(
             ties.ended.cancelled().await;
             return Err(Final(ConnectError::LostDuringLogin { user, reason: ties.reason() }));
         }
-        Err(LoginError::Agent(error)) => return Err(Final(error)),
+        Err(LoginError::Agent(error)) => return Err(Final(*error)),
     }
     guard.disarm();
     Ok(Connection::new(handle, ties, shared.settings.sessions_max))

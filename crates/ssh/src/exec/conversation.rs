@@ -33,7 +33,7 @@ pub(super) struct Conversation {
     pub heard: Heard,
     read: ChannelReadHalf,
     outputs: mpsc::Sender<Output>,
-    linger: Duration,
+    pub shared: Arc<Shared>,
     _running: Running,
     _turn: tokio::sync::OwnedSemaphorePermit,
 }
@@ -54,7 +54,7 @@ pub(super) struct Heard {
 }
 
 impl Conversation {
-    pub fn new(shared: &Shared, session: Session, order: Order, outputs: mpsc::Sender<Output>) -> Self {
+    pub fn new(shared: &Arc<Shared>, session: Session, order: Order, outputs: mpsc::Sender<Output>) -> Self {
         let Session { channel, lease, _running, _turn } = session;
         let (read, write) = channel.split();
         let heard = Heard {
@@ -67,8 +67,8 @@ impl Conversation {
             complete: false,
             last_word_at: Instant::now(),
         };
-        let linger = shared.settings.linger;
-        Self { order, lease, write: Arc::new(write), heard, read, outputs, linger, _running, _turn }
+        let shared = Arc::clone(shared);
+        Self { order, lease, write: Arc::new(write), heard, read, outputs, shared, _running, _turn }
     }
 
     /// Speaks until the command has ended, or is to be ended and is.
@@ -132,7 +132,7 @@ impl Conversation {
                 Err(_) => Step::NobodyListens,
             };
         }
-        let silence = self.heard.exit.is_some().then(|| self.heard.last_word_at + self.linger);
+        let silence = self.heard.exit.is_some().then(|| self.heard.last_word_at + self.shared.settings.linger);
         tokio::select! {
             message = self.read.wait() => {
                 self.heard.hear(message);

@@ -1,34 +1,36 @@
 //! Ending a command that runs.
 //!
-//! The surest way is a second session on the same connection, in which a script of ours asks the command's process group to
-//! end, waits, ends it, and looks whether it is gone. If the server allows no second session, or the command has not yet
-//! said which process it is, there are the signals of the SSH protocol: servers may ignore them, and do not say.
+//! The surest way is a second session, in which a script of ours asks the command's process group to end, waits, ends it,
+//! and looks whether it is gone. If the server allows no second session on this connection, it gets one of its own. If
+//! that fails too, or the command has not yet said which process it is, there are the signals of the SSH protocol: servers
+//! may ignore them (OpenSSH does for root), and do not say.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use russh::{ChannelMsg, Sig};
+use russh::client::Msg;
+use russh::{Channel, ChannelMsg, Sig};
 use tokio::time::{Instant, timeout};
 
 use super::conversation::Conversation;
 use super::{End, Failure};
 use crate::command::{Hello, kill_line};
-use crate::connection::Connection;
+use crate::connection::{Connection, connect};
 use crate::error::{StopCause, StopEnd, Stopped};
 
 /// A command that was just sent needs a moment to say which process it is.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// For the second session to be opened.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// What the script may take beyond the grace.
+/// What the script may take beyond the grace, once it runs.
 const SCRIPT_MARGIN: Duration = Duration::from_secs(10);
 /// Between the end of a command and the news of it.
 const NEWS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is being done, and until when.
 enum Stage {
-    /// We do not know the process yet.
+    /// We do not know the process yet. It may still tell later.
     Greeting,
     /// The script runs.
     Script,
@@ -51,13 +53,16 @@ impl Conversation {
         let mut stage = Stage::Greeting;
         let mut until = Instant::now() + GREETING_TIMEOUT;
         let mut work: Option<Work> = None;
+        let mut tried = false;
         let end = loop {
             let grace = self.order.kill_grace;
             // Where does what we have heard take us?
             match (&stage, self.heard.hello) {
-                (Stage::Greeting, Some(Hello::Process(leader))) => {
-                    work = Some(Box::pin(script(Arc::clone(self.lease.connection()), leader, grace)));
-                    (stage, until) = (Stage::Script, Instant::now() + grace + OPEN_TIMEOUT + SCRIPT_MARGIN);
+                (Stage::Greeting | Stage::Asked | Stage::Insisted, Some(Hello::Process(leader))) if !tried => {
+                    tried = true;
+                    work = Some(self.script(leader));
+                    let to_connect = OPEN_TIMEOUT + self.shared.settings.connect_timeout;
+                    (stage, until) = (Stage::Script, Instant::now() + to_connect + grace + SCRIPT_MARGIN);
                 }
                 (Stage::News(end), _) if self.heard.closed => break end.clone(),
                 (Stage::Greeting | Stage::Asked | Stage::Insisted, _) if self.heard.closed => {
@@ -108,6 +113,22 @@ impl Conversation {
         }
     }
 
+    /// Whether the process group is gone.
+    fn script(&self, leader: u32) -> Work {
+        let (shared, connection) = (Arc::clone(&self.shared), Arc::clone(self.lease.connection()));
+        let (endpoint, grace) = (self.order.endpoint.clone(), self.order.kill_grace);
+        Box::pin(async move {
+            let done = match timeout(OPEN_TIMEOUT, connection.open_session()).await {
+                Ok(Ok(channel)) => run_script(channel, leader, grace).await.map_err(str::to_owned),
+                _ => match connect(&shared, &endpoint).await {
+                    Ok(own) => on_its_own(own, leader, grace).await,
+                    Err(error) => Err(error.to_string()),
+                },
+            };
+            Done::Script(done)
+        })
+    }
+
     fn signal(&self, signal: Sig) -> Work {
         let write = Arc::clone(&self.write);
         Box::pin(async move {
@@ -129,24 +150,26 @@ fn unconfirmed(reason: &str) -> StopEnd {
     StopEnd::Unconfirmed { reason: reason.to_owned() }
 }
 
-/// Whether the process group is gone.
-async fn script(connection: Arc<Connection>, leader: u32, grace: Duration) -> Done {
-    Done::Script(run_script(&connection, leader, grace).await)
+async fn on_its_own(connection: Connection, leader: u32, grace: Duration) -> Result<bool, String> {
+    let done = match connection.open_session().await {
+        Ok(channel) => run_script(channel, leader, grace).await.map_err(str::to_owned),
+        Err(error) => Err(error.to_string()),
+    };
+    connection.close().await;
+    done
 }
 
-async fn run_script(connection: &Connection, leader: u32, grace: Duration) -> Result<bool, String> {
-    let opened = timeout(OPEN_TIMEOUT, connection.open_session()).await.map_err(|_| "no answer".to_owned())?;
-    let mut channel = opened.map_err(|error| error.to_string())?;
+async fn run_script(mut channel: Channel<Msg>, leader: u32, grace: Duration) -> Result<bool, &'static str> {
     let tenths = u64::try_from(grace.as_millis().div_ceil(100)).unwrap_or(u64::MAX);
-    channel.exec(true, kill_line(leader, tenths)).await.map_err(|error| error.to_string())?;
+    channel.exec(true, kill_line(leader, tenths)).await.map_err(|_| "the connection was lost")?;
     while let Some(message) = channel.wait().await {
         match message {
             ChannelMsg::ExitStatus { exit_status: 0 } => return Ok(true),
             ChannelMsg::ExitStatus { exit_status: 1 } => return Ok(false),
-            ChannelMsg::ExitStatus { exit_status } => return Err(format!("the script ended with {exit_status}")),
-            ChannelMsg::Failure | ChannelMsg::Close => return Err("the server did not run the script".to_owned()),
+            ChannelMsg::ExitStatus { .. } => return Err("the script failed"),
+            ChannelMsg::Failure | ChannelMsg::Close => return Err("the server did not run the script"),
             _ => {}
         }
     }
-    Err(connection.reason())
+    Err("the connection was lost")
 }

@@ -205,7 +205,7 @@ mod tests {
     fn a_changed_file_is_read_again_and_an_absent_one_is_empty() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("known_hosts");
-        let known = KnownHosts::new(&[path.clone()], &HostKeyRule::Strict);
+        let known = KnownHosts::new(std::slice::from_ref(&path), &HostKeyRule::Strict);
         let refused = known.check("a", &key("right")).unwrap_err();
         assert!(refused.to_string().contains("does not exist"), "{refused}");
         std::fs::write(&path, line("a", "right")).unwrap();

@@ -31,7 +31,7 @@ pub struct SshdOptions {
 }
 
 impl SshdOptions {
-    /// A line of `sshd_config`, before our own: sshd takes the first of two with the same name.
+    /// A line of `sshd_config`, in place of our own if there is one. A `HostKey` comes beside ours.
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
@@ -320,36 +320,38 @@ impl Files {
 
     fn configure(&self, port: u16) -> anyhow::Result<PathBuf> {
         let room = self.room.path();
+        let listen: &[&str] = if self.options.every_address { &["0.0.0.0"] } else { &["127.0.0.1", "::1"] };
+        let mut ours: Vec<(&str, String)> =
+            listen.iter().map(|address| ("ListenAddress", (*address).to_owned())).collect();
+        ours.extend([
+            ("Port", port.to_string()),
+            ("HostKey", self.host_key().display().to_string()),
+            ("AuthorizedKeysFile", room.join("authorized_keys").display().to_string()),
+            // SHLVL keeps bash from reading the user's own .bashrc, which would decide about the test.
+            ("SetEnv", format!("{} SHLVL=2", self.mark())),
+        ]);
+        let fixed = [
+            ("PidFile", "none"),
+            ("StrictModes", "no"),
+            ("UsePAM", "no"),
+            ("PermitRootLogin", "prohibit-password"),
+            ("PasswordAuthentication", "no"),
+            ("KbdInteractiveAuthentication", "no"),
+            ("AllowAgentForwarding", "no"),
+            ("AllowTcpForwarding", "no"),
+            ("MaxStartups", "10000"),
+            ("UseDNS", "no"),
+            ("PrintMotd", "no"),
+            ("LogLevel", "VERBOSE"),
+        ];
+        // Of two lines with the same name sshd takes sometimes the first, sometimes the last, sometimes both.
+        let given = |name: &str| self.options.settings.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        ours.extend(fixed.into_iter().filter(|(name, _)| !given(name)).map(|(name, value)| (name, value.to_owned())));
         let mut text = String::new();
-        for (name, value) in &self.options.settings {
+        let settings = self.options.settings.iter().map(|(name, value)| (name.as_str(), value));
+        for (name, value) in settings.chain(ours.iter().map(|(name, value)| (*name, value))) {
             writeln!(text, "{name} {value}")?;
         }
-        let listen: &[&str] = if self.options.every_address { &["0.0.0.0"] } else { &["127.0.0.1", "::1"] };
-        for address in listen {
-            writeln!(text, "ListenAddress {address}")?;
-        }
-        writeln!(
-            text,
-            "Port {port}\n\
-             HostKey {host_key}\n\
-             AuthorizedKeysFile {authorized_keys}\n\
-             PidFile none\n\
-             StrictModes no\n\
-             UsePAM no\n\
-             PermitRootLogin prohibit-password\n\
-             PasswordAuthentication no\n\
-             KbdInteractiveAuthentication no\n\
-             AllowAgentForwarding no\n\
-             AllowTcpForwarding no\n\
-             MaxStartups 10000\n\
-             UseDNS no\n\
-             PrintMotd no\n\
-             LogLevel VERBOSE\n\
-             SetEnv {mark}",
-            host_key = self.host_key().display(),
-            authorized_keys = room.join("authorized_keys").display(),
-            mark = self.mark(),
-        )?;
         let path = room.join("sshd_config");
         fs::write(&path, text).context("cannot write sshd_config")?;
         Ok(path)
