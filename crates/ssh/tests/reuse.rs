@@ -21,7 +21,7 @@ async fn all(pool: &Arc<SshPool>, targets: Vec<Target>, command: RemoteCommand) 
         });
     }
     while let Some(end) = tasks.join_next().await {
-        match end.unwrap() {
+        match end.expect("no task panics") {
             Ok(exit) => assert!(exit.is_success(), "{exit:?}"),
             Err(error) => panic!("{}", common::told(&error)),
         }
@@ -29,7 +29,7 @@ async fn all(pool: &Arc<SshPool>, targets: Vec<Target>, command: RemoteCommand) 
 }
 
 fn pool(settings: SshSettings) -> Arc<SshPool> {
-    Arc::new(SshPool::new(settings).unwrap())
+    Arc::new(SshPool::new(settings).expect("the settings are right"))
 }
 
 /// Two hundred hosts, all of them one sshd.

@@ -19,7 +19,7 @@ fn stopped(end: Result<bowline_ssh::RemoteExit, SshError>) -> Stopped {
 
 /// How many processes on this machine carry this word as an argument, the dead not counted.
 fn running(word: &str) -> usize {
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let all = std::fs::read_dir("/proc").expect("Linux tells").flatten();
     all.filter(|entry| {
         let cmdline = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         cmdline.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
