@@ -133,6 +133,8 @@ pub enum ConnectError {
     Refused { user: String, tried: Vec<String>, methods: String },
     #[error("the connection was lost during the login of {user}: {reason}")]
     LostDuringLogin { user: String, reason: String },
+    #[error("the server broke the connection off right after the login, {times} times")]
+    LostAfterLogin { times: u32 },
     #[error("the ssh-agent at {} does not help", socket.display())]
     Agent {
         socket: PathBuf,
@@ -154,6 +156,7 @@ impl ConnectError {
             | Self::Timeout { .. }
             | Self::BrokenOff { .. }
             | Self::LostDuringLogin { .. }
+            | Self::LostAfterLogin { .. }
             | Self::Agent { .. }
             | Self::Failed => true,
             Self::Protocol(_) | Self::HostKey(_) | Self::Refused { .. } | Self::Closed => false,

@@ -92,6 +92,9 @@ impl std::fmt::Debug for SshPool {
     }
 }
 
+/// A server that lets us in and then hangs up is not called more often than this for one command.
+const LOGINS_MAX: u32 = 3;
+
 /// What all tasks of a pool share.
 pub(crate) struct Shared {
     pub settings: SshSettings,
@@ -143,7 +146,7 @@ impl Shared {
 
     /// The connection to `endpoint`: the one there is, or a new one.
     pub async fn lease(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Lease, Arc<ConnectError>> {
-        loop {
+        for _ in 0..LOGINS_MAX {
             let mut outcome = match self.look(endpoint)? {
                 Found::Open(lease) => return Ok(lease),
                 Found::Connecting(outcome) => outcome,
@@ -159,6 +162,7 @@ impl Shared {
                 Ok(None) | Err(_) => return Err(Arc::new(ConnectError::Failed)),
             }
         }
+        Err(Arc::new(ConnectError::LostAfterLogin { times: LOGINS_MAX }))
     }
 
     fn look(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Found, Arc<ConnectError>> {

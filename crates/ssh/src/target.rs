@@ -46,7 +46,11 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // It may not have been checked yet, so it is shown without its control characters.
-        write!(f, "{}:{}", self.address.escape_debug(), self.port)
+        let address = self.address.escape_debug();
+        match self.address.parse::<Ipv6Addr>() {
+            Ok(_) => write!(f, "[{address}]:{}", self.port),
+            Err(_) => write!(f, "{address}:{}", self.port),
+        }
     }
 }
 

@@ -62,12 +62,31 @@ async fn a_server_that_allows_less_than_we_thought_is_believed() {
 }
 
 #[tokio::test]
-async fn two_users_are_two_connections() {
+async fn a_server_that_allows_no_session_is_not_asked_for_ever() {
+    let server = Sshd::options().max_sessions(0).start();
+    let (pool, target) = (pool(settings(&server)), target(&server));
+    let mut tasks = JoinSet::new();
+    for _ in 0..20 {
+        let (pool, target) = (Arc::clone(&pool), target.clone());
+        tasks.spawn(async move { common::run(&pool, &target, &sh("true")).await.0.unwrap_err() });
+    }
+    while let Some(error) = tasks.join_next().await {
+        let error = error.unwrap();
+        let refused = bowline_ssh::NotStarted::SessionRefused(String::new());
+        let bowline_ssh::SshError::NotStarted { cause, .. } = &error else { panic!("{}", common::told(&error)) };
+        assert_eq!(std::mem::discriminant(cause), std::mem::discriminant(&refused), "{}", common::told(&error));
+        assert!(error.may_pass());
+    }
+    assert_eq!(server.logins(), 1);
+}
+
+#[tokio::test]
+async fn the_default_user_is_the_same_when_named() {
     let server = Sshd::start();
     let (pool, target) = (pool(settings(&server)), target(&server));
     stdout_of(&pool, &target, &sh("true")).await;
     stdout_of(&pool, &target.clone().with_user(server.user()), &sh("true")).await;
-    assert_eq!(server.logins(), 1, "the default user, named, is the same user");
+    assert_eq!(server.logins(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

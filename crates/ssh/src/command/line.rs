@@ -82,12 +82,13 @@ impl CommandLine {
 pub(crate) fn kill_line(leader: u32, grace_tenths: u64) -> String {
     // Whoever may not be signalled by us looks to `kill` like nobody, and the dead whom nobody has reaped like the living.
     // Both are told apart by the list of processes, which costs more. So it is asked when `kill` says that it is over, and
-    // in the end. POSIX takes `-s 0 --` before a group where `-0 --` is an error to some shells.
+    // in the end. POSIX takes `-s 0 --` before a group where `-0 --` is an error to some shells; and the end of a pipe is a
+    // shell of its own only in brackets.
     const SCRIPT: &str = r#"g=$1 t=$2
 signalled() { kill -s "$1" -- "-$g" 2>/dev/null; }
 listed() {
   l=$(ps -A -o pgid= -o stat= 2>/dev/null) && [ -n "$l" ] || return 2
-  echo "$l" | { while read -r a b; do case $a:$b in "$g":Z*) ;; "$g":*) exit 0 ;; esac; done; exit 1; }
+  echo "$l" | (while read -r a b; do case $a:$b in "$g":Z*) ;; "$g":*) exit 0 ;; esac; done; exit 1)
 }
 there() {
   signalled 0 && [ "$1" = quick ] && return 0
@@ -162,11 +163,17 @@ mod tests {
     use super::*;
     use crate::secret::Secret;
 
-    /// What a server does with a line, without the server.
-    fn run(shell: &str, command: &RemoteCommand) -> Output {
+    /// What a server does with a line, without the server. `shells` are the user's own, and the one in the place of
+    /// `/bin/sh`.
+    fn run(shells: (&str, &str), command: &RemoteCommand) -> Output {
         let line = CommandLine::of(command, "nonce").unwrap();
-        let mut process = Command::new(shell);
-        process.arg("-c").arg(line.line).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Command::new(shells.0);
+        process
+            .arg("-c")
+            .arg(with_inner(&line.line, shells.1))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut process = process.spawn().unwrap();
         let mut stdin = process.stdin.take().unwrap();
         stdin.write_all(line.secrets.as_bytes()).unwrap();
@@ -175,10 +182,18 @@ mod tests {
         process.wait_with_output().unwrap()
     }
 
-    /// The shells there are on this machine; `/bin/sh` always.
-    fn shells() -> Vec<&'static str> {
-        let all = ["/bin/sh", "/bin/bash", "/bin/dash", "/bin/ksh", "/bin/mksh", "/bin/zsh", "/usr/bin/fish"];
-        all.into_iter().filter(|shell| std::path::Path::new(shell).exists()).collect()
+    fn with_inner(line: &str, shell: &str) -> String {
+        line.replacen("exec /bin/sh -c", &format!("exec {shell} -c"), 1)
+    }
+
+    /// The shells there are on this machine, as users' own and in the place of `/bin/sh`; that itself always.
+    fn shells() -> Vec<(&'static str, &'static str)> {
+        let posix = ["/bin/sh", "/bin/bash", "/bin/dash", "/bin/ksh", "/bin/mksh", "/bin/busybox sh"];
+        let others = ["/bin/zsh", "/usr/bin/fish"];
+        let is_there = |shell: &&str| std::path::Path::new(shell.split(' ').next().unwrap()).exists();
+        let inner = posix.into_iter().filter(is_there).map(|shell| ("/bin/sh", shell));
+        let outer = posix[..5].iter().copied().chain(others).filter(is_there).map(|shell| (shell, "/bin/sh"));
+        inner.chain(outer).collect()
     }
 
     #[test]
@@ -208,7 +223,7 @@ mod tests {
                 command.stdin = "the rest\nof stdin".into();
                 let output = run(shell, &command);
                 let expected = format!("{value}|o'\n|the rest\nof stdin");
-                assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{shell} {output:?}");
+                assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{shell:?} {output:?}");
             }
         }
     }
@@ -217,7 +232,7 @@ mod tests {
     fn the_preamble_leaves_no_variables_behind() {
         let mut command = RemoteCommand::new(["env"]);
         command.secret_env = vec![("TOKEN".into(), Secret::new("x"))];
-        let output = run("/bin/sh", &command);
+        let output = run(("/bin/sh", "/bin/sh"), &command);
         let left = String::from_utf8_lossy(&output.stdout).lines().any(|line| line.starts_with("bowline_"));
         assert!(!left, "{output:?}");
     }
@@ -231,7 +246,7 @@ mod tests {
                     command.env = vec![("A".into(), "'1' 2".into())];
                 }
                 let output = run(shell, &command);
-                assert_eq!(output.status.code(), Some(127), "{shell} {program} {output:?}");
+                assert_eq!(output.status.code(), Some(127), "{shell:?} {program} {output:?}");
             }
         }
         let both = CommandLine::of(&RemoteCommand::new(["-a=b"]), "n").err();
@@ -253,7 +268,7 @@ mod tests {
         }
         let mut command = RemoteCommand::new(["pwd"]);
         command.cwd = Some("/no/such/place".into());
-        assert_eq!(run("/bin/sh", &command).stderr, b"nonce cd\n");
+        assert_eq!(run(("/bin/sh", "/bin/sh"), &command).stderr, b"nonce cd\n");
     }
 
     /// A process group of its own, as sshd makes one. Ready when it has said so.
@@ -273,15 +288,16 @@ mod tests {
                 let mut process = group(script);
                 let line = kill_line(process.id(), 3);
                 // Our child is ours to reap; until then it is dead, and listed.
-                let killed = Command::new(shell).arg("-c").arg(&line).output().unwrap();
-                assert_eq!(killed.status.code(), Some(0), "{shell} {script} {killed:?}");
+                let line = with_inner(&line, shell.1);
+                let killed = Command::new(shell.0).arg("-c").arg(&line).output().unwrap();
+                assert_eq!(killed.status.code(), Some(0), "{shell:?} {script} {killed:?}");
                 let listing = Command::new("ps").args(["-A", "-o", "pgid=,stat="]).output().unwrap();
                 let group = process.id().to_string();
                 let alive = String::from_utf8_lossy(&listing.stdout).lines().any(|line| {
                     let mut words = line.split_whitespace();
                     words.next() == Some(&group) && !words.next().unwrap().starts_with('Z')
                 });
-                assert!(!alive, "{shell} {script}");
+                assert!(!alive, "{shell:?} {script}");
                 process.wait().unwrap();
             }
         }

@@ -7,7 +7,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// Before the try with this number, the first repetition being 1. `chance` is between 0 and 1: servers break off when
 /// too many call at once, so those must not all come back at once.
-pub(super) fn pause_before(repetition: u32, chance: f64) -> Duration {
+pub(crate) fn pause_before(repetition: u32, chance: f64) -> Duration {
     let longest = FIRST.saturating_mul(1 << repetition.saturating_sub(1).min(10)).min(LONGEST);
     longest.mul_f64(0.3 + 0.7 * chance.clamp(0.0, 1.0))
 }

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use russh::client::{Handle, Msg};
 use russh::{Channel, Disconnect};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use algorithms::Negotiation;
+pub(crate) use backoff::pause_before;
 pub(crate) use dial::connect;
 use gatekeeper::Gatekeeper;
 
@@ -29,8 +30,8 @@ pub(crate) struct Connection {
     ties: Ties,
     /// How many commands the server lets us run at once, as far as we know.
     pub sessions: Arc<Semaphore>,
-    /// How many run.
-    running: AtomicUsize,
+    /// The same as a number.
+    sessions_max: AtomicUsize,
     users: AtomicUsize,
     last_used_at: Mutex<Instant>,
     /// Told when the last user leaves.
@@ -62,7 +63,7 @@ impl Connection {
             handle,
             ties,
             sessions: Arc::new(Semaphore::new(sessions_max)),
-            running: AtomicUsize::new(0),
+            sessions_max: AtomicUsize::new(sessions_max),
             users: AtomicUsize::new(0),
             last_used_at: Mutex::new(Instant::now()),
             unused: Notify::new(),
@@ -103,8 +104,14 @@ impl Connection {
         self.unused.notified().await;
     }
 
-    pub fn is_running_something(&self) -> bool {
-        self.running.load(Ordering::Acquire) > 0
+    /// The server refused a session to whoever has this turn, so it allows fewer than we thought. False if we thought one.
+    pub fn allows_fewer(&self, turn: OwnedSemaphorePermit) -> bool {
+        let fewer = |sessions: usize| (sessions > 1).then(|| sessions - 1);
+        let fewer = self.sessions_max.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer).is_ok();
+        if fewer {
+            turn.forget();
+        }
+        fewer
     }
 
     pub async fn open_session(&self) -> Result<Channel<Msg>, russh::Error> {
@@ -156,21 +163,5 @@ impl Drop for Lease {
         if self.0.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.unused.notify_one();
         }
-    }
-}
-
-/// A command that runs on a connection.
-pub(crate) struct Running(Arc<Connection>);
-
-impl Running {
-    pub fn new(connection: &Arc<Connection>) -> Self {
-        connection.running.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(connection))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
     }
 }

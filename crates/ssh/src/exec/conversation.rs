@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::open::Session;
 use super::{End, Failure, Order, until};
 use crate::command::{Greeting, Hello, RemoteExit};
-use crate::connection::{Lease, Running};
+use crate::connection::Lease;
 use crate::error::{Lost, NotStarted, StopCause};
 use crate::output::{Output, Stream};
 use crate::pool::Shared;
@@ -34,7 +34,6 @@ pub(super) struct Conversation {
     read: ChannelReadHalf,
     outputs: mpsc::Sender<Output>,
     pub shared: Arc<Shared>,
-    _running: Running,
     _turn: tokio::sync::OwnedSemaphorePermit,
 }
 
@@ -55,7 +54,7 @@ pub(super) struct Heard {
 
 impl Conversation {
     pub fn new(shared: &Arc<Shared>, session: Session, order: Order, outputs: mpsc::Sender<Output>) -> Self {
-        let Session { channel, lease, _running, _turn } = session;
+        let Session { channel, lease, _turn } = session;
         let (read, write) = channel.split();
         let heard = Heard {
             greeting: Greeting::new(order.nonce.clone()),
@@ -68,7 +67,7 @@ impl Conversation {
             last_word_at: Instant::now(),
         };
         let shared = Arc::clone(shared);
-        Self { order, lease, write: Arc::new(write), heard, read, outputs, shared, _running, _turn }
+        Self { order, lease, write: Arc::new(write), heard, read, outputs, shared, _turn }
     }
 
     /// Speaks until the command has ended, or is to be ended and is.

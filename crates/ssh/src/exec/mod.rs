@@ -93,6 +93,8 @@ async fn carry_out(
         kill_grace: command.kill_grace,
     };
     let stop = cancel.child_token();
+    // A caller that is dropped wants the end.
+    let _dropped = stop.clone().drop_guard();
     let (outputs, pieces) = mpsc::channel(PIECES);
     let (told, end) = oneshot::channel();
     let task = {
@@ -111,10 +113,7 @@ async fn carry_out(
 
 /// The task's part.
 async fn run(shared: &Arc<Shared>, order: Order, outputs: mpsc::Sender<Output>, stop: &CancellationToken) -> End {
-    let session = tokio::select! {
-        session = open::session(shared, &order, stop) => session?,
-        () = outputs.closed() => return Err(NotStarted::Canceled.into()),
-    };
+    let session = open::session(shared, &order, stop).await?;
     Conversation::new(shared, session, order, outputs).run(stop).await
 }
 

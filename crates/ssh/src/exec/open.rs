@@ -9,18 +9,20 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::Order;
-use crate::connection::{Lease, Running};
+use crate::connection::{Lease, pause_before};
 use crate::error::NotStarted;
 use crate::pool::Shared;
 
 /// Connections that are lost before the command is sent are replaced this many times.
 const REPLACEMENTS_MAX: u32 = 2;
 
+/// A server that refuses even one session is asked again this many times.
+const REFUSALS_MAX: u32 = 3;
+
 /// A session that has been sent its command.
 pub(super) struct Session {
     pub channel: Channel<Msg>,
     pub lease: Lease,
-    pub _running: Running,
     pub _turn: OwnedSemaphorePermit,
 }
 
@@ -59,6 +61,7 @@ async fn on_connection(
     stop: &CancellationToken,
 ) -> Result<Opened, NotStarted> {
     let lost = |lease: &Lease| Ok(Opened::Lost(NotStarted::ConnectionLost { reason: lease.reason() }));
+    let mut refused = 0;
     loop {
         let turn = tokio::select! {
             turn = Arc::clone(&lease.sessions).acquire_owned() => turn.map_err(|_| NotStarted::Closed)?,
@@ -87,13 +90,17 @@ async fn on_connection(
                 if channel.exec(true, order.line.as_str()).await.is_err() {
                     return lost(&lease);
                 }
-                let running = Running::new(lease.connection());
-                return Ok(Opened::Session(Session { channel, _running: running, _turn: turn, lease }));
+                return Ok(Opened::Session(Session { channel, _turn: turn, lease }));
             }
-            // The server allows fewer than we thought. One that ends makes room, and from now on we know.
-            Ok(Err(russh::Error::ChannelOpenFailure(_))) if lease.is_running_something() => turn.forget(),
+            // One that ends makes room for the next.
+            Ok(Err(russh::Error::ChannelOpenFailure(_))) if lease.allows_fewer(turn) => {}
             Ok(Err(russh::Error::ChannelOpenFailure(reason))) => {
-                return Err(NotStarted::SessionRefused(describe(&reason).to_owned()));
+                refused += 1;
+                if refused > REFUSALS_MAX {
+                    return Err(NotStarted::SessionRefused(describe(&reason).to_owned()));
+                }
+                // The one before may not be quite gone on the other side.
+                tokio::time::sleep(pause_before(refused, rand::random())).await;
             }
             Ok(Err(_)) => {
                 lease.retired.cancel();
