@@ -21,6 +21,7 @@ use crate::signal::{self, Signal};
 use crate::{nursery, port, proc_table};
 
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Settings for a server that is not started yet.
@@ -272,8 +273,11 @@ impl Sshd {
 impl Drop for Sshd {
     fn drop(&mut self) {
         self.kill();
-        // What was started through it may start more while we look.
-        while let started @ [_, ..] = proc_table::marked(&self.files.mark()).as_slice() {
+        // What was started through it may start more while we look. Whoever is beyond even SIGKILL is left to the next sweep.
+        let deadline = Instant::now() + END_TIMEOUT;
+        while let started @ [_, ..] = proc_table::marked(&self.files.mark()).as_slice()
+            && Instant::now() < deadline
+        {
             for pid in started {
                 let _ = signal::send(*pid, Signal::Kill);
             }
