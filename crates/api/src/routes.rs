@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, resources, tenants, tokens, whoami,
-    workers,
+    agents, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, resources, tenants, tokens,
+    whoami, workers,
 };
 
 /// What a route requires.
