@@ -21,6 +21,7 @@ mod inventories;
 mod jobs;
 mod lanes;
 mod openapi;
+mod output;
 mod params;
 mod patience;
 mod problem;

@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, resources, tenants, tokens,
-    whoami, workers,
+    agents, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, output, resources, tenants,
+    tokens, whoami, workers,
 };
 
 /// What a route requires.
@@ -303,6 +303,16 @@ fn work() -> Vec<Route> {
         .takes::<bowline_protocol::EventsRequest>()
         .gives::<bowline_protocol::EventsAck>(200),
         Route::new(
+            "PUT",
+            "/runs/{id}/output/{stream}",
+            "bringOutput",
+            "An agent brings a range of a run's output",
+            exec(S::WorkersRun),
+            put(output::bring),
+        )
+        .asks::<output::BringQuery>()
+        .gives::<output::BroughtView>(200),
+        Route::new(
             "POST",
             "/tasks/result",
             "reportResult",
@@ -357,6 +367,15 @@ fn command_routes() -> Vec<Route> {
             get(commands::host),
         )
         .gives::<commands::UnitAnswer>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/output",
+            "readOutput",
+            "What a run printed, from any place, also while it grows",
+            exec(S::JobsRead),
+            get(output::read),
+        )
+        .asks::<output::OutputQuery>(),
         Route::new(
             "GET",
             "/jobs/{id}/executions",

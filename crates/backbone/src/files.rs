@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,14 +24,16 @@ pub struct FileBlobs {
 
 impl FileBlobs {
     pub fn open(root: &Path) -> io::Result<Self> {
-        fs::create_dir_all(root)?;
-        // What was half-written when the last process ended belongs to nobody.
         let half = root.join(HALF);
-        match fs::remove_dir_all(&half) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
+        fs::create_dir_all(&half)?;
+        for entry in fs::read_dir(&half)? {
+            // What was half-written an hour ago belongs to nobody. Another server may be at work here, too.
+            let entry = entry?;
+            let age = entry.metadata().and_then(|file| file.modified()).ok().and_then(|at| at.elapsed().ok());
+            if age.is_some_and(|age| age > HALF_MAX) {
+                drop(fs::remove_file(entry.path()));
+            }
         }
-        fs::create_dir(&half)?;
         Ok(Self { root: root.to_owned(), turn: AtomicU64::new(0) })
     }
 
@@ -50,15 +53,16 @@ impl FileBlobs {
     }
 }
 
+/// No object takes this long to be written.
+const HALF_MAX: Duration = Duration::from_secs(3_600);
 /// Where files are that have no name yet.
 const HALF: &str = ".half";
 
 fn put(root: &Path, key: &str, turn: u64, bytes: &[u8]) -> io::Result<()> {
     let place = root.join(key);
     let parent = place.parent().unwrap_or(root);
-    let made = make_dirs(root, parent);
-    made?;
-    let half = root.join(HALF).join(turn.to_string());
+    make_dirs(root, parent)?;
+    let half = root.join(HALF).join(format!("{}-{turn}", std::process::id()));
     let written = write(&half, bytes).and_then(|()| fs::rename(&half, &place));
     if written.is_err() {
         drop(fs::remove_file(&half));
@@ -127,10 +131,9 @@ mod tests {
         let blobs = FileBlobs::open(dir.path()).unwrap();
         blobs.put(&key("runs/a/stdout/0"), Bytes::from_static(b"one")).await.unwrap();
         blobs.put(&key("runs/a/stdout/0"), Bytes::from_static(b"two")).await.unwrap();
-        fs::write(dir.path().join(HALF).join("7"), b"half").unwrap();
         let again = FileBlobs::open(dir.path()).unwrap();
         assert_eq!(&again.get(&key("runs/a/stdout/0")).await.unwrap()[..], b"two");
-        assert_eq!(fs::read_dir(dir.path().join(HALF)).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(dir.path().join(HALF)).unwrap().count(), 0, "nothing is left half-written");
         assert!(matches!(again.get(&key("runs/a/stdout/1")).await, Err(BlobError::Missing(_))));
     }
 

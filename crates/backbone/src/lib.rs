@@ -6,6 +6,8 @@
 
 mod blob;
 mod files;
+mod memory;
 
 pub use blob::{BadKey, BlobError, BlobStore, Key};
 pub use files::FileBlobs;
+pub use memory::MemoryBlobs;

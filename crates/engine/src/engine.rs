@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_backbone::BlobStore;
 use bowline_model::{JobId, RunStatus, TenantId};
 use bowline_store::{Clock, JobOrder, Ledger, OrderAnswer, StoreResult};
 use bowline_supervise::{Meters, Supervisor, TaskKind};
@@ -29,6 +30,7 @@ pub struct Engine {
     pub inventories: Inventories,
     pub resources: Resources,
     pub commands: Commands,
+    pub blobs: Arc<dyn BlobStore>,
 }
 
 impl Engine {
@@ -38,6 +40,7 @@ impl Engine {
         meters: Arc<Meters>,
         settings: EngineSettings,
         handlers: Handlers,
+        blobs: Arc<dyn BlobStore>,
     ) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(settings);
         Ok(Arc::new(Self {
@@ -48,6 +51,7 @@ impl Engine {
             inventories: Inventories::new(Arc::clone(&ledger)),
             resources: Resources::new(Arc::clone(&ledger)),
             commands: Commands::new(Arc::clone(&ledger)),
+            blobs,
             ledger,
             clock,
             meters,
@@ -75,7 +79,8 @@ impl Engine {
         supervisor.start(TaskKind::Conductor, move || conduct_forever(Arc::clone(&engine.ledger), token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Pruner, move || {
-            pruner::prune_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.settings), token.clone())
+            let (ledger, blobs) = (Arc::clone(&engine.ledger), Arc::clone(&engine.blobs));
+            pruner::prune_forever(ledger, blobs, Arc::clone(&engine.settings), token.clone())
         });
         if self.settings.builtin_slots > 0 {
             let (engine, token) = (Arc::clone(self), stop);

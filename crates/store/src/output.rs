@@ -99,8 +99,20 @@ pub enum OutputAnswer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputOf {
     pub run: RunId,
-    /// It has ended, so nothing more comes but what is on its way.
+    /// It has ended, and everything it told has arrived: nothing more comes.
     pub ended: bool,
+    /// How much of each stream is there without a gap.
+    pub stdout: u64,
+    pub stderr: u64,
+}
+
+impl OutputOf {
+    pub const fn held(&self, stream: OutputStream) -> u64 {
+        match stream {
+            OutputStream::Stdout => self.stdout,
+            OutputStream::Stderr => self.stderr,
+        }
+    }
 }
 
 #[async_trait]

@@ -55,9 +55,13 @@ pub async fn find_output(
         let status =
             RunStatus::from_code(row.int(1)?).ok_or_else(|| StoreError::Broken("unknown run status".to_owned()))?;
         let incomplete = row.int(2)? < row.int(3)?;
-        Ok(OutputOf { run: RunId::from_uuid(row.id(0)?), ended: !status.is_active() && !incomplete })
+        let run = RunId::from_uuid(row.id(0)?);
+        Ok(OutputOf { run, ended: !status.is_active() && !incomplete, stdout: 0, stderr: 0 })
     });
-    Ok(found.await?.into_iter().next())
+    let Some(mut found) = found.await?.into_iter().next() else { return Ok(None) };
+    found.stdout = held_to(db, found.run, OutputStream::Stdout).await?;
+    found.stderr = held_to(db, found.run, OutputStream::Stderr).await?;
+    Ok(Some(found))
 }
 
 pub async fn list_output(
