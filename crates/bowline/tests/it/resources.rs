@@ -1,8 +1,9 @@
 //! Resources, through the door: version by version.
 
+use bowline_testkit::fresh_database;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer};
+use crate::support::{Answer, Setup, TestServer};
 
 const PATH: &str = "/resources/command/restart-nginx";
 
@@ -52,7 +53,17 @@ async fn a_resource_is_stored_version_by_version() {
 
 #[tokio::test]
 async fn two_writers_do_not_overwrite_each_other_unseen() {
-    let server = TestServer::start().await;
+    two_writers(Setup::default()).await;
+}
+
+#[tokio::test]
+async fn two_writers_do_not_overwrite_each_other_on_postgresql_either() {
+    let database = fresh_database();
+    two_writers(Setup { database_url: Some(database.url().to_owned()), ..Setup::default() }).await;
+}
+
+async fn two_writers(setup: Setup) {
+    let server = TestServer::with(setup).await;
     let seen = |body: Value, n: u32| {
         let mut body = body;
         body["seen"] = json!(n);
@@ -79,12 +90,12 @@ async fn two_writers_do_not_overwrite_each_other_unseen() {
     assert_eq!(with_header("if-match", "\"3\"", seen(restart("d"), 2)).await.status, 400);
     let tag = server.http().get(server.url(PATH)).bearer_auth(server.admin()).send().await.unwrap();
     assert_eq!(tag.headers()["etag"], "\"3\"");
-    let both: Vec<_> = futures_of(&server, 8).await;
-    assert_eq!(both.iter().filter(|status| **status == 200).count(), 1, "{both:?}");
+    let statuses = write_at_once(&server, 8).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
 }
 
 /// Writers at the same moment, who have all seen version 3 and want different things.
-async fn futures_of(server: &TestServer, count: usize) -> Vec<u16> {
+async fn write_at_once(server: &TestServer, count: usize) -> Vec<u16> {
     let mut answers = tokio::task::JoinSet::new();
     for n in 0..count {
         let mut body = restart(&format!("unit-{n}"));
