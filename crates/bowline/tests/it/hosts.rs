@@ -263,7 +263,7 @@ async fn ten_thousand_hosts(setup: Setup) {
     }
     assert_eq!(server.get("/inventories/large").await.expect(200)["groups"][0]["hosts"], 10_000);
     let few = server.post("/inventories/large/select", json!({"selector": "host000[00:29]"})).await.expect(200);
-    assert_eq!((&few["count"], few["hosts"].as_array().unwrap().len()), (&json!(30), 20));
+    assert_eq!((&few["count"], few["hosts"].as_array().expect("hosts").len()), (&json!(30), 20));
 }
 
 #[tokio::test]

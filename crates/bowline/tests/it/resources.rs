@@ -81,14 +81,14 @@ async fn two_writers(setup: Setup) {
     put(&server, PATH, seen(restart("b"), 1)).await.expect(200);
     let with_header = |name: &'static str, value: &'static str, body: Value| {
         let request = server.http().put(server.url(PATH)).bearer_auth(server.admin()).json(&body);
-        async move { Answer::read(request.header(name, value).send().await.unwrap()).await.unwrap() }
+        async move { Answer::read(request.header(name, value).send().await.expect("an answer")).await.expect("a body") }
     };
     assert_eq!(with_header("if-match", "\"1\"", restart("c")).await.code(), "RESOURCE_OVERTAKEN");
     assert_eq!(with_header("if-match", "\"2\"", restart("c")).await.expect(200)["version"], 3);
     assert_eq!(with_header("if-none-match", "*", restart("d")).await.code(), "RESOURCE_OVERTAKEN");
     assert_eq!(with_header("if-match", "two", restart("d")).await.status, 400);
     assert_eq!(with_header("if-match", "\"3\"", seen(restart("d"), 2)).await.status, 400);
-    let tag = server.http().get(server.url(PATH)).bearer_auth(server.admin()).send().await.unwrap();
+    let tag = server.http().get(server.url(PATH)).bearer_auth(server.admin()).send().await.expect("an answer");
     assert_eq!(tag.headers()["etag"], "\"3\"");
     let statuses = write_at_once(&server, 8).await;
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
@@ -101,7 +101,7 @@ async fn write_at_once(server: &TestServer, count: usize) -> Vec<u16> {
         let mut body = restart(&format!("unit-{n}"));
         body["seen"] = json!(3);
         let request = server.http().put(server.url(PATH)).bearer_auth(server.admin()).json(&body);
-        answers.spawn(async move { request.send().await.unwrap().status().as_u16() });
+        answers.spawn(async move { request.send().await.expect("an answer").status().as_u16() });
     }
     answers.join_all().await
 }
