@@ -9,7 +9,7 @@ use bowline_supervise::{Meters, Supervisor, TaskKind};
 
 use crate::builtin::{BuiltInWorker, Handlers};
 use crate::dispatcher::Dispatcher;
-use crate::fleet::{Commands, Inventories, Resources, conduct_forever};
+use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
 use crate::intake::Intake;
 use crate::settings::EngineSettings;
 use crate::tail::Tail;
@@ -108,6 +108,9 @@ impl Engine {
     /// Why a job stands where it stands; `None` if the tenant has no such job.
     pub async fn why(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<Why>> {
         let Some((record, runs)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
+        if let Some(fleet) = self.ledger.find_fleet(tenant, job).await? {
+            return explain_command(&*self.ledger, tenant, &record, &fleet).await.map(Some);
+        }
         let facts = self.ledger.waiting_facts(tenant, job).await?;
         let builtin =
             self.settings.builtin_slots > 0 && self.builtin.abilities().task_types.contains(&record.task_type);

@@ -73,7 +73,7 @@ pub async fn read(
     let end = limit.map_or(u64::MAX, |limit| offset.saturating_add(limit));
     let shown_to = held.min(end).max(offset);
     let place = if query.follow {
-        let busy = || Problem::new(StatusCode::TOO_MANY_REQUESTS, "TOO_MANY_STREAMS", "too many streams are open");
+        let busy = || Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", "too many streams are open");
         Some(Arc::clone(&app.streams).try_acquire_owned().map_err(|_| busy().retry_after(5))?)
     } else {
         None
