@@ -166,8 +166,11 @@ impl Reader {
             if self.at >= self.end {
                 return None;
             }
-            if let Some(range) = self.ready.pop() {
-                return Some(self.show(&range).await);
+            match self.ready.pop() {
+                Some(range) if range.begins <= self.at => return Some(self.show(&range).await),
+                // Before a gap: what follows it must not look as if it followed what was before it.
+                Some(_) => self.ready.clear(),
+                None => {}
             }
             match self.look().await {
                 Ok(true) => {}
@@ -213,11 +216,6 @@ impl Reader {
 
     async fn show(&mut self, range: &OutputRange) -> Result<Bytes, std::io::Error> {
         let raw = load(&self.app, self.found.run, range).await?;
-        if range.begins > self.at {
-            // A gap. What follows it must not look as if it followed what was before it.
-            self.end = self.at;
-            return Ok(Bytes::new());
-        }
         let from = usize::try_from(self.at - range.begins).unwrap_or(usize::MAX).min(raw.len());
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         let to = from.saturating_add(left).min(raw.len());
