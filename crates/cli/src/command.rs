@@ -10,12 +10,14 @@ use crate::dlq::DlqCommand;
 use crate::events::EventsArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::hosts::HostsCommand;
 use crate::job::JobCommand;
 use crate::output::Screen;
+use crate::resource::{ActivateArgs, ApplyArgs, DeleteArgs, DiffArgs, GetArgs, RollbackArgs, ValidateArgs};
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
-use crate::{dlq, events, job, lanes, tenant, token, whoami, workers};
+use crate::{dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
 // the description of the whole program.)
@@ -31,6 +33,31 @@ pub enum ClientCommand {
 
     /// What happened, and what is happening
     Events(EventsArgs),
+
+    /// Hosts and the inventories that hold them
+    #[command(subcommand, visible_alias = "host")]
+    Hosts(HostsCommand),
+
+    /// Make documents true: commands, inventories, whatever is configured
+    Apply(ApplyArgs),
+
+    /// Show what would change if documents were applied
+    Diff(DiffArgs),
+
+    /// Say whether documents could be applied
+    Validate(ValidateArgs),
+
+    /// Show what is configured, of one kind
+    Get(GetArgs),
+
+    /// Let another version of a resource count
+    Activate(ActivateArgs),
+
+    /// Let the version below the active one count
+    Rollback(RollbackArgs),
+
+    /// Delete a resource with all its versions, unless something needs it
+    Delete(DeleteArgs),
 
     /// The lanes, and what waits in them
     Lanes,
@@ -78,6 +105,14 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Job(command) => Box::pin(job::run(&client, screen, command)).await,
         ClientCommand::Dlq(command) => dlq::run(&client, screen, command).await,
         ClientCommand::Events(args) => events::run(&client, screen, args).await,
+        ClientCommand::Hosts(command) => Box::pin(hosts::run(&client, screen, command)).await,
+        ClientCommand::Apply(args) => resource::apply(&client, screen, &args).await,
+        ClientCommand::Diff(args) => resource::diff(&client, screen, &args).await,
+        ClientCommand::Validate(args) => resource::validate(&client, screen, &args).await,
+        ClientCommand::Get(args) => resource::get(&client, screen, &args).await,
+        ClientCommand::Activate(args) => resource::activate(&client, screen, &args).await,
+        ClientCommand::Rollback(args) => resource::rollback(&client, screen, &args).await,
+        ClientCommand::Delete(args) => resource::delete(&client, screen, &args).await,
         ClientCommand::Lanes => lanes::run(&client, screen).await,
         ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
         ClientCommand::Tenant(command) => tenant::run(&client, screen, command).await,

@@ -9,6 +9,8 @@ pub enum Exit {
     Success,
     /// The server refused, or the job failed.
     Refused,
+    /// `diff` found something that would change.
+    Different,
     /// The command line makes no sense.
     Usage,
     /// The job that was watched was canceled.
@@ -21,7 +23,7 @@ impl Exit {
     pub const fn code(self) -> u8 {
         match self {
             Self::Success => 0,
-            Self::Refused => 1,
+            Self::Refused | Self::Different => 1,
             Self::Usage => 2,
             Self::Canceled => 3,
             Self::Unreachable => 4,

@@ -22,9 +22,10 @@ use strict::Limits;
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How much of a body that is too large is taken off the wire before its sender is told, and how long.
+/// How much of a body that is too large is taken off the wire before its sender is told: this, or twice what would have been
+/// taken, if that is more. And for how long.
 const DISCARD_BYTES: usize = 16 << 20;
-const DISCARD_TIME: Duration = Duration::from_secs(1);
+const DISCARD_TIME: Duration = Duration::from_secs(3);
 
 /// A body that is JSON of this shape, and nothing else.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ async fn take(request: Request, max: usize, time: Duration) -> Result<Bytes, Pro
             .with(json!({"max_bytes": max}))
     };
     if hyper::body::Body::size_hint(request.body()).lower() > max as u64 {
-        discard(request.into_body()).await;
+        discard(request.into_body(), DISCARD_BYTES.max(2 * max)).await;
         return Err(too_large());
     }
     // While the body arrives it is the caller who is waited for, not the ledger.
@@ -128,8 +129,7 @@ async fn take(request: Request, max: usize, time: Duration) -> Result<Bytes, Pro
 }
 
 /// Takes a body off the wire that nobody wants, up to a point: whoever is still sending does not hear the answer.
-async fn discard(mut body: axum::body::Body) {
-    let mut left = DISCARD_BYTES;
+async fn discard(mut body: axum::body::Body, mut left: usize) {
     let taking = async {
         while let Some(Ok(frame)) = body.frame().await {
             left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));

@@ -19,6 +19,7 @@ use crate::problem::Problem;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "HostsQuery")]
 pub struct ListQuery {
     /// `main` unless given.
     pub inventory: Option<InventoryName>,

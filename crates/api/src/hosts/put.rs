@@ -22,6 +22,7 @@ use crate::problem::Problem;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "HostRequest")]
 pub struct PutRequest {
     /// As in the path, if it is given.
     #[serde(default)]
@@ -39,6 +40,7 @@ pub struct PutRequest {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "HostStored")]
 pub struct PutAnswer {
     /// created, changed, unchanged.
     pub outcome: &'static str,

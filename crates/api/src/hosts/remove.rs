@@ -13,6 +13,7 @@ use crate::params::{Nameable, Named, Params};
 use crate::problem::Problem;
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "HostRemoved")]
 pub struct RemovedView {
     pub name: HostName,
     pub inventory: InventoryName,

@@ -26,6 +26,7 @@ use crate::problem::Problem;
 /// What happens to hosts and groups that a description does not mention.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "Unmentioned")]
 pub enum UnmentionedWord {
     #[default]
     Keep,
@@ -43,6 +44,7 @@ impl From<UnmentionedWord> for Unmentioned {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "InventoryRequest")]
 pub struct PutRequest {
     #[serde(default, deserialize_with = "bowline_model::shape::each_by_name")]
     pub hosts: Vec<Host>,
@@ -55,6 +57,7 @@ pub struct PutRequest {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "InventoryPutQuery")]
 pub struct PutQuery {
     /// Only say what would change.
     pub dry_run: bool,
@@ -62,6 +65,7 @@ pub struct PutQuery {
 
 /// What was done, or would be.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "InventoryStored")]
 pub struct PutView {
     pub inventory: InventoryName,
     /// Nothing was changed; this is what would be.
@@ -80,6 +84,7 @@ pub struct PutView {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "InventoryNames")]
 pub struct NamesView {
     pub created: Vec<HostName>,
     pub changed: Vec<HostName>,

@@ -25,6 +25,7 @@ pub struct ActivateRequest {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResourceActivated")]
 pub struct ActivatedView {
     pub kind: ResourceKind,
     pub name: ResourceName,

@@ -18,6 +18,7 @@ use crate::problem::Problem;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ResourceDeleteQuery")]
 pub struct DeleteQuery {
     /// Why; for clients that cannot send a body with a deletion.
     pub reason: Option<String>,
@@ -25,12 +26,14 @@ pub struct DeleteQuery {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ResourceDeleteRequest")]
 pub struct DeleteRequest {
     /// Why. Kept for good.
     pub reason: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResourceDeleted")]
 pub struct DeletedView {
     pub kind: ResourceKind,
     pub name: ResourceName,

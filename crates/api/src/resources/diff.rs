@@ -25,6 +25,7 @@ pub struct DiffQuery {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "VersionDiff")]
 pub struct DiffAnswer {
     pub from: u32,
     pub to: u32,
@@ -33,6 +34,7 @@ pub struct DiffAnswer {
 
 /// One place where two versions differ.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "VersionChange")]
 pub struct Change {
     /// Where in the spec, as a JSON pointer (RFC 6901).
     pub path: String,

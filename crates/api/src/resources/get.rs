@@ -16,6 +16,7 @@ use crate::problem::Problem;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ResourceQuery")]
 pub struct GetQuery {
     /// The active one unless given; the latest, if none is active.
     pub version: Option<u32>,

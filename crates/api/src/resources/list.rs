@@ -15,6 +15,7 @@ use crate::problem::Problem;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ResourcesQuery")]
 pub struct ListQuery {
     pub limit: Option<u32>,
     /// `next_cursor` of the page before.

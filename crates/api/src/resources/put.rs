@@ -20,6 +20,7 @@ use crate::problem::Problem;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ResourceRequest")]
 pub struct PutRequest {
     /// What the resource says; `GET /resources/kinds` has the schema of each kind.
     #[schemars(with = "serde_json::Map<String, Value>")]
@@ -41,6 +42,7 @@ const fn yes() -> bool {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResourceStored")]
 pub struct StoredView {
     pub kind: ResourceKind,
     pub name: ResourceName,

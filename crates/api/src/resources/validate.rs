@@ -18,6 +18,7 @@ use crate::problem::Problem;
 use crate::views::raw;
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResourceValid")]
 pub struct ValidView {
     /// Always: what is not valid is answered with 422.
     pub valid: bool,

@@ -1,8 +1,9 @@
 //! Hosts and inventories, through the door.
 
+use bowline_testkit::fresh_database;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer};
+use crate::support::{Answer, Setup, TestServer};
 
 async fn put(server: &TestServer, path: &str, body: Value) -> Answer {
     server.send("PUT", path, &server.admin(), Some(body)).await
@@ -230,7 +231,17 @@ async fn bad_descriptions_are_refused_with_their_place() {
 
 #[tokio::test]
 async fn ten_thousand_hosts_come_in_one_request_and_are_listed_page_by_page() {
-    let server = TestServer::start().await;
+    ten_thousand_hosts(Setup::default()).await;
+}
+
+#[tokio::test]
+async fn ten_thousand_hosts_come_in_one_request_on_postgresql_too() {
+    let database = fresh_database();
+    ten_thousand_hosts(Setup { database_url: Some(database.url().to_owned()), ..Setup::default() }).await;
+}
+
+async fn ten_thousand_hosts(setup: Setup) {
+    let server = TestServer::with(setup).await;
     let hosts: Vec<_> = (0..10_000)
         .map(|n| json!({"name": format!("host{n:05}"), "labels": {"role": if n % 3 == 0 { "web" } else { "db" }}, "groups": ["all-of-them"]}))
         .collect();
@@ -252,7 +263,7 @@ async fn ten_thousand_hosts_come_in_one_request_and_are_listed_page_by_page() {
     }
     assert_eq!(server.get("/inventories/large").await.expect(200)["groups"][0]["hosts"], 10_000);
     let few = server.post("/inventories/large/select", json!({"selector": "host000[00:29]"})).await.expect(200);
-    assert_eq!((&few["count"], few["hosts"].as_array().unwrap().len()), (&json!(30), 20));
+    assert_eq!((&few["count"], few["hosts"].as_array().expect("hosts").len()), (&json!(30), 20));
 }
 
 #[tokio::test]

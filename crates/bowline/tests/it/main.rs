@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "each test program uses its part of it")]
 mod support;
 
+mod apply;
 mod auth;
 mod bad_input;
 mod cancel;
@@ -11,6 +12,7 @@ mod dead_letters;
 mod docs;
 mod events;
 mod example_worker;
+mod files;
 mod hosts;
 mod installation;
 mod jobs;

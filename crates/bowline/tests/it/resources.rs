@@ -1,8 +1,9 @@
 //! Resources, through the door: version by version.
 
+use bowline_testkit::fresh_database;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer};
+use crate::support::{Answer, Setup, TestServer};
 
 const PATH: &str = "/resources/command/restart-nginx";
 
@@ -52,7 +53,17 @@ async fn a_resource_is_stored_version_by_version() {
 
 #[tokio::test]
 async fn two_writers_do_not_overwrite_each_other_unseen() {
-    let server = TestServer::start().await;
+    two_writers(Setup::default()).await;
+}
+
+#[tokio::test]
+async fn two_writers_do_not_overwrite_each_other_on_postgresql_either() {
+    let database = fresh_database();
+    two_writers(Setup { database_url: Some(database.url().to_owned()), ..Setup::default() }).await;
+}
+
+async fn two_writers(setup: Setup) {
+    let server = TestServer::with(setup).await;
     let seen = |body: Value, n: u32| {
         let mut body = body;
         body["seen"] = json!(n);
@@ -70,27 +81,27 @@ async fn two_writers_do_not_overwrite_each_other_unseen() {
     put(&server, PATH, seen(restart("b"), 1)).await.expect(200);
     let with_header = |name: &'static str, value: &'static str, body: Value| {
         let request = server.http().put(server.url(PATH)).bearer_auth(server.admin()).json(&body);
-        async move { Answer::read(request.header(name, value).send().await.unwrap()).await.unwrap() }
+        async move { Answer::read(request.header(name, value).send().await.expect("an answer")).await.expect("a body") }
     };
     assert_eq!(with_header("if-match", "\"1\"", restart("c")).await.code(), "RESOURCE_OVERTAKEN");
     assert_eq!(with_header("if-match", "\"2\"", restart("c")).await.expect(200)["version"], 3);
     assert_eq!(with_header("if-none-match", "*", restart("d")).await.code(), "RESOURCE_OVERTAKEN");
     assert_eq!(with_header("if-match", "two", restart("d")).await.status, 400);
     assert_eq!(with_header("if-match", "\"3\"", seen(restart("d"), 2)).await.status, 400);
-    let tag = server.http().get(server.url(PATH)).bearer_auth(server.admin()).send().await.unwrap();
+    let tag = server.http().get(server.url(PATH)).bearer_auth(server.admin()).send().await.expect("an answer");
     assert_eq!(tag.headers()["etag"], "\"3\"");
-    let both: Vec<_> = futures_of(&server, 8).await;
-    assert_eq!(both.iter().filter(|status| **status == 200).count(), 1, "{both:?}");
+    let statuses = write_at_once(&server, 8).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
 }
 
 /// Writers at the same moment, who have all seen version 3 and want different things.
-async fn futures_of(server: &TestServer, count: usize) -> Vec<u16> {
+async fn write_at_once(server: &TestServer, count: usize) -> Vec<u16> {
     let mut answers = tokio::task::JoinSet::new();
     for n in 0..count {
         let mut body = restart(&format!("unit-{n}"));
         body["seen"] = json!(3);
         let request = server.http().put(server.url(PATH)).bearer_auth(server.admin()).json(&body);
-        answers.spawn(async move { request.send().await.unwrap().status().as_u16() });
+        answers.spawn(async move { request.send().await.expect("an answer").status().as_u16() });
     }
     answers.join_all().await
 }

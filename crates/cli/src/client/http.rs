@@ -30,7 +30,7 @@ pub struct Request {
     method: Method,
     path: Vec<String>,
     query: Vec<(&'static str, String)>,
-    body: Option<String>,
+    body: Option<(&'static str, String)>,
     idempotency_key: Option<String>,
     again: Again,
 }
@@ -44,6 +44,16 @@ impl Request {
     /// An order. It is sent once, unless it is said to be repeatable.
     pub fn post<'a>(path: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new(Method::POST, path, Again::Never)
+    }
+
+    /// Sets something to what is said. That means the same twice, so it may be repeated.
+    pub fn put<'a>(path: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(Method::PUT, path, Again::Safe)
+    }
+
+    /// Takes something away. It is sent once: a second time it would not be there.
+    pub fn delete<'a>(path: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(Method::DELETE, path, Again::Never)
     }
 
     fn new<'a>(method: Method, path: impl IntoIterator<Item = &'a str>, again: Again) -> Self {
@@ -74,7 +84,14 @@ impl Request {
     /// A JSON text.
     #[must_use]
     pub fn body(mut self, json: impl Into<String>) -> Self {
-        self.body = Some(json.into());
+        self.body = Some(("application/json", json.into()));
+        self
+    }
+
+    /// A file as it is.
+    #[must_use]
+    pub fn file(mut self, text: impl Into<String>) -> Self {
+        self.body = Some(("application/octet-stream", text.into()));
         self
     }
 
@@ -101,6 +118,14 @@ impl Answer {
         serde_json::from_str(&self.text)
             .map_err(|error| Failure::Strange { server: self.server.clone(), cause: error.to_string() })
     }
+}
+
+/// A file, as the server wrote it, and what it says could not be written.
+#[derive(Debug, Clone)]
+pub struct File {
+    pub text: String,
+    pub left_out: Vec<Text>,
+    pub left_out_count: usize,
 }
 
 /// The door to one server.
@@ -150,10 +175,23 @@ impl Client {
 
     /// Asks, and asks again where that is safe and promising.
     pub async fn call(&self, request: &Request) -> Result<Answer, Failure> {
+        self.until_answered(request, async || self.once(request).await).await
+    }
+
+    /// As [`Self::call`], for an answer that is a file and not JSON.
+    pub async fn fetch(&self, request: &Request) -> Result<File, Failure> {
+        self.until_answered(request, async || self.once_file(request).await).await
+    }
+
+    async fn until_answered<T>(
+        &self,
+        request: &Request,
+        once: impl AsyncFn() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let mut tried = 0;
         loop {
             tried += 1;
-            let failure = match tokio::time::timeout(ANSWER_TIMEOUT, self.once(request)).await {
+            let failure = match tokio::time::timeout(ANSWER_TIMEOUT, once()).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(failure)) => failure,
                 Err(_) => self.unreachable(format!("no answer within {}s", ANSWER_TIMEOUT.as_secs()), None),
@@ -190,6 +228,15 @@ impl Client {
         Ok(answer)
     }
 
+    async fn once_file(&self, request: &Request) -> Result<File, Failure> {
+        let response = self.send(request, "*/*", HeaderMap::new()).await?;
+        let said = response.headers().get_all("x-bowline-left-out").iter();
+        let left_out: Vec<Text> = said.filter_map(|value| value.to_str().ok()).map(Text::new).collect();
+        let count = response.headers().get("x-bowline-left-out-count").and_then(|value| value.to_str().ok());
+        let left_out_count = count.and_then(|count| count.parse().ok()).unwrap_or(left_out.len());
+        Ok(File { text: self.read_text(response, ANSWER_BYTES_MAX, true).await?, left_out, left_out_count })
+    }
+
     /// Sends a request and returns the answer unread, if it is a success.
     pub(super) async fn send(
         &self,
@@ -202,8 +249,8 @@ impl Client {
         if let Some(key) = &request.idempotency_key {
             builder = builder.header("Idempotency-Key", key);
         }
-        if let Some(body) = &request.body {
-            builder = builder.header(CONTENT_TYPE, "application/json").body(body.clone());
+        if let Some((kind, body)) = &request.body {
+            builder = builder.header(CONTENT_TYPE, *kind).body(body.clone());
         }
         let response = builder.send().await.map_err(|error| self.lost(&error))?;
         self.reached.store(true, Ordering::Relaxed);
@@ -289,19 +336,28 @@ impl Client {
     fn hint(&self, refusal: &Refusal, location: Option<String>) -> Option<String> {
         match refusal.status {
             401 => Some(self.credentials.hint()),
+            404 => match refusal.code.as_str() {
+                "HOST_NOT_FOUND" => Some("`bowline hosts list` shows which hosts there are".to_owned()),
+                "INVENTORY_NOT_FOUND" => {
+                    Some("`bowline hosts inventories` shows which inventories there are".to_owned())
+                }
+                "RESOURCE_NOT_FOUND" => Some("`bowline get KIND` shows which there are".to_owned()),
+                _ if refusal.body.is_none() => Some(NOT_OURS.to_owned()),
+                _ => None,
+            },
             403 => Some("`bowline whoami` shows what this token may do".to_owned()),
             429 | 503 => Some(match refusal.retry_after {
                 Some(seconds) => format!("the server asks to try again in {seconds}s"),
                 None => "the server is busy; try again later".to_owned(),
             }),
             300..=399 => location.map(|to| format!("the server points to {to}; use that with --server")),
-            _ if refusal.body.is_none() => {
-                Some("is this really a Bowline server? Check --server or BOWLINE_URL".to_owned())
-            }
+            _ if refusal.body.is_none() => Some(NOT_OURS.to_owned()),
             _ => None,
         }
     }
 }
+
+const NOT_OURS: &str = "is this really a Bowline server? Check --server or BOWLINE_URL";
 
 /// The innermost reason, which is the one that says something.
 fn root_cause(error: &reqwest::Error) -> String {

@@ -11,6 +11,8 @@ mod watch;
 mod why;
 
 use bowline_model::JobId;
+pub use submit::label;
+
 use clap::{Args, Subcommand};
 
 use crate::client::Client;

@@ -1,14 +1,12 @@
 //! What a job carries: JSON from the command line, a file or standard input, passed on exactly as it was written.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
+use crate::source;
 
-/// The largest payload that is read from a file.
-const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The place of the counter in a template.
 const COUNTER: &str = "{n}";
 
@@ -17,25 +15,8 @@ pub fn read(text: Option<&str>, file: Option<&PathBuf>) -> Result<String, Failur
     match (text, file) {
         (Some(text), _) => Ok(text.to_owned()),
         (None, None) => Ok("{}".to_owned()),
-        (None, Some(path)) if path == Path::new("-") => read_all(std::io::stdin(), path),
-        (None, Some(path)) => {
-            let file = std::fs::File::open(path)
-                .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
-            read_all(file, path)
-        }
+        (None, Some(path)) => source::read(path),
     }
-}
-
-fn read_all(source: impl Read, path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    source
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(Failure::Usage(format!("{} is larger than 64 MiB", path.display())));
-    }
-    Ok(text)
 }
 
 /// The payload of job number `n`, or of the only job.

@@ -65,7 +65,8 @@ pub struct SubmitArgs {
     count: Option<u64>,
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+/// Reads a label.
+pub fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("a name, = and a value are expected, such as site=fra".to_owned()),

@@ -94,6 +94,11 @@ impl Screen {
         self.live
     }
 
+    /// Somebody looks at it.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.width.is_some()
+    }
+
     pub(crate) fn color(&self) -> bool {
         self.color
     }

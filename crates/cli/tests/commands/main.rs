@@ -8,6 +8,8 @@ mod events;
 mod failures;
 mod fake;
 mod help;
+mod hosts;
 mod jobs;
+mod resources;
 mod submit;
 mod watch;

@@ -1,0 +1,154 @@
+//! The command line's `apply` and what belongs to it, with the real program against a real server.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::TestServer;
+
+fn bowline(server: &TestServer, args: &[&str], input: Option<&str>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["--server", &server.url("")]).args(args).env("BOWLINE_TOKEN", server.admin());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    stdin.write_all(input.unwrap_or("").as_bytes()).expect("it reads");
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn said(output: &Output) -> (i32, String) {
+    assert!(output.stderr.is_empty() || output.status.code() != Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.code().expect("a code"), text(output))
+}
+
+const COMMANDS: &str = "kind: command
+name: restart-nginx
+spec:
+  argv: [systemctl, restart, nginx]
+---
+kind: command
+name: cleanup
+spec:
+  script: |
+    set -e
+    rm -rf /tmp/build
+  params: {type: object, properties: {days: {type: integer, default: 7}}}
+";
+
+const FLEET: &str = "kind: inventory
+name: main
+spec:
+  hosts:
+    web1: {labels: {role: web}, groups: [web]}
+    web2: {labels: {role: web}, groups: [web]}
+  groups:
+    web: {vars: {port: 80}}
+";
+
+fn write(directory: &Path, name: &str, text: &str) {
+    std::fs::write(directory.join(name), text).expect("a file");
+}
+
+#[tokio::test]
+async fn applying_twice_is_applying_once() {
+    let server = TestServer::start().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    write(at, "commands.yaml", COMMANDS);
+    write(at, "fleet.yml", FLEET);
+    let path = at.to_str().expect("a path");
+    let apply = |more: &[&str]| bowline(&server, &[&["apply", "-f", path], more].concat(), None);
+    let (code, out) = said(&bowline(&server, &["validate", "-f", path], None));
+    assert_eq!((code, out.as_str()), (0, "valid: 3 documents\n"));
+    assert_eq!(bowline(&server, &["diff", "-f", path], None).status.code(), Some(1));
+    let dry = apply(&["--dry-run"]);
+    assert_eq!((dry.status.code(), text(&dry).matches("created").count()), (Some(0), 3), "{}", text(&dry));
+    let (code, out) = said(&apply(&[]));
+    let wanted = "KIND       NAME           OUTCOME\ncommand    restart-nginx  created v1\ncommand    cleanup        created v1\n\
+                  inventory  main           2 created, 1 group changed\n";
+    assert_eq!((code, out.as_str()), (0, wanted));
+    let (code, out) = said(&apply(&[]));
+    assert_eq!((code, out.matches("unchanged").count()), (0, 3), "{out}");
+    assert_eq!(said(&bowline(&server, &["diff", "-f", path], None)), (0, String::new()));
+
+    write(at, "commands.yaml", &COMMANDS.replace("/tmp/build", "/tmp/builds"));
+    write(at, "fleet.yml", &FLEET.replace("port: 80", "port: 8080"));
+    let difference = bowline(&server, &["diff", "-f", path], None);
+    assert_eq!(difference.status.code(), Some(1));
+    let lines: Vec<String> =
+        text(&difference).lines().filter(|l| l.starts_with(['+', '-'])).map(str::to_owned).collect();
+    assert_eq!(
+        lines,
+        [
+            "--- command/cleanup (now)",
+            "+++ command/cleanup (in the file)",
+            "-    rm -rf /tmp/build",
+            "+    rm -rf /tmp/builds",
+            "--- inventory/main (now)",
+            "+++ inventory/main (in the file)",
+            "-        port: 80",
+            "+        port: 8080",
+        ]
+    );
+    let (code, out) = said(&apply(&["--note", "more room"]));
+    assert_eq!(code, 0);
+    assert!(out.contains("cleanup        updated v2") && out.contains("restart-nginx  unchanged"), "{out}");
+
+    // What is shown can be applied, and changes nothing.
+    for what in [&["get", "command", "-o", "yaml"][..], &["get", "inventory", "main"], &["get", "command", "cleanup"]] {
+        let shown = text(&bowline(&server, what, None));
+        let (code, out) = said(&bowline(&server, &["apply", "-f", "-"], Some(&shown)));
+        assert!(code == 0 && out.contains("unchanged") && !out.contains("updated"), "{what:?}: {shown}{out}");
+    }
+    let (_, out) = said(&bowline(&server, &["rollback", "command", "cleanup", "--reason", "too much"], None));
+    assert_eq!(out, "command cleanup: v1 counts now, instead of v2\n");
+    assert!(text(&bowline(&server, &["get", "command", "cleanup"], None)).contains("/tmp/build\n"));
+    let (_, out) = said(&apply(&[]));
+    assert!(out.contains("cleanup        activated v2"), "{out}");
+}
+
+#[tokio::test]
+async fn nothing_is_applied_when_something_is_wrong() {
+    let server = TestServer::start().await;
+    let documents = format!(
+        "{COMMANDS}---\nkind: command\nname: broken\nspec:\n  argv: [a, '{{{{ params.x }}}}']\n---\n{FLEET}---\nkind: comand\nname: x\nspec: {{}}\n"
+    );
+    let output = bowline(&server, &["apply", "-f", "-"], Some(&documents));
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), text(&output).as_str()), (Some(1), ""));
+    assert!(errors.contains("standard input:14: command broken: spec.argv[1]: "), "{errors}");
+    assert!(errors.contains("comand x: there is no such kind of resource; the kinds are: command"), "{errors}");
+    assert!(errors.ends_with("nothing was changed\n"), "{errors}");
+    assert_eq!(server.get("/resources/command").await.expect(200)["resources"], serde_json::json!([]));
+    assert_eq!(server.get("/inventories/main").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_fleet_is_kept_from_the_command_line() {
+    let server = TestServer::start().await;
+    let run = |args: &[&str], input: Option<&str>| bowline(&server, args, input);
+    let (code, out) =
+        said(&run(&["hosts", "add", "site/web1", "--label", "role=web", "--group", "web", "--var", "port=80"], None));
+    assert_eq!((code, out.as_str()), (0, "host site/web1 created\n"));
+    let (code, out) = said(&run(&["hosts", "import", "-"], Some("[db]\ndb[1:3] ansible_port=2222\n")));
+    assert_eq!((code, out.as_str()), (0, "inventory main: 3 created, 1 group changed\n"));
+    let selected = run(&["hosts", "select", "db[1:2] | role=web"], None);
+    assert_eq!(text(&selected), "db1\ndb2\nsite/web1\n");
+    let (_, list) = said(&run(&["hosts", "list"], None));
+    assert!(list.lines().count() == 5 && list.contains("ssh :2222"), "{list}");
+    assert!(text(&run(&["hosts", "get", "site/web1"], None)).contains("{\"port\": 80}"));
+    let wrong = run(&["hosts", "select", "db1 &"], None);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("at character"), "{wrong:?}");
+    let exported = text(&run(&["hosts", "export", "--format", "csv"], None));
+    assert!(exported.starts_with("name,") && exported.contains("site/web1"), "{exported}");
+    let (code, out) = said(&run(&["hosts", "import", "-", "--format", "csv", "--replace"], Some("name\ndb1\n")));
+    assert_eq!((code, out.as_str()), (0, "inventory main: 1 changed, 3 removed, 1 group changed\n"));
+    assert_eq!(said(&run(&["hosts", "remove", "db1"], None)).0, 0);
+    assert_eq!(run(&["hosts", "remove", "db1"], None).status.code(), Some(1));
+}

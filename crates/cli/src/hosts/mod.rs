@@ -1,0 +1,62 @@
+//! `hosts …`: where commands run, and which ones a selector means.
+
+mod add;
+mod export;
+mod get;
+mod import;
+mod inventories;
+mod list;
+mod remove;
+mod select;
+mod view;
+
+use clap::{Args, Subcommand};
+
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Screen;
+
+pub use import::{Counts, counts};
+pub use inventories::list as inventories;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum HostsCommand {
+    /// List hosts by name, all of them or those a selector means
+    List(list::ListArgs),
+    /// Show a host, with what it has through its groups
+    Get(get::GetArgs),
+    /// Add a host, or make it what is said here
+    Add(Box<add::AddArgs>),
+    /// Take hosts out of an inventory
+    Remove(remove::RemoveArgs),
+    /// Make a file true: yaml, json, csv, or one of Ansible's formats
+    Import(import::ImportArgs),
+    /// Print an inventory in a format that can be imported
+    Export(export::ExportArgs),
+    /// Say how many hosts a selector means, and name the first ones
+    Select(select::SelectArgs),
+    /// List the inventories
+    Inventories,
+}
+
+/// Which inventory.
+#[derive(Debug, Clone, Args)]
+pub struct Where {
+    /// The inventory
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    inventory: String,
+}
+
+pub async fn run(client: &Client, screen: &mut Screen, command: HostsCommand) -> Result<Exit, Failure> {
+    match command {
+        HostsCommand::List(args) => list::list(client, screen, &args).await,
+        HostsCommand::Get(args) => get::get(client, screen, &args).await,
+        HostsCommand::Add(args) => add::add(client, screen, &args).await,
+        HostsCommand::Remove(args) => remove::remove(client, screen, &args).await,
+        HostsCommand::Import(args) => import::import(client, screen, &args).await,
+        HostsCommand::Export(args) => export::export(client, screen, &args).await,
+        HostsCommand::Select(args) => select::select(client, screen, &args).await,
+        HostsCommand::Inventories => inventories::list(client, screen).await,
+    }
+}

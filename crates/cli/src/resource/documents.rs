@@ -1,0 +1,192 @@
+//! Documents: files, directories and standard input, read into one list before anything is asked of the server.
+//!
+//! A document is `{kind, name, spec}`. Its place (file and line) stays with it, so that whatever is wrong with it can be
+//! said where its author will look.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use bowline_inventory::document::{documents, json_document};
+use clap::Args;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+use crate::source;
+
+/// The kind that is no resource: hosts and groups.
+pub const INVENTORY: &str = "inventory";
+/// Directories in each other.
+const DEPTH_MAX: usize = 16;
+const FILES_MAX: usize = 10_000;
+
+/// Where documents come from.
+#[derive(Debug, Clone, Args)]
+pub struct Files {
+    /// A file with documents, a directory with such files (*.yaml, *.yml, *.json), or - for standard input; repeat for
+    /// several
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// Where a document stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    file: String,
+    line: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file),
+            None => f.write_str(&self.file),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    pub place: Place,
+    pub kind: String,
+    pub name: String,
+    pub spec: Value,
+}
+
+impl Document {
+    /// For remarks: `fleet.yaml:7: command restart-nginx`.
+    pub fn words(&self) -> String {
+        format!("{}: {} {}", self.place, self.kind, self.name)
+    }
+}
+
+/// The shape of a document.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    kind: String,
+    name: String,
+    spec: Map<String, Value>,
+}
+
+impl Files {
+    /// Every document, in the order of the files; within a directory, by name.
+    pub fn read(&self) -> Result<Vec<Document>, Failure> {
+        let mut paths = Vec::new();
+        for path in &self.files {
+            if source::is_stdin(path) || !path.is_dir() {
+                paths.push(path.clone());
+            } else {
+                walk(path, 0, &mut paths)?;
+            }
+        }
+        let mut found = Vec::new();
+        for path in &paths {
+            found.extend(read_text(path, &source::read(path)?)?);
+        }
+        if found.is_empty() {
+            return Err(Failure::Usage("there is no document in what was given with -f".to_owned()));
+        }
+        check_twice(&found)?;
+        Ok(found)
+    }
+}
+
+fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    if depth > DEPTH_MAX {
+        return Err(Failure::Usage(format!("{} is nested deeper than {DEPTH_MAX} directories", directory.display())));
+    }
+    let paths = std::fs::read_dir(directory).and_then(|all| all.map(|entry| Ok(entry?.path())).collect());
+    let mut paths: Vec<PathBuf> = paths.map_err(|error| source::cannot(directory, &error))?;
+    paths.sort();
+    for path in paths {
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if hidden {
+            continue;
+        }
+        if path.is_dir() {
+            walk(&path, depth + 1, found)?;
+        } else if path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml" || ending == "json") {
+            found.push(path);
+        }
+        if found.len() > FILES_MAX {
+            return Err(Failure::Usage(format!("there are more than {FILES_MAX} files")));
+        }
+    }
+    Ok(())
+}
+
+fn read_text(path: &Path, text: &str) -> Result<Vec<Document>, Failure> {
+    let file = if source::is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
+    let is_json = path.extension().is_some_and(|ending| ending == "json");
+    let read = if is_json { json_document(text).map(|document| vec![document]) } else { documents(text) };
+    let read = read.map_err(|error| Failure::Usage(format!("{file}: {error}")))?;
+    read.into_iter()
+        .map(|document| {
+            let place = Place { file: file.clone(), line: document.line };
+            let shape: Shape = serde_json::from_value(document.value)
+                .map_err(|error| Failure::Usage(format!("{place}: a document has kind, name and spec: {error}")))?;
+            Ok(Document { place, kind: shape.kind, name: shape.name, spec: Value::Object(shape.spec) })
+        })
+        .collect()
+}
+
+/// Two documents about one thing would undo each other.
+fn check_twice(documents: &[Document]) -> Result<(), Failure> {
+    let mut seen: BTreeMap<(&str, &str), &Place> = BTreeMap::new();
+    for document in documents {
+        if let Some(first) = seen.insert((&document.kind, &document.name), &document.place) {
+            return Err(Failure::Usage(format!("{} is there twice; the first one is at {first}", document.words())));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_read_by_name_and_all_the_way_down() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::create_dir_all(at("b/deep")).unwrap();
+        std::fs::create_dir_all(at(".git")).unwrap();
+        let document = |name: &str| format!("kind: command\nname: {name}\nspec: {{argv: [x]}}\n");
+        std::fs::write(at("z.yaml"), document("last")).unwrap();
+        std::fs::write(at("a.yml"), format!("# two\n{}---\n{}", document("one"), document("two"))).unwrap();
+        std::fs::write(at("b/deep/c.json"), r#"{"kind": "inventory", "name": "main", "spec": {"hosts": []}}"#).unwrap();
+        std::fs::write(at("README.md"), "no document").unwrap();
+        std::fs::write(at(".git/config.yaml"), "no document").unwrap();
+        let found = Files { files: vec![directory.path().to_owned()] }.read().unwrap();
+        let names: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.place.line)).collect();
+        assert_eq!(names, [("one", Some(2)), ("two", Some(6)), ("main", None), ("last", Some(1))]);
+        assert_eq!(found[2].spec, json!({"hosts": []}));
+    }
+
+    #[test]
+    fn what_is_no_document_is_said_with_its_place() {
+        for (text, says) in [
+            ("kind: a\nname: b\n", "x.yaml:1: a document has kind, name and spec: missing field `spec`"),
+            ("---\n- 1\n", "x.yaml:2: a document has"),
+            ("kind: a\nname: b\nspec: {}\nsepc: {}\n", "unknown field `sepc`"),
+            ("kind: a\nname: b\nspec: []\n", "expected a map"),
+            ("kind: a\nkind: b\n", "x.yaml: line 2: kind is there twice"),
+            ("a: [\n", "x.yaml: line "),
+        ] {
+            let error = read_text(Path::new("x.yaml"), text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn one_thing_is_described_once() {
+        let text = "kind: a\nname: b\nspec: {}\n---\nkind: a\nname: b\nspec: {}\n";
+        let found = read_text(Path::new("x.yaml"), text).unwrap();
+        let error = check_twice(&found).unwrap_err().to_string();
+        assert_eq!(error, "x.yaml:5: a b is there twice; the first one is at x.yaml:1");
+    }
+}

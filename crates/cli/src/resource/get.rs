@@ -1,0 +1,202 @@
+//! `get KIND [NAME]`: what the server holds, as a table or as documents that can be applied again.
+
+use bowline_inventory::Format;
+use bowline_inventory::document::to_yaml;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::documents::INVENTORY;
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::listing::Listing;
+use crate::output::{Cell, Column, Paint, Screen, Text};
+
+// Its `--version` is a version of the resource, not of this program.
+#[derive(Debug, Clone, Args)]
+#[command(
+    disable_version_flag = true,
+    after_help = "Examples:
+  bowline get command
+  bowline get command restart-nginx --version 2
+  bowline get inventory main > fleet.yaml"
+)]
+pub struct GetArgs {
+    /// The kind, such as command; or inventory
+    kind: String,
+    /// Only this one
+    name: Option<String>,
+    /// As what [default: table for several, yaml for one]
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+    /// This version [default: the active one]
+    #[arg(long, value_name = "N", requires = "name")]
+    version: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Documents that can be applied again
+    Yaml,
+    /// The server's JSON
+    Json,
+    Table,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ResourceView {
+    name: Text,
+    active: Text,
+    latest: Text,
+    version: Text,
+    updated_at: Text,
+    by: Text,
+    note: Text,
+}
+
+#[derive(Deserialize)]
+struct One {
+    resource: Value,
+}
+
+#[derive(Deserialize)]
+struct Many {
+    resources: Vec<Value>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column::left("NAME").whole(),
+    Column::right("ACTIVE"),
+    Column::right("LATEST"),
+    Column::right("SHOWN").spare(),
+    Column::left("CHANGED"),
+    Column::left("BY").spare(),
+    Column::left("NOTE").spare(),
+];
+
+fn row(screen: &Screen, resource: &ResourceView) -> Vec<Cell> {
+    let active = match resource.active.as_str() {
+        "" => Cell::painted("none", Paint::Quiet),
+        version => Cell::new(version),
+    };
+    vec![
+        (&resource.name).into(),
+        active,
+        (&resource.latest).into(),
+        (&resource.version).into(),
+        screen.ago(&resource.updated_at).into(),
+        (&resource.by).into(),
+        (&resource.note).into(),
+    ]
+}
+
+pub async fn get(client: &Client, screen: &mut Screen, args: &GetArgs) -> Result<Exit, Failure> {
+    let otherwise = if args.name.is_some() { Output::Yaml } else { Output::Table };
+    let output = if screen.json() { Output::Json } else { args.output.unwrap_or(otherwise) };
+    match (&args.name, args.kind == INVENTORY) {
+        (Some(name), false) => one(client, screen, args, name, output).await?,
+        (None, false) => many(client, screen, args, output).await?,
+        (Some(name), true) => inventory(client, screen, args, name, output).await?,
+        (None, true) => inventories(client, screen, output).await?,
+    }
+    Ok(Exit::Success)
+}
+
+async fn one(client: &Client, screen: &mut Screen, args: &GetArgs, name: &str, output: Output) -> Result<(), Failure> {
+    let request = Request::get(["resources", &args.kind, name]);
+    let request = request.query_if("version", args.version.map(|version| version.to_string()));
+    let answer = client.call(&request).await?;
+    if output == Output::Json {
+        return screen.json_line(answer.text());
+    }
+    let One { resource } = answer.read()?;
+    if output == Output::Yaml {
+        return screen.text(&document(&resource));
+    }
+    let view: ResourceView = serde_json::from_value(resource).map_err(|error| client.strange(error.to_string()))?;
+    let row = row(screen, &view);
+    screen.table(&COLUMNS, &[row])
+}
+
+async fn many(client: &Client, screen: &mut Screen, args: &GetArgs, output: Output) -> Result<(), Failure> {
+    let request = Request::get(["resources", &args.kind]);
+    if output == Output::Table {
+        let mut listing = Listing::new(screen, "resources", None, &COLUMNS, row);
+        listing.read(client, request).await?;
+        return listing.finish("None of this kind. Make some with `bowline apply -f FILE`.");
+    }
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let page: Many = client.call(&request.clone().query_if("cursor", cursor.clone())).await?.read()?;
+        all.extend(page.resources);
+        // A cursor that does not move leads nowhere.
+        if page.next_cursor.is_none() || page.next_cursor == cursor {
+            break;
+        }
+        cursor = page.next_cursor;
+    }
+    match output {
+        Output::Yaml => screen.text(&all.iter().map(document).collect::<Vec<_>>().join("---\n")),
+        _ => screen.json_line(&json!({ "resources": all }).to_string()),
+    }
+}
+
+/// A resource as a document.
+fn document(resource: &Value) -> String {
+    let text = |field: &str| resource[field].as_str().unwrap_or("").to_owned();
+    resource_yaml(&text("kind"), &text("name"), &resource["spec"])
+}
+
+/// The document of a resource.
+pub fn resource_yaml(kind: &str, name: &str, spec: &Value) -> String {
+    format!("{}{}", head(kind, name), to_yaml(&json!({ "spec": spec })))
+}
+
+/// The document of an inventory, from the inventory as YAML.
+pub fn inventory_yaml(name: &str, inventory: &str) -> String {
+    let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("  {line}\n") };
+    format!("{}spec:\n{}", head(INVENTORY, name), inventory.lines().map(indented).collect::<String>())
+}
+
+/// What a document is, before what it says.
+fn head(kind: &str, name: &str) -> String {
+    format!("{}{}", to_yaml(&json!({ "kind": kind })), to_yaml(&json!({ "name": name })))
+}
+
+async fn inventory(
+    client: &Client,
+    screen: &mut Screen,
+    args: &GetArgs,
+    name: &str,
+    output: Output,
+) -> Result<(), Failure> {
+    if args.version.is_some() {
+        return Err(Failure::Usage("an inventory has no versions".to_owned()));
+    }
+    match output {
+        Output::Yaml => {
+            let inventory = export(client, name, Format::Yaml).await?;
+            screen.text(&inventory_yaml(name, &inventory))
+        }
+        Output::Json => screen.json_line(client.call(&Request::get(["inventories", name])).await?.text()),
+        Output::Table => Err(Failure::Usage("`bowline hosts list --inventory NAME` shows it as a table".to_owned())),
+    }
+}
+
+async fn inventories(client: &Client, screen: &mut Screen, output: Output) -> Result<(), Failure> {
+    match output {
+        Output::Yaml => Err(Failure::Usage("say which inventory; `bowline hosts inventories` lists them".to_owned())),
+        Output::Json => screen.json_line(client.call(&Request::get(["inventories"])).await?.text()),
+        Output::Table => crate::hosts::inventories(client, screen).await.map(drop),
+    }
+}
+
+/// An inventory as a text.
+pub async fn export(client: &Client, name: &str, format: Format) -> Result<String, Failure> {
+    let request = Request::get(["inventories", name, "export"]).query("format", format.name());
+    client.fetch(&request).await.map(|file| file.text)
+}

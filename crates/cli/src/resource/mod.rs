@@ -1,0 +1,13 @@
+//! `apply`, `validate`, `diff`, `get`, `activate`, `rollback`, `delete`: configuration that people keep in files.
+
+mod apply;
+mod diff;
+mod documents;
+mod get;
+mod order;
+mod plan;
+
+pub use apply::{ApplyArgs, ValidateArgs, apply, validate};
+pub use diff::{DiffArgs, diff};
+pub use get::{GetArgs, get};
+pub use order::{ActivateArgs, DeleteArgs, RollbackArgs, activate, delete, rollback};

@@ -1,0 +1,235 @@
+//! `apply`, `diff`, `validate`, `get`, `activate`, `rollback`, `delete`.
+
+use bowline_cli::Exit;
+use serde_json::json;
+
+use crate::fake::{Asked, Fake, Reply, ok, refused};
+
+const TWO: &str = "# what we run
+kind: command
+name: restart
+spec:
+  argv: [systemctl, restart, nginx]
+---
+kind: inventory
+name: main
+spec:
+  hosts:
+    web1: {groups: [web]}
+  unmentioned: remove
+";
+
+/// A file, and the directory that goes with it.
+fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (directory, path)
+}
+
+fn answer(asked: &Asked) -> Reply {
+    match asked.path() {
+        "POST /resources/command/restart/validate" => ok(
+            r#"{"valid":true,"would":"update","version":3,"spec":{"argv":["systemctl","restart","nginx"],"idempotent":false}}"#,
+        ),
+        "PUT /resources/command/restart" => {
+            ok(r#"{"kind":"command","name":"restart","outcome":"stored","version":3,"active":3,"activated":true}"#)
+        }
+        "GET /resources/command/restart" => ok(
+            r#"{"resource":{"kind":"command","name":"restart","active":2,"latest":2,"version":2,"spec":{"argv":["true"],"idempotent":false}}}"#,
+        ),
+        "POST /inventories/main/import" => ok(
+            r#"{"inventory":"main","dry_run":false,"created":1,"changed":0,"unchanged":0,"removed":2,"groups":1,"revision":2}"#,
+        ),
+        "GET /inventories/main/export" => ok(
+            r#"{"hosts":[{"name":"old","connection":{"via":"agent"}},{"name":"web1","connection":{"via":"agent"}}],"groups":[]}"#,
+        ),
+        _ => refused(404, "NOT_FOUND", "no such path"),
+    }
+}
+
+#[tokio::test]
+async fn everything_is_checked_and_then_applied() {
+    let (_directory, path) = file("fleet.yaml", TWO);
+    let fake = Fake::start(|asked, _| answer(asked));
+    let ran = fake.run(&["apply", "-f", &path, "--note", "why not"]).await;
+    insta::assert_snapshot!(ran.out, @r"
+    KIND       NAME     OUTCOME
+    command    restart  updated v3
+    inventory  main     1 created, 2 removed, 1 group changed
+    ");
+    assert_eq!(ran.exit, Exit::Success);
+    assert_eq!(
+        fake.lines(),
+        [
+            "POST /resources/command/restart/validate",
+            "POST /inventories/main/import?format=json&unmentioned=remove&dry_run=true",
+            "PUT /resources/command/restart",
+            "POST /inventories/main/import?format=json&unmentioned=remove",
+        ]
+    );
+    let asked = fake.asked();
+    assert_eq!(
+        asked[2].json(),
+        json!({"spec": {"argv": ["systemctl", "restart", "nginx"]}, "activate": true, "note": "why not"})
+    );
+    assert_eq!(asked[3].json(), json!({"hosts": {"web1": {"groups": ["web"]}}}));
+    let ran = fake.run(&["--json", "apply", "-f", &path, "--no-activate"]).await;
+    assert_eq!(
+        ran.json()["results"][0],
+        json!({"kind": "command", "name": "restart", "outcome": "updated", "version": 3})
+    );
+    assert!(ran.err.contains("do not count yet"), "{}", ran.err);
+    assert_eq!(fake.asked()[6].json()["activate"], false);
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let (_directory, path) = file("fleet.yaml", TWO);
+    let fake = Fake::start(|asked, _| answer(asked));
+    let ran = fake.run(&["apply", "-f", &path, "--dry-run"]).await;
+    assert!(ran.out.contains("updated v3") && ran.err.contains("nothing was changed"), "{}{}", ran.out, ran.err);
+    assert_eq!(fake.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn one_mistake_stops_all_and_every_mistake_is_told() {
+    let (_directory, path) = file("fleet.yaml", TWO);
+    let fake = Fake::start(|_, _| refused(422, "VALIDATION_ERROR", "spec.argv: what\u{1b}[2J"));
+    for command in ["apply", "diff", "validate"] {
+        let ran = fake.run(&[command, "-f", &path]).await;
+        assert_eq!(ran.exit, Exit::Refused);
+        assert!(ran.err.contains("fleet.yaml:2: command restart: spec.argv: what[2J\n"), "{}", ran.err);
+        assert!(ran.err.contains("fleet.yaml:7: inventory main: "), "{}", ran.err);
+    }
+    assert!(fake.lines().iter().all(|line| line.starts_with("POST") && !line.contains("PUT")));
+    let busy = Fake::start(|_, _| refused(403, "FORBIDDEN", "resources.read is missing"));
+    assert_eq!(busy.run(&["apply", "-f", &path]).await.exit, Exit::Refused);
+    assert_eq!(busy.lines().len(), 1, "what is wrong with the caller is not wrong with each document");
+    for wrong in ["kind: command\nname: x\n", "", "a: [", "kind: command\nkind: x\nname: x\nspec: {}\n"] {
+        let (_directory, path) = file("x.yaml", wrong);
+        assert_eq!(fake.run(&["apply", "-f", &path]).await.exit, Exit::Usage, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_done_before_a_failure_is_told() {
+    let (_directory, path) = file("fleet.yaml", TWO);
+    let fake = Fake::start(|asked, before| match (asked.path(), before) {
+        ("POST /inventories/main/import", 1) => refused(409, "GROUPS_IN_A_CIRCLE", "a circle"),
+        _ => answer(asked),
+    });
+    let ran = fake.run(&["apply", "-f", &path]).await;
+    assert_eq!(ran.exit, Exit::Refused);
+    assert!(ran.out.contains("updated v3") && !ran.out.contains("inventory"), "{}", ran.out);
+    assert!(ran.err.contains("inventory main was not applied"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_difference_is_a_text_and_an_exit_code() {
+    let (_directory, path) = file("fleet.yaml", TWO);
+    let fake = Fake::start(|asked, _| answer(asked));
+    let ran = fake.run(&["diff", "-f", &path]).await;
+    assert_eq!((ran.exit, ran.exit.code()), (Exit::Different, 1));
+    insta::assert_snapshot!(ran.out, @r#"
+    --- command/restart (now)
+    +++ command/restart (in the file)
+    @@ -2,5 +2,7 @@
+     name: restart
+     spec:
+       argv:
+    -    - "true"
+    +    - systemctl
+    +    - restart
+    +    - nginx
+       idempotent: false
+    --- inventory/main (now)
+    +++ inventory/main (in the file)
+    @@ -2,10 +2,10 @@
+     name: main
+     spec:
+       hosts:
+    -    - name: old
+    -      connection:
+    -        via: agent
+         - name: web1
+    +      groups:
+    +        - web
+           connection:
+             via: agent
+    -  groups: []
+    +  groups:
+    +    - name: web
+    "#);
+    let (_directory, same) = file("same.yaml", "kind: command\nname: restart\nspec: {argv: [\"true\"]}\n");
+    let equal = Fake::start(|asked, _| match asked.path() {
+        "POST /resources/command/restart/validate" => {
+            ok(r#"{"valid":true,"would":"nothing","version":2,"spec":{"argv":["true"],"idempotent":false}}"#)
+        }
+        _ => answer(asked),
+    });
+    let ran = equal.run(&["diff", "-f", &same]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, ""));
+    assert_eq!(equal.run(&["--json", "diff", "-f", &same]).await.json()["different"], false);
+}
+
+#[tokio::test]
+async fn what_is_shown_can_be_applied() {
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "GET /resources/command" => ok(r#"{"resources":[
+            {"kind":"command","name":"a","active":2,"latest":3,"version":2,"updated_at":"2026-01-03T11:00:00Z","by":"token:x","note":"why","spec":{"argv":["x"]}},
+            {"kind":"command","name":"b","active":null,"latest":1,"version":1,"updated_at":"2026-01-03T11:00:00Z","by":"token:x","note":null,"spec":{"script":"set -e\nid\n"}}],
+            "next_cursor":null}"#),
+        _ => answer(asked),
+    });
+    let ran = fake.run(&["get", "command", "restart"]).await;
+    assert_eq!(ran.out, "kind: command\nname: restart\nspec:\n  argv:\n    - \"true\"\n  idempotent: false\n");
+    insta::assert_snapshot!(fake.run(&["get", "command"]).await.out, @r"
+    NAME  ACTIVE  LATEST  SHOWN  CHANGED  BY       NOTE
+    a          2       3      2  1h ago   token:x  why
+    b       none       1      1  1h ago   token:x
+    ");
+    insta::assert_snapshot!(fake.run(&["get", "command", "-o", "yaml"]).await.out, @r"
+    kind: command
+    name: a
+    spec:
+      argv:
+        - x
+    ---
+    kind: command
+    name: b
+    spec:
+      script: |
+        set -e
+        id
+    ");
+    assert_eq!(fake.run(&["get", "command", "-o", "json"]).await.json()["resources"][1]["name"], "b");
+    fake.run(&["get", "command", "restart", "--version", "2"]).await;
+    assert!(fake.lines().contains(&"GET /resources/command/restart?version=2".to_owned()));
+    let inventory = fake.run(&["get", "inventory", "main"]).await.out;
+    assert!(inventory.starts_with("kind: inventory\nname: main\nspec:\n  {\"hosts\""), "{inventory}");
+}
+
+#[tokio::test]
+async fn orders_say_why() {
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "DELETE /resources/command/a" => ok(r#"{"deleted":true}"#),
+        _ => ok(r#"{"kind":"command","name":"a","active":2,"before":3,"changed":true}"#),
+    });
+    let ran = fake.run(&["rollback", "command", "a", "--reason", " it broke "]).await;
+    assert_eq!(ran.out, "command a: v2 counts now, instead of v3\n");
+    fake.run(&["activate", "command", "a", "2", "--reason", "it works"]).await;
+    assert_eq!(
+        fake.run_answering(&["delete", "command", "a", "--reason", "gone"], Some("n\n")).await.exit,
+        Exit::Refused
+    );
+    assert_eq!(fake.run(&["delete", "command", "a", "--reason", "gone"]).await.out, "command a is deleted\n");
+    let asked = fake.asked();
+    assert_eq!(
+        (asked[0].line.as_str(), asked[0].json()),
+        ("POST /resources/command/a/rollback", json!({"reason": "it broke"}))
+    );
+    assert_eq!(asked[1].json(), json!({"version": 2, "reason": "it works"}));
+    assert_eq!((asked[2].line.as_str(), asked[2].json()), ("DELETE /resources/command/a", json!({"reason": "gone"})));
+}
