@@ -14,6 +14,7 @@ use crate::hosts::HostsCommand;
 use crate::job::JobCommand;
 use crate::output::Screen;
 use crate::resource::{ActivateArgs, ApplyArgs, DeleteArgs, DiffArgs, GetArgs, RollbackArgs, ValidateArgs};
+use crate::run::RunArgs;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
@@ -26,6 +27,8 @@ pub enum ClientCommand {
     /// Submit jobs, look at them, stop them, try them again
     #[command(subcommand)]
     Job(JobCommand),
+
+    Run(Box<RunArgs>),
 
     /// Dead letters: jobs that ended hopeless
     #[command(subcommand)]
@@ -103,6 +106,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
     let client = Client::new(connection, screen.notes())?;
     match command {
         ClientCommand::Job(command) => Box::pin(job::run(&client, screen, command)).await,
+        ClientCommand::Run(args) => Box::pin(crate::run::run(&client, screen, &args)).await,
         ClientCommand::Dlq(command) => dlq::run(&client, screen, command).await,
         ClientCommand::Events(args) => events::run(&client, screen, args).await,
         ClientCommand::Hosts(command) => Box::pin(hosts::run(&client, screen, command)).await,
