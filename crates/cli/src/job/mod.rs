@@ -4,6 +4,7 @@ mod batch;
 mod get;
 mod hosts;
 mod list;
+mod logs;
 mod order;
 mod payload;
 mod submit;
@@ -60,6 +61,8 @@ pub enum JobCommand {
     },
     /// List the hosts of a command, those that went wrong first
     Hosts(hosts::HostsArgs),
+    /// Print what a command wrote on its hosts
+    Logs(logs::LogsArgs),
     /// Say what a job is waiting for
     Why {
         /// The job's id
@@ -86,6 +89,7 @@ pub async fn run(client: &Client, screen: &mut Screen, command: JobCommand) -> R
         JobCommand::Watch { id } => Box::pin(watch::watch(client, screen, id, watch::Show::Everything)).await,
         JobCommand::Events { id, limit } => events::list_of_job(client, screen, id, limit).await,
         JobCommand::Hosts(args) => hosts::hosts(client, screen, &args).await,
+        JobCommand::Logs(args) => logs::logs(client, screen, &args).await,
         JobCommand::Why { id } => why::why(client, screen, id).await,
     }
 }

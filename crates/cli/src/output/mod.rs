@@ -2,6 +2,7 @@
 
 pub mod choice;
 pub mod facts;
+pub mod harmless;
 pub mod json;
 pub mod paint;
 pub mod screen;
