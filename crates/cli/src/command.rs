@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::approvals::ApprovalsCommand;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::dlq::DlqCommand;
@@ -18,7 +19,7 @@ use crate::run::RunArgs;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
-use crate::{dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
+use crate::{approvals, dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
 // the description of the whole program.)
@@ -29,6 +30,10 @@ pub enum ClientCommand {
     Job(JobCommand),
 
     Run(Box<RunArgs>),
+
+    /// Commands that wait for somebody to say yes
+    #[command(subcommand, visible_alias = "approval")]
+    Approvals(ApprovalsCommand),
 
     /// Dead letters: jobs that ended hopeless
     #[command(subcommand)]
@@ -107,6 +112,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
     match command {
         ClientCommand::Job(command) => Box::pin(job::run(&client, screen, command)).await,
         ClientCommand::Run(args) => Box::pin(crate::run::run(&client, screen, &args)).await,
+        ClientCommand::Approvals(command) => Box::pin(approvals::run(&client, screen, command)).await,
         ClientCommand::Dlq(command) => dlq::run(&client, screen, command).await,
         ClientCommand::Events(args) => events::run(&client, screen, args).await,
         ClientCommand::Hosts(command) => Box::pin(hosts::run(&client, screen, command)).await,
