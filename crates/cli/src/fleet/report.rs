@@ -100,7 +100,8 @@ impl Report {
                 continue;
             }
             let mut shown = 0;
-            if left > 0 {
+            // A list of hosts where nothing happened helps nobody who did not ask for it.
+            if left > 0 && (self.all || status != "new") {
                 let mut units: Vec<UnitView> = Vec::new();
                 read(client, id, Some(status), left, |page| units.extend(page)).await?;
                 shown = units.len() as u64;
@@ -114,10 +115,11 @@ impl Report {
                 _ => {}
             }
         }
-        if !rows.is_empty() {
-            let text = table.render(&rows, screen.width(), screen.color());
-            screen.text(&text)?;
+        if rows.is_empty() {
+            return Ok(());
         }
+        let text = table.render(&rows, screen.width(), screen.color());
+        screen.text(&text)?;
         if !rest.is_empty() {
             let parts: Vec<_> =
                 rest.iter().map(|(words, count)| format!("{} more {words}", thousands(*count))).collect();
