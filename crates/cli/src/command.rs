@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::approvals::ApprovalsCommand;
+use crate::blocks::BlocksCommand;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::dlq::DlqCommand;
@@ -14,10 +16,11 @@ use crate::hosts::HostsCommand;
 use crate::job::JobCommand;
 use crate::output::Screen;
 use crate::resource::{ActivateArgs, ApplyArgs, DeleteArgs, DiffArgs, GetArgs, RollbackArgs, ValidateArgs};
+use crate::run::RunArgs;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
-use crate::{dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
+use crate::{approvals, blocks, dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
 // the description of the whole program.)
@@ -26,6 +29,16 @@ pub enum ClientCommand {
     /// Submit jobs, look at them, stop them, try them again
     #[command(subcommand)]
     Job(JobCommand),
+
+    Run(Box<RunArgs>),
+
+    /// Commands that wait for somebody to say yes
+    #[command(subcommand, visible_alias = "approval")]
+    Approvals(ApprovalsCommand),
+
+    /// Where commands may not run
+    #[command(subcommand, visible_alias = "block")]
+    Blocks(BlocksCommand),
 
     /// Dead letters: jobs that ended hopeless
     #[command(subcommand)]
@@ -103,6 +116,9 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
     let client = Client::new(connection, screen.notes())?;
     match command {
         ClientCommand::Job(command) => Box::pin(job::run(&client, screen, command)).await,
+        ClientCommand::Run(args) => Box::pin(crate::run::run(&client, screen, &args)).await,
+        ClientCommand::Approvals(command) => Box::pin(approvals::run(&client, screen, command)).await,
+        ClientCommand::Blocks(command) => Box::pin(blocks::run(&client, screen, command)).await,
         ClientCommand::Dlq(command) => dlq::run(&client, screen, command).await,
         ClientCommand::Events(args) => events::run(&client, screen, args).await,
         ClientCommand::Hosts(command) => Box::pin(hosts::run(&client, screen, command)).await,

@@ -17,6 +17,8 @@ pub enum Exit {
     Canceled,
     /// The server cannot be reached.
     Unreachable,
+    /// Somebody left with Ctrl-C; what was asked for goes on.
+    Interrupted,
 }
 
 impl Exit {
@@ -27,6 +29,8 @@ impl Exit {
             Self::Usage => 2,
             Self::Canceled => 3,
             Self::Unreachable => 4,
+            // What shells say of a program that Ctrl-C ended.
+            Self::Interrupted => 130,
         }
     }
 }

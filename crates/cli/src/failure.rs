@@ -26,6 +26,9 @@ pub enum Failure {
     /// An answer, but none that a Bowline server gives.
     #[error("the answer of {server} was not understood: {cause}")]
     Strange { server: String, cause: String },
+    /// Nothing was asked for, because it would have meant nobody.
+    #[error("{selector:?} means no host of the inventory {inventory}")]
+    NoHosts { selector: String, inventory: String },
     /// Somebody was asked and did not say yes.
     #[error("nothing was done")]
     Declined,
@@ -97,7 +100,7 @@ impl Failure {
         match self {
             Self::Usage(_) => Exit::Usage,
             Self::Unreachable { .. } => Exit::Unreachable,
-            Self::Refused(_) | Self::Strange { .. } | Self::Declined => Exit::Refused,
+            Self::Refused(_) | Self::Strange { .. } | Self::NoHosts { .. } | Self::Declined => Exit::Refused,
             // Whoever read our output has seen enough; that is no failure.
             Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Success,
             Self::Output(_) => Exit::Refused,
@@ -114,6 +117,9 @@ impl Failure {
             Self::Unreachable { hint, .. } => hint.clone(),
             Self::Refused(refusal) => refusal.hint.clone(),
             Self::Strange { .. } => Some("is this really a Bowline server? Check --server or BOWLINE_URL".to_owned()),
+            Self::NoHosts { .. } => {
+                Some("`bowline hosts list` shows which hosts there are, and their labels".to_owned())
+            }
             Self::Usage(_) | Self::Declined | Self::Output(_) => None,
         }
     }
@@ -156,6 +162,7 @@ impl Failure {
             Self::Usage(_) => "CLIENT_USAGE",
             Self::Unreachable { .. } => "CLIENT_UNREACHABLE",
             Self::Refused(_) | Self::Strange { .. } => "CLIENT_STRANGE_ANSWER",
+            Self::NoHosts { .. } => "CLIENT_NO_HOSTS",
             Self::Declined => "CLIENT_DECLINED",
             Self::Output(_) => "CLIENT_OUTPUT",
         };

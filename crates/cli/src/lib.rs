@@ -6,6 +6,8 @@
 //!
 //! The binary flattens [`Connection`] into its options and [`ClientCommand`] into its commands, and calls [`run`].
 
+mod approvals;
+mod blocks;
 mod client;
 mod command;
 mod connection;
@@ -14,12 +16,15 @@ mod duration;
 mod events;
 mod exit;
 mod failure;
+mod fleet;
 mod hosts;
+mod interrupt;
 mod job;
 mod lanes;
 mod listing;
 mod output;
 mod resource;
+mod run;
 mod source;
 mod tenant;
 mod token;

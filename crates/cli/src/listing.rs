@@ -89,13 +89,18 @@ impl<'a, T: DeserializeOwned> Listing<'a, T> {
 
     /// Ends the list. `empty` is what to say, and what to do next, if there was nothing.
     pub fn finish(self, empty: &str) -> Result<(), Failure> {
+        self.finish_with("--limit N shows more", empty)
+    }
+
+    /// The same; `more` is how to see what was not shown.
+    pub fn finish_with(self, more: &str, empty: &str) -> Result<(), Failure> {
         if self.screen.json() {
             return self.json.finish(self.screen);
         }
         if self.shown == 0 {
             self.screen.line(empty)?;
         } else if self.more {
-            self.screen.note(&format!("these are the first {}; --limit N shows more", self.shown));
+            self.screen.note(&format!("these are the first {}; {more}", self.shown));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod follow;
 mod http;
+mod raw;
 mod retry;
 mod sse;
 

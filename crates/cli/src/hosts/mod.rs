@@ -6,6 +6,7 @@ mod get;
 mod import;
 mod inventories;
 mod list;
+mod queue;
 mod remove;
 mod select;
 mod view;
@@ -36,6 +37,8 @@ pub enum HostsCommand {
     Export(export::ExportArgs),
     /// Say how many hosts a selector means, and name the first ones
     Select(select::SelectArgs),
+    /// Say who is at a host, and who waits for it
+    Queue(queue::QueueArgs),
     /// List the inventories
     Inventories,
 }
@@ -57,6 +60,7 @@ pub async fn run(client: &Client, screen: &mut Screen, command: HostsCommand) ->
         HostsCommand::Import(args) => import::import(client, screen, &args).await,
         HostsCommand::Export(args) => export::export(client, screen, &args).await,
         HostsCommand::Select(args) => select::select(client, screen, &args).await,
+        HostsCommand::Queue(args) => queue::queue(client, screen, &args).await,
         HostsCommand::Inventories => inventories::list(client, screen).await,
     }
 }

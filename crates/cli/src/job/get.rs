@@ -22,7 +22,7 @@ pub async fn get(client: &Client, screen: &mut Screen, id: JobId) -> Result<Exit
 pub fn show(screen: &mut Screen, detail: &JobDetail) -> Result<(), Failure> {
     let headline = detail.job.headline(screen.color());
     screen.line(&headline)?;
-    screen.facts(&detail.job.facts(screen))?;
+    screen.facts(&detail.job.facts(screen, detail.command.as_ref()))?;
     show_runs(screen, &detail.runs)
 }
 

@@ -2,13 +2,18 @@
 
 mod batch;
 mod get;
+mod hosts;
 mod list;
+mod logs;
 mod order;
 mod payload;
 mod submit;
 mod view;
 mod watch;
 mod why;
+
+pub use submit::{Accepted, new_key};
+pub use view::{JobDetail, fault};
 
 use bowline_model::JobId;
 pub use submit::label;
@@ -34,9 +39,11 @@ pub enum JobCommand {
     List(list::ListArgs),
     /// Stop a job; one that runs is `canceling` until its executor confirms
     Cancel(OrderArgs),
-    /// Queue a job that has ended once more
+    /// Queue a job that has ended once more; of a command, the hosts where it did not succeed
     Retry(OrderArgs),
     /// Follow a job until it ends
+    ///
+    /// A command on hosts is shown as `run` shows it, and the first Ctrl-C asks the server to cancel it.
     ///
     /// Ends with exit code 0 if the job succeeded, 1 if it failed, is dead or in error, 3 if it was canceled. With
     /// --json every event is a line, and the job as it ended is the last one.
@@ -52,6 +59,10 @@ pub enum JobCommand {
         #[arg(long, value_name = "N", default_value_t = events::LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
         limit: u64,
     },
+    /// List the hosts of a command, those that went wrong first
+    Hosts(hosts::HostsArgs),
+    /// Print what a command wrote on its hosts
+    Logs(logs::LogsArgs),
     /// Say what a job is waiting for
     Why {
         /// The job's id
@@ -75,8 +86,10 @@ pub async fn run(client: &Client, screen: &mut Screen, command: JobCommand) -> R
         JobCommand::List(args) => list::list(client, screen, &args).await,
         JobCommand::Cancel(args) => order::cancel(client, screen, &args).await,
         JobCommand::Retry(args) => order::retry(client, screen, &args).await,
-        JobCommand::Watch { id } => watch::watch(client, screen, id, watch::Show::Everything).await,
+        JobCommand::Watch { id } => Box::pin(watch::watch(client, screen, id, watch::Show::Everything)).await,
         JobCommand::Events { id, limit } => events::list_of_job(client, screen, id, limit).await,
+        JobCommand::Hosts(args) => hosts::hosts(client, screen, &args).await,
+        JobCommand::Logs(args) => logs::logs(client, screen, &args).await,
         JobCommand::Why { id } => why::why(client, screen, id).await,
     }
 }

@@ -3,9 +3,11 @@
 use serde::Deserialize;
 
 use super::OrderArgs;
+use super::view::JobDetail;
 use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::time::thousands;
 use crate::output::{Paint, Screen, Text};
 
 #[derive(Deserialize, Default)]
@@ -21,8 +23,24 @@ pub async fn cancel(client: &Client, screen: &mut Screen, args: &OrderArgs) -> R
 }
 
 pub async fn retry(client: &Client, screen: &mut Screen, args: &OrderArgs) -> Result<Exit, Failure> {
+    // How many hosts that will be is known before, not after: they are begun again one by one.
+    let hosts = if screen.json() { None } else { hosts_left(client, args).await };
     // A job that was queued again may have ended again; asking twice could run it twice.
-    send(client, screen, args, "retry", Again::Never).await
+    let exit = send(client, screen, args, "retry", Again::Never).await?;
+    if let Some(left) = hosts {
+        screen.line(&format!(
+            "{} tried again",
+            if left == 1 { "1 host is".to_owned() } else { format!("{} hosts are", thousands(left)) }
+        ))?;
+    }
+    Ok(exit)
+}
+
+/// On how many hosts a command did not succeed; `None` if it is no command, or cannot be seen.
+async fn hosts_left(client: &Client, args: &OrderArgs) -> Option<u64> {
+    let answer = client.call(&Request::get(["jobs", &args.id.to_string()])).await.ok()?;
+    let counts = answer.read::<JobDetail>().ok()?.command?.hosts;
+    Some(counts.total.saturating_sub(counts.succeeded()))
 }
 
 async fn send(

@@ -153,11 +153,18 @@ impl<'a> Template<'a> {
 /// The answer to `POST /jobs`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Accepted {
-    job_id: Text,
-    number: Text,
-    status: Text,
+pub struct Accepted {
+    pub job_id: Text,
+    pub number: Text,
+    pub status: Text,
     idempotency: Option<Idempotency>,
+}
+
+impl Accepted {
+    /// The job was there before, under the same key.
+    pub fn is_replayed(&self) -> bool {
+        self.idempotency.as_ref().is_some_and(|known| known.replayed)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -167,7 +174,7 @@ struct Idempotency {
 }
 
 /// A key that nobody has used.
-fn new_key() -> String {
+pub fn new_key() -> String {
     format!("cli-{:032x}", rand::random::<u128>())
 }
 
@@ -196,8 +203,7 @@ pub async fn submit(client: &Client, screen: &mut Screen, args: &SubmitArgs) -> 
     let accepted: Accepted = answer.read()?;
     if !screen.json() {
         let status = Paint::of_status(accepted.status.as_str()).on(accepted.status.as_str(), screen.color());
-        let again = accepted.idempotency.is_some_and(|known| known.replayed);
-        let again = if again { " (the same job as before, by its key)" } else { "" };
+        let again = if accepted.is_replayed() { " (the same job as before, by its key)" } else { "" };
         screen.line(&format!("job {} (#{}) {status}{again}", accepted.job_id, accepted.number))?;
     }
     if args.wait {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::exit::Exit;
+use crate::fleet::{CommandView, PinnedView};
 use crate::output::json::readable;
 use crate::output::text::cut;
 use crate::output::time::between;
@@ -21,6 +22,8 @@ const JSON_LINES_MAX: usize = 40;
 pub struct JobDetail {
     pub job: JobView,
     pub runs: Vec<RunView>,
+    /// What a command says beside.
+    pub command: Option<CommandView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -91,7 +94,12 @@ impl JobView {
         format!("job {number}{}  {status}", Paint::Strong.on(self.task_type.as_str(), color))
     }
 
-    pub fn facts(&self, screen: &Screen) -> Facts {
+    /// What went wrong, in one line.
+    pub fn fault(&self) -> String {
+        fault(self.error.as_deref())
+    }
+
+    pub fn facts(&self, screen: &Screen, command: Option<&CommandView>) -> Facts {
         let lane = match self.priority.as_str() {
             "" | "0" => self.lane.to_string(),
             priority => format!("{} (priority {priority})", self.lane),
@@ -104,10 +112,22 @@ impl JobView {
         let json = |raw: &Option<Box<RawValue>>| {
             raw.as_ref().map(|raw| readable(raw.get(), JSON_LINES_MAX)).unwrap_or_default()
         };
-        Facts::new()
-            .with("id", &self.id)
+        let pinned = command.and_then(|_| PinnedView::read(self.payload.as_deref()));
+        // Of a command the payload is the command itself, and each host has its own attempts.
+        let (attempts, payload) = match &pinned {
+            Some(_) => (String::new(), String::new()),
+            None => (self.tries().replace('/', " of "), json(&self.payload)),
+        };
+        let mut facts = Facts::new().with("id", &self.id);
+        if let Some(pinned) = pinned {
+            facts = pinned.facts(facts);
+        }
+        if let Some(command) = command {
+            facts = command.facts(facts, screen, self.end().is_some());
+        }
+        facts
             .with("lane", lane)
-            .with("attempts", self.tries().replace('/', " of "))
+            .with("attempts", attempts)
             .with("created", screen.ago(&self.created_at))
             .with("due", due)
             .with("finished", finished)
@@ -117,8 +137,8 @@ impl JobView {
             .with("replay of", &self.replay_of)
             .with("trace", &self.trace_id)
             .with("correlation", &self.correlation_id)
-            .painted("error", fault(self.error.as_deref()), Paint::Bad)
-            .lines("payload", &json(&self.payload))
+            .painted("error", self.fault(), Paint::Bad)
+            .lines("payload", &payload)
             .lines("result", &json(&self.result))
     }
 }

@@ -20,6 +20,7 @@ use crate::client::{Again, Answer, Client, Follower, News, Request};
 use crate::events::EventView;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::fleet;
 use crate::output::screen::LiveBar;
 use crate::output::{Screen, Table, Text};
 
@@ -47,6 +48,10 @@ pub enum Show {
 pub async fn watch(client: &Client, screen: &mut Screen, id: JobId, show: Show) -> Result<Exit, Failure> {
     let answer = read_job(client, id).await?;
     let detail: JobDetail = answer.read()?;
+    // Of a command, people want to see its hosts; programs get the events of the job in any case.
+    if detail.command.is_some() && !screen.json() {
+        return fleet::watch(client, screen, id, fleet::Ending { all: false }).await;
+    }
     let mut watch = Watch { client, id, show, seen: HashSet::new(), status: String::new() };
     if let Some(exit) = detail.job.end() {
         watch.fetch_missed(screen).await?;

@@ -1,6 +1,8 @@
 //! How things are shown: clean text, tables, facts, colours, times, and the screen they all end on.
 
+pub mod choice;
 pub mod facts;
+pub mod harmless;
 pub mod json;
 pub mod paint;
 pub mod screen;
@@ -8,6 +10,7 @@ pub mod table;
 pub mod text;
 pub mod time;
 
+pub use choice::OutputArgs;
 pub use facts::Facts;
 pub use paint::Paint;
 pub use screen::{Notes, Screen};

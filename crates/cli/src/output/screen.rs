@@ -107,6 +107,12 @@ impl Screen {
         self.width
     }
 
+    /// Results are wanted as JSON after all.
+    pub(crate) fn wants_json(&mut self) {
+        self.json = true;
+        self.live = false;
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         (self.now)()
     }
@@ -124,6 +130,12 @@ impl Screen {
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         let out = &mut self.out;
         self.notes.around_bar(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())).map_err(Failure::Output)
+    }
+
+    /// Bytes as they are. The caller has made them harmless, or nobody's terminal reads them.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let out = &mut self.out;
+        self.notes.around_bar(|| out.write_all(bytes).and_then(|()| out.flush())).map_err(Failure::Output)
     }
 
     /// One line of clean text.
@@ -184,6 +196,23 @@ impl Screen {
         LiveBar::shown(bar, &self.notes)
     }
 
+    /// A bar over hosts with words about them; invisible without a terminal.
+    pub(crate) fn hosts_bar(&self, total: u64) -> LiveBar {
+        let bar = ProgressBar::with_draw_target(Some(total), self.draw_target());
+        let (painted, plain) = ("{bar:24.green/dim}", "{bar:24}");
+        let template = format!(
+            "{{spinner}} {} {{human_pos}}/{{human_len}} {{wide_msg}}",
+            if self.color { painted } else { plain }
+        );
+        if let Ok(style) = ProgressStyle::with_template(&template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        if self.live {
+            bar.enable_steady_tick(std::time::Duration::from_millis(120));
+        }
+        LiveBar::shown(bar, &self.notes)
+    }
+
     fn draw_target(&self) -> ProgressDrawTarget {
         if self.live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
     }
@@ -211,6 +240,12 @@ impl LiveBar {
     }
 
     pub fn say(&self, message: String) {
+        self.bar.set_message(message);
+    }
+
+    /// How far it is, and what to say about it.
+    pub fn at(&self, position: u64, message: String) {
+        self.bar.set_position(position);
         self.bar.set_message(message);
     }
 }
@@ -251,9 +286,14 @@ impl Notes {
 
     /// A remark in clean text. Where standard error is gone there is nobody left to tell.
     pub fn say(&self, text: &str) {
+        self.say_as(Paint::Quiet, text);
+    }
+
+    /// A remark that looks like what it says.
+    pub fn say_as(&self, paint: Paint, text: &str) {
         self.around_bar(|| {
             self.with(|inner| {
-                let text = Paint::Quiet.on(text, inner.color);
+                let text = paint.on(text, inner.color);
                 let _ = writeln!(inner.err, "{text}");
                 let _ = inner.err.flush();
             });

@@ -45,6 +45,10 @@ pub enum Reply {
     Later(u16, u64),
     /// Pieces of a stream, which then ends or stays open.
     Stream { pieces: Vec<String>, stays: bool },
+    /// Bytes, with the place where the next ones begin.
+    Bytes { bytes: Vec<u8>, next_offset: Option<u64> },
+    /// The connection breaks after these bytes of an answer.
+    Broken(Vec<u8>),
     /// The connection breaks before an answer.
     Hangup,
 }
@@ -157,6 +161,15 @@ async fn answer(request: axum::extract::Request, seen: Arc<Mutex<Vec<Asked>>>, s
             }
             answer.body(Body::new(Pieces { receiver, _open: stays.then_some(sender) })).unwrap()
         }
+        Reply::Bytes { bytes, next_offset } => {
+            let answer = Response::builder().header("content-type", "text/plain; charset=utf-8");
+            let answer = match next_offset {
+                Some(next) => answer.header("x-next-offset", next),
+                None => answer,
+            };
+            answer.body(bytes.into()).unwrap()
+        }
+        Reply::Broken(bytes) => answer.body(Body::new(Breaks { bytes: Some(bytes.into()), wait: None })).unwrap(),
         Reply::Hangup => answer
             .status(StatusCode::OK)
             .header("content-length", 99)
@@ -177,6 +190,25 @@ impl hyper::body::Body for Pieces {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         self.receiver.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece.into()))))
+    }
+}
+
+/// A body that breaks once its bytes are on their way.
+struct Breaks {
+    bytes: Option<Bytes>,
+    wait: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl hyper::body::Body for Breaks {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if let Some(bytes) = self.bytes.take() {
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        let wait = self.wait.get_or_insert_with(|| Box::pin(tokio::time::sleep(Duration::from_millis(50))));
+        wait.as_mut().poll(cx).map(|()| Some(Err(std::io::ErrorKind::ConnectionReset.into())))
     }
 }
 

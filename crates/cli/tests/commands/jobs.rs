@@ -161,7 +161,8 @@ async fn a_retry_that_the_server_refuses_is_told_and_not_repeated() {
         ran.err,
         "error: a job that is running cannot be retried\n  code JOB_NOT_READY, status 409, request req-1\n"
     );
-    assert_eq!(fake.lines(), [format!("POST /jobs/{ID}/retry")]);
+    // Looked at once, for its hosts, and asked for once.
+    assert_eq!(fake.lines(), [format!("GET /jobs/{ID}"), format!("POST /jobs/{ID}/retry")]);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test, its helpers too")]
 
 mod admin;
+mod approvals;
+mod blocks;
 mod dead_letters;
 mod events;
 mod failures;
@@ -10,6 +12,8 @@ mod fake;
 mod help;
 mod hosts;
 mod jobs;
+mod logs;
 mod resources;
+mod run;
 mod submit;
 mod watch;

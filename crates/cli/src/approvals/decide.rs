@@ -1,0 +1,74 @@
+//! `approvals approve JOB` and `approvals reject JOB`.
+//!
+//! A vote is sent once: the same person cannot vote twice, so a second one would be refused and hide that the first
+//! counted.
+
+use bowline_model::JobId;
+use serde::Deserialize;
+
+use super::ApproveArgs;
+use super::show::{approval_of, print};
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::job::JobDetail;
+use crate::output::{Paint, Screen, Text};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct DecidedView {
+    decision: Text,
+    missing: u64,
+    status: Text,
+}
+
+pub async fn approve(client: &Client, screen: &mut Screen, args: &ApproveArgs) -> Result<Exit, Failure> {
+    let hash = match &args.hash {
+        Some(hash) => hash.clone(),
+        None => {
+            let answer = client.call(&Request::get(["jobs", &args.job.to_string()])).await?;
+            let detail: JobDetail = answer.read()?;
+            let approval = if screen.json() {
+                approval_of(args.job, &detail)?.1.clone()
+            } else {
+                print(client, screen, args.job, &detail).await?
+            };
+            if approval.is_open() && !args.yes && !screen.confirm("Approve exactly this?")? {
+                return Err(Failure::Declined);
+            }
+            approval.hash.to_string()
+        }
+    };
+    send(client, screen, args.job, "approve", serde_json::json!({ "hash": hash, "reason": args.reason })).await
+}
+
+pub async fn reject(client: &Client, screen: &mut Screen, job: JobId, reason: &str) -> Result<Exit, Failure> {
+    send(client, screen, job, "reject", serde_json::json!({ "reason": reason })).await
+}
+
+async fn send(
+    client: &Client,
+    screen: &mut Screen,
+    job: JobId,
+    verb: &str,
+    body: serde_json::Value,
+) -> Result<Exit, Failure> {
+    let id = job.to_string();
+    let answer = client.call(&Request::post(["jobs", &id, verb]).body(body.to_string())).await?;
+    if screen.json() {
+        screen.json_line(answer.text())?;
+        return Ok(Exit::Success);
+    }
+    let decided: DecidedView = answer.read()?;
+    let status = Paint::of_status(decided.status.as_str()).on(decided.status.as_str(), screen.color());
+    let what = match (decided.decision.as_str(), decided.missing) {
+        ("noted", 1) => "your yes is noted, one more is needed".to_owned(),
+        ("noted", missing) => format!("your yes is noted, {missing} more are needed"),
+        (decision, _) => decision.to_owned(),
+    };
+    screen.line(&format!("job {id}: {what}; it is {status}"))?;
+    if decided.decision.as_str() == "approved" {
+        screen.note(&format!("follow it with `bowline job watch {id}`"));
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,50 @@
+//! `approvals list`.
+
+use serde::Deserialize;
+
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::fleet::ApprovalView;
+use crate::listing::Listing;
+use crate::output::{Cell, Column, Screen, Text};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WaitingView {
+    job_id: Text,
+    command: Text,
+    hosts: Text,
+    created_at: Text,
+    approval: ApprovalView,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column::left("JOB").whole(),
+    Column::left("COMMAND"),
+    Column::right("HOSTS"),
+    Column::left("BY"),
+    Column::left("ASKED"),
+    Column::right("YES"),
+    Column::left("EXPIRES").spare(),
+];
+
+fn row(screen: &Screen, waiting: &WaitingView) -> Vec<Cell> {
+    let approval = &waiting.approval;
+    vec![
+        (&waiting.job_id).into(),
+        (&waiting.command).into(),
+        (&waiting.hosts).into(),
+        (&approval.requested_by).into(),
+        screen.ago(&waiting.created_at).into(),
+        format!("{}/{}", approval.yes(), approval.quorum).into(),
+        screen.ago(&approval.expires_at).into(),
+    ]
+}
+
+pub async fn list(client: &Client, screen: &mut Screen, limit: u64) -> Result<Exit, Failure> {
+    let mut listing = Listing::new(screen, "approvals", Some(limit), &COLUMNS, row);
+    listing.read(client, Request::get(["approvals"])).await?;
+    listing.finish("Nothing waits for approval.")?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,68 @@
+//! `approvals …`: commands that wait for somebody to say yes.
+
+mod decide;
+mod list;
+mod show;
+
+use bowline_model::JobId;
+use clap::{Args, Subcommand};
+
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Screen;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ApprovalsCommand {
+    /// List the commands that wait, oldest first
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+        limit: u64,
+    },
+    /// Show what would run, where, and who has said what
+    Show {
+        /// The job's id
+        job: JobId,
+    },
+    /// Say yes to a command
+    ///
+    /// Shows what would run and asks, and says yes to exactly that: if something else would run by then, the yes does not
+    /// count. With --hash nothing is shown, and the yes is for what has this hash.
+    #[command(after_help = "Examples:
+  bowline approvals approve JOB
+  bowline approvals approve JOB --hash HASH --reason 'change 4711'")]
+    Approve(ApproveArgs),
+    /// Say no to a command; it will not run
+    Reject {
+        /// The job's id
+        job: JobId,
+        /// Why; it is kept with the job
+        #[arg(long)]
+        reason: String,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ApproveArgs {
+    /// The job's id
+    job: JobId,
+    /// Why; it is kept with the job
+    #[arg(long)]
+    reason: Option<String>,
+    /// The hash of what was looked at, as `approvals show` prints it
+    #[arg(long)]
+    hash: Option<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub async fn run(client: &Client, screen: &mut Screen, command: ApprovalsCommand) -> Result<Exit, Failure> {
+    match command {
+        ApprovalsCommand::List { limit } => list::list(client, screen, limit).await,
+        ApprovalsCommand::Show { job } => show::show(client, screen, job).await,
+        ApprovalsCommand::Approve(args) => decide::approve(client, screen, &args).await,
+        ApprovalsCommand::Reject { job, reason } => decide::reject(client, screen, job, &reason).await,
+    }
+}

@@ -1,0 +1,99 @@
+//! One host of a command.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::counts::ENDED;
+use crate::job::fault;
+use crate::output::text::cut;
+use crate::output::time::between;
+use crate::output::{Cell, Column, Paint, Screen, Text};
+
+/// Errors longer than this are cut.
+const ERROR_CHARS_MAX: usize = 300;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct UnitView {
+    pub host: Text,
+    pub status: Text,
+    pub attempts: Text,
+    pub exit_code: Text,
+    pub error: Option<Box<RawValue>>,
+    pub started_at: Text,
+    pub finished_at: Text,
+    pub retry_at: Text,
+    pub waits_for_host: bool,
+}
+
+impl UnitView {
+    pub const COLUMNS: [Column; 6] = [
+        Column::left("HOST").whole(),
+        Column::left("STATUS"),
+        Column::right("EXIT"),
+        Column::right("TRIES").spare(),
+        Column::right("TOOK"),
+        Column::left("WHAT"),
+    ];
+
+    pub fn row(screen: &Screen, unit: &Self) -> Vec<Cell> {
+        let begun = unit.attempts.as_str() != "0";
+        let status = if !begun && unit.status.as_str() == "canceled" {
+            Cell::painted("not begun", Paint::Quiet)
+        } else {
+            Cell::painted(unit.status.as_str(), unit.paint())
+        };
+        let took = if unit.finished_at.is_empty() { "" } else { &between(&unit.started_at, &unit.finished_at) };
+        vec![
+            (&unit.host).into(),
+            status,
+            (&unit.exit_code).into(),
+            (&unit.attempts).into(),
+            took.into(),
+            Cell::painted(unit.what(screen), Paint::Quiet),
+        ]
+    }
+
+    /// Nothing more will happen there.
+    pub fn has_ended(&self) -> bool {
+        ENDED.contains(&self.status.as_str())
+    }
+
+    fn paint(&self) -> Paint {
+        if self.status.as_str() == "blocked" { Paint::Bad } else { Paint::of_status(self.status.as_str()) }
+    }
+
+    /// What is to be said about it beyond its status.
+    fn what(&self, screen: &Screen) -> String {
+        if self.waits_for_host {
+            return "waits for its host, where somebody else is".to_owned();
+        }
+        let fault = fault(self.error.as_deref());
+        match self.status.as_str() {
+            "success" => String::new(),
+            "pending" if !self.retry_at.is_empty() => {
+                let after = if fault.is_empty() { String::new() } else { format!(" after {fault}") };
+                cut(&format!("again {}{after}", screen.ago(&self.retry_at)), ERROR_CHARS_MAX)
+            }
+            _ => cut(&fault, ERROR_CHARS_MAX),
+        }
+    }
+
+    /// How it went wrong, in one line: `web3 failed, exit 2: permanent: no such unit`.
+    pub fn complaint(&self) -> String {
+        let word = match self.status.as_str() {
+            "dead" => "failed",
+            "error" => "lost",
+            other => other,
+        };
+        let mut line = format!("{} {word}", self.host);
+        if !self.exit_code.is_empty() {
+            line.push_str(&format!(", exit {}", self.exit_code));
+        }
+        let fault = fault(self.error.as_deref());
+        if !fault.is_empty() {
+            line.push_str(&format!(": {}", cut(&fault, ERROR_CHARS_MAX)));
+        }
+        line
+    }
+}

@@ -1,0 +1,52 @@
+//! `job hosts ID`: a command host by host.
+
+use bowline_model::JobId;
+use clap::Args;
+
+use super::view::JobDetail;
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::fleet::{Report, UnitView};
+use crate::listing::Listing;
+use crate::output::{OutputArgs, Screen};
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  bowline job hosts ID
+  bowline job hosts ID --status failed
+  bowline job hosts ID --all -o json")]
+pub struct HostsArgs {
+    /// The job's id
+    id: JobId,
+    /// Only hosts that stand here: new, pending, queued, running, canceling, success, failed, error, blocked, canceled
+    #[arg(long)]
+    status: Option<String>,
+    /// Every host, not only the first fifty
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub async fn hosts(client: &Client, screen: &mut Screen, args: &HostsArgs) -> Result<Exit, Failure> {
+    args.output.tell(screen);
+    let id = args.id.to_string();
+    if args.status.is_some() || screen.json() {
+        let limit = (!args.all).then_some(50);
+        let request = Request::get(["jobs", &id, "hosts"]).query_if("status", args.status.clone());
+        let mut listing = Listing::new(screen, "hosts", limit, &UnitView::COLUMNS, UnitView::row);
+        listing.read(client, request).await?;
+        listing.finish_with("--all shows every host", "No such hosts. `bowline job hosts ID` shows all of them.")?;
+        return Ok(Exit::Success);
+    }
+    let detail: JobDetail = client.call(&Request::get(["jobs", &id])).await?.read()?;
+    let Some(command) = detail.command else {
+        return Err(Failure::Usage(format!(
+            "job {id} is no command, it runs on no hosts; `bowline job get {id}` shows it"
+        )));
+    };
+    Report { all: args.all }.show(client, screen, args.id, &command.hosts).await?;
+    screen.note(&command.progress(detail.job.end().is_some(), false));
+    Ok(Exit::Success)
+}
