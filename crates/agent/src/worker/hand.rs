@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bowline_model::RunId;
 use tokio::sync::Notify;
 
-use crate::lease::Lease;
+use crate::worker::lease::Lease;
 
 /// How many started ids are remembered. A second hand-out of the same run comes soon or never (the server makes a new
 /// run for each), and for older ones the server itself answers that they are stale.
@@ -118,7 +118,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::lease::StopReason;
+    use crate::worker::lease::StopReason;
 
     fn run(n: u8) -> RunId {
         RunId::mint(Timestamp::from_millis(1_000), [n; 10])
