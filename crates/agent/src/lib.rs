@@ -30,6 +30,9 @@
 
 mod clock;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod fleet;
+mod recent;
 mod server;
 mod worker;
 
