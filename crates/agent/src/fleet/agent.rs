@@ -23,7 +23,7 @@ use crate::fleet::intake::{Desk, TASK_TYPE, accept_loop};
 use crate::fleet::local::cancel_loop;
 use crate::fleet::outbox::Outbox;
 use crate::fleet::recovery::recover;
-use crate::fleet::roster::{Executor, Roster};
+use crate::fleet::roster::{Executor, InHand, Roster};
 use crate::fleet::secrets::SecretStore;
 use crate::fleet::settings::{FleetSettings, Reach};
 use crate::fleet::shared::Fleet;
@@ -189,7 +189,7 @@ impl Day {
         fleet.link.end.cancel();
         self.loops.shutdown().await;
         let left = fleet.roster.held();
-        let keepers = left.iter().filter(|(_, executor)| *executor == Some(Executor::Local)).count();
+        let keepers = left.iter().filter(|held| held.executor == Some(Executor::Local)).count();
         if keepers > 0 {
             info!(agent.id = %name, "agent {name} leaves {keepers} runs to their keepers; the next agent goes on with them");
         }
@@ -239,5 +239,6 @@ fn all_is_told(fleet: &Fleet) -> bool {
 
 fn only_keepers_are_left(fleet: &Fleet) -> bool {
     let is_kept = |run| matches!(fleet.runs.find(run).map(|found| found.standing), Some(Standing::Running));
-    fleet.roster.held().iter().all(|(run, executor)| *executor == Some(Executor::Local) && is_kept(*run))
+    let stays = |held: &InHand| held.executor == Some(Executor::Local) && !held.ending && is_kept(held.run);
+    fleet.roster.held().iter().all(stays)
 }

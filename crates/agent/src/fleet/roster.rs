@@ -41,6 +41,8 @@ struct Held {
     stale: bool,
     /// Nothing is heard of its host, and so nothing is said about it.
     silent: bool,
+    /// It is over, and its end is being told.
+    ending: bool,
 }
 
 /// Whether an accepted run may begin.
@@ -59,6 +61,15 @@ pub(crate) struct Orders {
     pub cancel: Vec<(RunId, Executor)>,
     /// Not ours any more, and news to us.
     pub stale: Vec<RunId>,
+}
+
+/// A run that is ours.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InHand {
+    pub run: RunId,
+    /// Nobody before it has begun.
+    pub executor: Option<Executor>,
+    pub ending: bool,
 }
 
 pub(crate) struct Roster {
@@ -129,6 +140,12 @@ impl Roster {
         }
     }
 
+    pub fn set_ending(&self, run: RunId) {
+        if let Some(held) = self.inner().held.get_mut(&run) {
+            held.ending = true;
+        }
+    }
+
     /// A cancellation that came to nothing: the next heartbeat brings it again.
     pub fn cancel_again(&self, run: RunId) {
         if let Some(held) = self.inner().held.get_mut(&run) {
@@ -152,14 +169,17 @@ impl Roster {
         self.inner().held.iter().filter(|(_, held)| is_named(held)).map(|(run, _)| *run).collect()
     }
 
-    /// Everything in hand that is ours, and who executes it; nobody before it has begun.
-    pub fn held(&self) -> Vec<(RunId, Option<Executor>)> {
-        let who = |held: &Held| match held.phase {
-            Phase::Offered => None,
-            Phase::Accepted => Some(None),
-            Phase::Begun(executor) => Some(Some(executor)),
+    /// Everything in hand that is ours.
+    pub fn held(&self) -> Vec<InHand> {
+        let ours = |(run, held): (&RunId, &Held)| {
+            let executor = match held.phase {
+                Phase::Offered => return None,
+                Phase::Accepted => None,
+                Phase::Begun(executor) => Some(executor),
+            };
+            Some(InHand { run: *run, executor, ending: held.ending })
         };
-        self.inner().held.iter().filter_map(|(run, held)| Some((*run, who(held)?))).collect()
+        self.inner().held.iter().filter_map(ours).collect()
     }
 
     pub fn hear(&self, answer: &HeartbeatAnswer, sent_at: Instant) -> Orders {
@@ -194,7 +214,7 @@ impl Roster {
 
 impl Held {
     fn new(phase: Phase) -> Self {
-        Self { phase, renewed_at: Instant::now(), canceled: false, stale: false, silent: false }
+        Self { phase, renewed_at: Instant::now(), canceled: false, stale: false, silent: false, ending: false }
     }
 }
 

@@ -68,7 +68,7 @@ impl Book {
         self.ended |= ended;
         self.absent_since = None;
         self.rests_until = None;
-        let stuck = (sent.last > before && self.held <= before) || (sent.end && !self.ended);
+        let stuck = (sent.last > before && self.held == before) || (sent.end && !self.ended);
         if stuck {
             self.rest(now);
         }
@@ -180,10 +180,12 @@ mod tests {
         book.heard(sent(9, 14), 9, false, now);
         assert_eq!(book.held, 14);
         book.stored = Some([100, 0]);
-        // An older copy of the ledger: everything from there again, after a rest.
+        // An older copy of the ledger: everything from there again.
         book.heard(sent(20, 20), 3, false, now);
-        assert_eq!((book.held, book.stored), (3, None));
-        assert!(book.rests_until.is_some());
+        assert_eq!((book.held, book.stored, book.rests_until), (3, None, None));
+        // A server that takes and takes and confirms nothing is given a rest.
+        book.heard(sent(20, 20), 3, false, now);
+        assert_eq!((book.held, book.rests_until), (3, Some(now + STUCK_PAUSE)));
         // An end that is not heard is not said again at once.
         book.heard(Sent { end: true, ..sent(9, 9) }, 9, false, now);
         assert_eq!((book.held, book.rests_until), (9, Some(now + STUCK_PAUSE)));

@@ -80,6 +80,9 @@ impl Shipper {
             if more {
                 self.books.look_at(run, now);
             }
+            if ended.is_some() {
+                self.fleet.roster.set_ending(run);
+            }
             let book = self.books.get(run);
             if events.is_empty() && (ended.is_none() || book.ended) {
                 if let Some(ended) = ended {
@@ -111,6 +114,7 @@ impl Shipper {
             match ended {
                 Some(ended) if book.ended && book.held >= ended.last_seq => self.forget(run, ended).await,
                 Some(_) => self.books.look_at(run, now),
+                None if book.held < sent.last => self.books.look_at(run, now),
                 None => {}
             }
         }
