@@ -7,9 +7,9 @@ use bowline_protocol::{ResultAnswer, ResultRequest, ResultStatus};
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::client::{CallError, Refusal};
 use crate::error::chain;
-use crate::shared::Shared;
+use crate::server::client::{CallError, Refusal};
+use crate::worker::shared::Shared;
 
 /// Whether the server knows how the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub(crate) enum Told {
 /// Delivers a result, for as long as it takes or until the worker has to leave.
 pub(crate) async fn deliver(shared: &Shared, mut result: ResultRequest) -> Told {
     let run = result.task_id;
-    let mut backoff = shared.backoff();
+    let mut backoff = shared.link.backoff();
     loop {
         let answer = tokio::select! {
-            () = shared.end.cancelled() => return Told::Undelivered,
-            answer = shared.client.result(&result) => answer,
+            () = shared.link.end.cancelled() => return Told::Undelivered,
+            answer = shared.link.client.result(&result) => answer,
         };
         let error = match answer {
             Ok(answer) => {
@@ -47,7 +47,7 @@ pub(crate) async fn deliver(shared: &Shared, mut result: ResultRequest) -> Told 
             debug!(run.id = %run, "the result of task {run} cannot be delivered yet: {why}; again in {pause:?}");
         }
         tokio::select! {
-            () = shared.end.cancelled() => return Told::Undelivered,
+            () = shared.link.end.cancelled() => return Told::Undelivered,
             () = sleep(pause) => {}
         }
     }
@@ -67,7 +67,7 @@ fn refused(shared: &Shared, result: &mut ResultRequest, refusal: Refusal) -> Opt
     let run = result.task_id;
     match refusal.status {
         401 => {
-            shared.fail_unauthorized(refusal);
+            shared.link.fail_unauthorized(refusal);
             Some(Told::Undelivered)
         }
         409 if refusal.code == "STALE_LEASE" => {

@@ -1,43 +1,32 @@
-//! What the loops and tasks of one worker share.
+//! A registration with a server, and the order in which it comes to its end.
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_model::{RetryPolicy, WorkerName};
 use bowline_protocol::RegisterRequest;
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::Backoff;
-use crate::client::{Client, Refusal};
 use crate::error::WorkerError;
-use crate::hand::Hand;
-use crate::handlers::Handlers;
-use crate::registration::Registration;
+use crate::server::backoff::Backoff;
+use crate::server::client::{Client, Refusal};
+use crate::server::registration::Registration;
 
-/// What the builder decided.
-pub(crate) struct Settings {
+/// How a link is to be: decided before the first call.
+pub(crate) struct LinkSettings {
     pub registration: RegisterRequest,
     pub poll_wait: Duration,
-    pub grace: Duration,
-    pub stop_when_cut_off: bool,
     pub backoff: RetryPolicy,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct Link {
     pub client: Client,
-    pub settings: Settings,
-    pub handlers: Handlers,
+    pub settings: LinkSettings,
     pub registration: Registration,
-    pub hand: Arc<Hand>,
-    /// Bytes of progress that no server holds yet, of all tasks together.
-    pub unheard_bytes: Arc<AtomicUsize>,
     /// The closing sequence, in its order. The server asked us to leave:
     pub draining: CancellationToken,
     /// take nothing more;
     pub no_more: CancellationToken,
-    /// handlers must stop;
-    pub leaving: CancellationToken,
     /// what was not told by now will not be told.
     pub end: CancellationToken,
     /// Something happened after which going on makes no sense.
@@ -45,23 +34,18 @@ pub(crate) struct Shared {
     failure: Mutex<Option<WorkerError>>,
 }
 
-impl Shared {
-    pub fn new(client: Client, settings: Settings, handlers: Handlers, registration: Registration) -> Arc<Self> {
-        let slots = usize::try_from(settings.registration.slots).unwrap_or(usize::MAX);
-        Arc::new(Self {
+impl Link {
+    pub fn new(client: Client, settings: LinkSettings, registration: Registration) -> Self {
+        Self {
             client,
             settings,
-            handlers,
             registration,
-            hand: Hand::new(slots),
-            unheard_bytes: Arc::default(),
             draining: CancellationToken::new(),
             no_more: CancellationToken::new(),
-            leaving: CancellationToken::new(),
             end: CancellationToken::new(),
             failed: CancellationToken::new(),
             failure: Mutex::default(),
-        })
+        }
     }
 
     pub fn worker(&self) -> &WorkerName {
@@ -72,13 +56,13 @@ impl Shared {
         Backoff::new(&self.settings.backoff)
     }
 
-    /// Ends the worker. The first error is the one that is told.
+    /// Ends everything. The first error is the one that is told.
     pub fn fail(&self, error: WorkerError) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.failed.cancel();
     }
 
-    /// Ends the worker: its token is not good any more.
+    /// Ends everything: our token is not good any more.
     pub fn fail_unauthorized(&self, refusal: Refusal) {
         self.fail(WorkerError::Unauthorized { worker: self.worker().clone(), refusal });
     }

@@ -7,9 +7,9 @@ use bowline_protocol::{RegisterAnswer, RegisterRequest, VERSION};
 use tokio::sync::{Notify, watch};
 use tracing::{debug, info, warn};
 
-use crate::backoff::Backoff;
-use crate::client::{CallError, Client};
 use crate::error::{WorkerError, chain};
+use crate::server::backoff::Backoff;
+use crate::server::client::{CallError, Client};
 
 /// The times of the protocol, as the server set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

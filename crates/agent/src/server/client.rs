@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use bowline_model::{RunId, WorkerName};
 use bowline_protocol::{
-    EventsAck, EventsRequest, HeartbeatAnswer, HeartbeatRequest, RegisterAnswer, RegisterRequest, ResultAnswer,
-    ResultRequest,
+    EnrollAnswer, EnrollRequest, EventsAck, EventsRequest, HeartbeatAnswer, HeartbeatRequest, RegisterAnswer,
+    RegisterRequest, ResultAnswer, ResultRequest, ShipAnswer, ShipRequest,
 };
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, Response, Url};
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 /// How long an ordinary call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
+/// The same for one that brings a lot.
+const BULK_MAX: Duration = Duration::from_secs(60);
 /// Errors are read up to here; whoever sends more has nothing to say.
 const ERROR_BODY_MAX_BYTES: usize = 64 * 1024;
 
@@ -28,6 +30,19 @@ pub(crate) struct Client {
     base: Url,
     /// Marked sensitive, so that it never prints itself.
     authorization: HeaderValue,
+}
+
+/// A range of a run's output.
+pub(crate) struct OutputPart<'a> {
+    pub run: RunId,
+    pub stream: &'a str,
+    pub offset: u64,
+    pub raw_bytes: usize,
+    /// Of the raw bytes, in hex.
+    pub sha256: String,
+    /// What is sent: the raw bytes, or smaller, by zstd.
+    pub body: Vec<u8>,
+    pub compressed: bool,
 }
 
 /// Why there cannot be a client for this address and token.
@@ -156,6 +171,38 @@ impl Client {
         read(self.send(Method::POST, url, Some(request), CALL_MAX).await?).await
     }
 
+    /// Becomes one of the server's agents. The token of this client is the join token.
+    pub async fn enroll(&self, request: &EnrollRequest) -> Result<EnrollAnswer, CallError> {
+        read(self.send(Method::POST, self.url(&["agents", "enroll"]), Some(request), CALL_MAX).await?).await
+    }
+
+    /// News of many runs.
+    pub async fn ship(&self, worker: &WorkerName, request: &ShipRequest) -> Result<ShipAnswer, CallError> {
+        let url = self.url(&["workers", worker.as_str(), "events"]);
+        read(self.send(Method::POST, url, Some(request), BULK_MAX).await?).await
+    }
+
+    /// Brings a range of output. The answer says how much of the stream the server holds without a gap.
+    pub async fn output(&self, part: &OutputPart<'_>) -> Result<u64, CallError> {
+        #[derive(serde::Deserialize)]
+        struct Stored {
+            stored: u64,
+        }
+        let mut url = self.url(&["runs", &part.run.to_string(), "output", part.stream]);
+        url.query_pairs_mut().append_pair("offset", &part.offset.to_string());
+        let mut request = self
+            .request(Method::PUT, url, BULK_MAX)
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .header("x-content-sha256", part.sha256.as_str())
+            .header("x-raw-length", part.raw_bytes)
+            .body(part.body.clone());
+        if part.compressed {
+            request = request.header(CONTENT_ENCODING, "zstd");
+        }
+        let Stored { stored } = read(sort(request.send().await.map_err(unreachable)?).await?).await?;
+        Ok(stored)
+    }
+
     /// Any 2xx is an answer: what the body adds is for the log only.
     pub async fn result(&self, request: &ResultRequest) -> Result<Option<ResultAnswer>, CallError> {
         let response = self.send(Method::POST, self.url(&["tasks", "result"]), Some(request), CALL_MAX).await?;
@@ -179,25 +226,32 @@ impl Client {
         body: Option<&impl Serialize>,
         patience: Duration,
     ) -> Result<Response, CallError> {
-        let mut request =
-            self.http.request(method, url).header(AUTHORIZATION, self.authorization.clone()).timeout(patience);
+        let mut request = self.request(method, url, patience);
         if let Some(body) = body {
             let body = serde_json::to_vec(body).map_err(CallError::Unreadable)?;
             request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
-        let response = request.send().await.map_err(unreachable)?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let retry_after = retry_after(&response);
-        let refusal = read_refusal(response).await;
-        Err(if status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
-            CallError::Busy { refusal, retry_after }
-        } else {
-            CallError::Refused(refusal)
-        })
+        sort(request.send().await.map_err(unreachable)?).await
     }
+
+    fn request(&self, method: Method, url: Url, patience: Duration) -> RequestBuilder {
+        self.http.request(method, url).header(AUTHORIZATION, self.authorization.clone()).timeout(patience)
+    }
+}
+
+/// What comes back is a 2xx.
+async fn sort(response: Response) -> Result<Response, CallError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let retry_after = retry_after(&response);
+    let refusal = read_refusal(response).await;
+    Err(if status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
+        CallError::Busy { refusal, retry_after }
+    } else {
+        CallError::Refused(refusal)
+    })
 }
 
 /// The address is in our own log lines; in the error it would only repeat itself.

@@ -4,17 +4,14 @@
 //! name it once it is accepted. A finished task whose result the server has not heard is still in hand: its lease must not
 //! run out, and a worker that cannot report must not take more.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_model::RunId;
 use tokio::sync::Notify;
 
-use crate::lease::Lease;
-
-/// How many started ids are remembered. A second hand-out of the same run comes soon or never (the server makes a new
-/// run for each), and for older ones the server itself answers that they are stale.
-const STARTED_MAX: usize = 100_000;
+use crate::recent::RecentRuns;
+use crate::worker::lease::Lease;
 
 pub(crate) struct Hand {
     slots: usize,
@@ -26,8 +23,7 @@ pub(crate) struct Hand {
 struct Inner {
     /// `None`: arrived, not accepted yet.
     held: HashMap<RunId, Option<Arc<Lease>>>,
-    started: HashSet<RunId>,
-    started_order: VecDeque<RunId>,
+    started: RecentRuns,
 }
 
 /// A task's slot. Dropping it puts the task out of hand.
@@ -44,7 +40,7 @@ impl Hand {
     /// Takes a task in hand; `None` if it is there already, was started before, or there is no slot for it.
     pub fn take(self: &Arc<Self>, run: RunId) -> Option<Place> {
         let mut inner = self.inner();
-        if inner.held.len() >= self.slots || inner.held.contains_key(&run) || inner.started.contains(&run) {
+        if inner.held.len() >= self.slots || inner.held.contains_key(&run) || inner.started.contains(run) {
             return None;
         }
         inner.held.insert(run, None);
@@ -92,14 +88,7 @@ impl Place {
     pub fn accept(&self, lease: Arc<Lease>) {
         let mut inner = self.hand.inner();
         inner.held.insert(self.run, Some(lease));
-        if inner.started.insert(self.run) {
-            inner.started_order.push_back(self.run);
-        }
-        if inner.started_order.len() > STARTED_MAX
-            && let Some(oldest) = inner.started_order.pop_front()
-        {
-            inner.started.remove(&oldest);
-        }
+        inner.started.remember(self.run);
     }
 }
 
@@ -118,7 +107,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::lease::StopReason;
+    use crate::worker::lease::StopReason;
 
     fn run(n: u8) -> RunId {
         RunId::mint(Timestamp::from_millis(1_000), [n; 10])

@@ -14,17 +14,18 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::accept::Errand;
-use crate::backoff::Backoff;
-use crate::builder::WorkerBuilder;
-use crate::client::Client;
 use crate::error::WorkerError;
-use crate::handlers::Handlers;
-use crate::lease_loop::lease_loop;
-use crate::poll_loop::poll_loop;
-use crate::registration::{Registration, register};
-use crate::run::{TIDY_UP, carry_out};
-use crate::shared::{Settings, Shared};
+use crate::server::backoff::Backoff;
+use crate::server::client::Client;
+use crate::server::lease_loop::lease_loop;
+use crate::server::link::{Link, LinkSettings};
+use crate::server::poll_loop::poll_loop;
+use crate::server::registration::{Registration, register};
+use crate::worker::accept::Errand;
+use crate::worker::builder::WorkerBuilder;
+use crate::worker::handlers::Handlers;
+use crate::worker::run::{TIDY_UP, carry_out};
+use crate::worker::shared::{Desk, Settings, Shared};
 
 /// How long a worker that has to leave goes on telling how its tasks ended: once more its grace, but not longer than this.
 const REPORT_MAX: Duration = Duration::from_secs(10);
@@ -32,6 +33,7 @@ const REPORT_MAX: Duration = Duration::from_secs(10);
 /// A remote worker, ready to run.
 pub struct Worker {
     client: Client,
+    link: LinkSettings,
     settings: Settings,
     handlers: Handlers,
 }
@@ -43,8 +45,8 @@ impl Worker {
         WorkerBuilder::new(address, token)
     }
 
-    pub(crate) fn new(client: Client, settings: Settings, handlers: Handlers) -> Self {
-        Self { client, settings, handlers }
+    pub(crate) fn new(client: Client, link: LinkSettings, settings: Settings, handlers: Handlers) -> Self {
+        Self { client, link, settings, handlers }
     }
 
     /// Works until `stop` is canceled or the server asks to drain; both end in `Ok`.
@@ -52,13 +54,14 @@ impl Worker {
     /// Dropping the future ends everything where it stands: handlers are dropped, and the server finds out when the
     /// leases run out.
     pub async fn run(self, stop: CancellationToken) -> Result<(), WorkerError> {
-        let Self { client, settings, handlers } = self;
-        let patience = Backoff::new(&settings.backoff);
+        let Self { client, link, settings, handlers } = self;
+        let patience = Backoff::new(&link.backoff);
         let terms = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            registered = register(&client, &settings.registration, patience, false) => registered?,
+            registered = register(&client, &link.registration, patience, false) => registered?,
         };
-        let shared = Shared::new(client, settings, handlers, Registration::new(terms));
+        let link = Link::new(client, link, Registration::new(terms));
+        let shared = Shared::new(link, settings, handlers);
         Crew::start(shared).work(&stop).await
     }
 }
@@ -77,8 +80,10 @@ impl Crew {
     fn start(shared: Arc<Shared>) -> Self {
         let (sender, errands) = mpsc::channel(64);
         let mut loops = JoinSet::new();
-        loops.spawn(lease_loop(Arc::clone(&shared)));
-        loops.spawn(poll_loop(Arc::clone(&shared), sender));
+        let holder = Arc::clone(&shared);
+        loops.spawn(async move { lease_loop(&holder.link, &*holder).await });
+        let desk = Desk { shared: Arc::clone(&shared), errands: sender };
+        loops.spawn(async move { poll_loop(&desk.shared.link, &desk).await });
         Self { shared, loops, errands: Some(errands), runs: JoinSet::new(), undelivered: Vec::new() }
     }
 
@@ -87,13 +92,13 @@ impl Crew {
         let draining = async {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = shared.draining.cancelled() => {}
+                () = shared.link.draining.cancelled() => {}
             }
         };
         // Nothing in this list ends by itself while tasks may still come.
         self.go_on(draining).await;
-        shared.no_more.cancel();
-        let worker = shared.worker();
+        shared.link.no_more.cancel();
+        let worker = shared.link.worker();
         info!(worker.id = %worker, "worker {worker} takes nothing more and has {} tasks to finish", self.runs.len());
         if !stop.is_cancelled() && self.go_on(stop.cancelled()).await {
             return self.leave().await;
@@ -108,7 +113,7 @@ impl Crew {
     /// Starts what was accepted and sees off what has ended, until `until`, or a failure, or until nothing is left and
     /// nothing can come. `true` only for the last.
     async fn go_on(&mut self, until: impl Future<Output = ()>) -> bool {
-        let failed = self.shared.failed.clone();
+        let failed = self.shared.link.failed.clone();
         tokio::pin!(until);
         while self.errands.is_some() || !self.runs.is_empty() {
             tokio::select! {
@@ -141,8 +146,8 @@ impl Crew {
     /// Ends what is left, and says how it was.
     async fn leave(mut self) -> Result<(), WorkerError> {
         self.shared.leaving.cancel();
-        self.shared.end.cancel();
-        let failure = self.shared.take_failure();
+        self.shared.link.end.cancel();
+        let failure = self.shared.link.take_failure();
         while let Some(ended) = self.runs.join_next().await {
             self.see_off(ended);
         }
@@ -150,7 +155,7 @@ impl Crew {
             return Err(failure);
         }
         if self.undelivered.is_empty() {
-            let worker = self.shared.worker();
+            let worker = self.shared.link.worker();
             info!(worker.id = %worker, "worker {worker} has left, and nothing is left behind");
             return Ok(());
         }

@@ -15,14 +15,14 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{Instrument, info, info_span, warn};
 
-use crate::accept::Errand;
-use crate::context::TaskContext;
-use crate::handlers::{Finished, Handler};
-use crate::lease::{Lease, StopReason};
-use crate::progress::Progress;
-use crate::results::{Told, deliver};
-use crate::shared::Shared;
-use crate::task_error::TaskError;
+use crate::worker::accept::Errand;
+use crate::worker::context::TaskContext;
+use crate::worker::handlers::{Finished, Handler};
+use crate::worker::lease::{Lease, StopReason};
+use crate::worker::progress::Progress;
+use crate::worker::results::{Told, deliver};
+use crate::worker::shared::Shared;
+use crate::worker::task_error::TaskError;
 
 /// How long a handler that must stop has for tidying up, before it is dropped where it stands.
 pub(crate) const TIDY_UP: Duration = Duration::from_secs(2);

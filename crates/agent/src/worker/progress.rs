@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use crate::client::CallError;
 use crate::clock;
 use crate::error::chain;
-use crate::shared::Shared;
+use crate::server::client::CallError;
+use crate::worker::shared::Shared;
 
 /// One batch: the protocol's limit in number, and half of what a server takes in one body.
 const BATCH_MAX: usize = 1_000;
@@ -139,7 +139,7 @@ impl Progress {
 
     /// Sends until the task is closed and everything is held. While one batch is under way the next one gathers.
     pub async fn ship(&self, shared: &Shared) {
-        let mut backoff = shared.backoff();
+        let mut backoff = shared.link.backoff();
         let mut changed = self.changed.subscribe();
         loop {
             let Some(batch) = self.next_batch() else {
@@ -147,13 +147,13 @@ impl Progress {
                     return;
                 }
                 tokio::select! {
-                    () = shared.end.cancelled() => return,
+                    () = shared.link.end.cancelled() => return,
                     _ = changed.changed() => continue,
                 }
             };
             let answer = tokio::select! {
-                () = shared.end.cancelled() => return self.abandon(),
-                answer = shared.client.events(self.run, &batch) => answer,
+                () = shared.link.end.cancelled() => return self.abandon(),
+                answer = shared.link.client.events(self.run, &batch) => answer,
             };
             let run = self.run;
             let pause = match answer {
@@ -164,7 +164,7 @@ impl Progress {
                 }
                 Ok(_) => backoff.pause(),
                 Err(CallError::Refused(refusal)) if refusal.status == 401 => {
-                    shared.fail_unauthorized(refusal);
+                    shared.link.fail_unauthorized(refusal);
                     return;
                 }
                 Err(error) if error.is_passing() => {
@@ -180,7 +180,7 @@ impl Progress {
             self.state().in_trouble = true;
             self.changed.send_replace(());
             tokio::select! {
-                () = shared.end.cancelled() => return self.abandon(),
+                () = shared.link.end.cancelled() => return self.abandon(),
                 () = sleep(pause) => {}
             }
         }

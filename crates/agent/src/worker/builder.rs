@@ -10,12 +10,13 @@ use bowline_model::{Labels, RetryPolicy, TaskType, WorkerName};
 use bowline_protocol::RegisterRequest;
 use serde::Serialize;
 
-use crate::client::{BadAddress, Client};
-use crate::context::TaskContext;
-use crate::handlers::{Handlers, handler};
-use crate::shared::Settings;
-use crate::task_error::TaskError;
-use crate::worker::Worker;
+use crate::server::client::{BadAddress, Client};
+use crate::server::link::LinkSettings;
+use crate::worker::context::TaskContext;
+use crate::worker::day::Worker;
+use crate::worker::handlers::{Handlers, handler};
+use crate::worker::shared::Settings;
+use crate::worker::task_error::TaskError;
 
 const SLOTS_MAX: u32 = 100_000;
 const POLL_WAIT_MIN: Duration = Duration::from_secs(1);
@@ -180,14 +181,9 @@ impl WorkerBuilder {
             slots: self.slots,
             resources: self.resources,
         };
-        let settings = Settings {
-            registration,
-            poll_wait: self.poll_wait,
-            grace: self.grace,
-            stop_when_cut_off: self.stop_when_cut_off,
-            backoff: self.backoff,
-        };
-        Ok(Worker::new(client, settings, self.handlers))
+        let link = LinkSettings { registration, poll_wait: self.poll_wait, backoff: self.backoff };
+        let settings = Settings { grace: self.grace, stop_when_cut_off: self.stop_when_cut_off };
+        Ok(Worker::new(client, link, settings, self.handlers))
     }
 
     fn note(&mut self, mistake: BuildError) {

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::Lease;
-use crate::progress::{Progress, ProgressError};
-use crate::task_error::TaskError;
+use crate::worker::lease::Lease;
+use crate::worker::progress::{Progress, ProgressError};
+use crate::worker::task_error::TaskError;
 
 /// One task, as its handler sees it. Cheap to clone; clones speak about the same task.
 #[derive(Clone)]

@@ -1,22 +1,19 @@
 //! Accepting what arrived, before anything of it starts.
 //!
-//! *Offer*: a task that arrived. *Errand*: an offer the server confirmed as ours. A hand-out whose answer took too long may
-//! have been given to somebody else by now; only the answer to a heartbeat that names it says that it was not. No answer
-//! within the accept time means no start: the task returns to the queue, and nothing has happened.
+//! *Offer*: a task that arrived. *Errand*: an offer the server confirmed as ours.
 
 use std::sync::Arc;
 
 use bowline_model::{RunId, TaskType};
 use bowline_protocol::{HeartbeatAnswer, Task};
 use serde_json::value::RawValue;
-use tokio::time::{Instant, sleep_until, timeout_at};
-use tracing::{debug, info, warn};
+use tokio::time::Instant;
+use tracing::{info, warn};
 
-use crate::client::CallError;
-use crate::error::chain;
-use crate::hand::Place;
-use crate::lease::Lease;
-use crate::shared::Shared;
+use crate::server::confirm::{Confirmation, confirm};
+use crate::worker::hand::Place;
+use crate::worker::lease::Lease;
+use crate::worker::shared::Shared;
 
 /// A task that arrived and took a slot.
 pub(crate) struct Offer {
@@ -71,57 +68,20 @@ impl Offer {
 }
 
 fn known(shared: &Shared, task: Task) -> Result<Task, String> {
-    let unknown = |kind: &TaskType| format!("worker {} has no handler for task type {kind}", shared.worker());
+    let unknown = |kind: &TaskType| format!("worker {} has no handler for task type {kind}", shared.link.worker());
     if shared.handlers.find(&task.task_type).is_some() { Ok(task) } else { Err(unknown(&task.task_type)) }
 }
 
 /// Asks the server to confirm the offers, and returns those that are ours now. All came in one answer.
 pub(crate) async fn accept(shared: &Shared, offers: Vec<Offer>) -> Vec<Errand> {
-    let terms = shared.registration.terms();
+    let terms = shared.link.registration.terms();
     let Some(deadline) = offers.first().map(|offer| offer.received_at + terms.accept) else { return Vec::new() };
     let runs: Vec<RunId> = offers.iter().map(Offer::run).collect();
-    let mut backoff = shared.backoff();
-    loop {
-        let sent_at = Instant::now();
-        let call = shared.client.heartbeat(shared.worker(), runs.clone(), terms.heartbeat);
-        let error = match timeout_at(deadline, call).await {
-            Ok(Ok(answer)) => {
-                if answer.drain {
-                    shared.draining.cancel();
-                }
-                let lease = || Arc::new(Lease::new(terms.lease, sent_at));
-                return confirmed(offers, &answer, lease);
-            }
-            Ok(Err(error)) => Some(error),
-            Err(_) => None,
-        };
-        match error {
-            Some(CallError::Refused(refusal)) if matches!(refusal.status, 401 | 403) => {
-                shared.fail_unauthorized(refusal);
-                return Vec::new();
-            }
-            Some(CallError::Refused(refusal)) if refusal.status == 404 => {
-                shared.registration.forgotten();
-                sleep_until((Instant::now() + backoff.pause()).min(deadline)).await;
-            }
-            Some(error) if error.is_passing() => {
-                debug!("{} tasks cannot be accepted yet: {}", runs.len(), chain(&error));
-                sleep_until((Instant::now() + backoff.after(&error)).min(deadline)).await;
-            }
-            Some(error) => {
-                warn!("the server refused to hear about {} tasks; they are not started: {}", runs.len(), chain(&error));
-                return Vec::new();
-            }
-            None => {}
+    match confirm(&shared.link, &runs, deadline).await {
+        Some(Confirmation { answer, sent_at }) => {
+            confirmed(offers, &answer, || Arc::new(Lease::new(terms.lease, sent_at)))
         }
-        if Instant::now() >= deadline {
-            warn!("{} tasks could not be accepted in time; they are not started", runs.len());
-            return Vec::new();
-        }
-        // Whoever is about to leave takes on nothing that it does not have yet.
-        if shared.no_more.is_cancelled() {
-            return Vec::new();
-        }
+        None => Vec::new(),
     }
 }
 

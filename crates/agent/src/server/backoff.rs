@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_model::RetryPolicy;
 
-use crate::client::CallError;
+use crate::server::client::CallError;
 
 /// A server that asks for more than this is not believed: it may be a proxy's maintenance page.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);

@@ -10,8 +10,8 @@ use bowline_model::TaskType;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::context::TaskContext;
-use crate::task_error::TaskError;
+use crate::worker::context::TaskContext;
+use crate::worker::task_error::TaskError;
 
 pub(crate) type Finished = Result<Box<RawValue>, TaskError>;
 type Work = Pin<Box<dyn Future<Output = Finished> + Send>>;
