@@ -9,6 +9,7 @@ mod closing;
 mod commit_answer;
 mod crash;
 mod disk;
+mod fleet;
 mod frozen;
 mod mid_call;
 mod outage;

@@ -44,6 +44,7 @@ pub async fn heartbeat(
         .into_iter()
         .map(|h| (h.run, h))
         .collect();
+    let stopped = stopped_meanwhile(db, beats, &held).await?;
     let mut changes = Changes::at(desk.now);
     let mut renewed: Vec<uuid::Uuid> = Vec::new();
     let mut confirmed: Vec<uuid::Uuid> = Vec::new();
@@ -55,7 +56,8 @@ pub async fn heartbeat(
                 .get(run)
                 .filter(|h| h.worker == beat.worker.as_str() && beat.tenant.is_none_or(|tenant| tenant == h.tenant));
             let Some(lease) = lease else {
-                own.push((*run, BeatAnswer::Stale));
+                let theirs = stopped.get(run).is_some_and(|worker| worker == beat.worker.as_str());
+                own.push((*run, if theirs { BeatAnswer::Cancel } else { BeatAnswer::Stale }));
                 continue;
             };
             if !renewed.contains(run.as_uuid()) {
@@ -78,6 +80,23 @@ pub async fn heartbeat(
     Ok((answers, changes.write(db).await?))
 }
 
+/// Runs that were given up while nobody could hear of them, and whose jobs somebody has canceled meanwhile: whoever is
+/// still at one of them is to stop, however late. By run, with its worker.
+async fn stopped_meanwhile(
+    db: &mut impl Db,
+    beats: &[&Heartbeat],
+    held: &HashMap<RunId, Held>,
+) -> StoreResult<HashMap<RunId, String>> {
+    let unknown: Vec<uuid::Uuid> =
+        beats.iter().flat_map(|b| &b.runs).filter(|run| !held.contains_key(run)).map(|run| *run.as_uuid()).collect();
+    if unknown.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let cols = [Col::Id(unknown)];
+    let found = db.query_many(STOPPED, &cols, |row| Ok((RunId::from_uuid(row.id(0)?), row.text(1)?))).await?;
+    Ok(found.into_iter().collect())
+}
+
 /// A worker that beats is alive, whether it has runs or not.
 async fn touch_workers(db: &mut impl Db, desk: &Desk<'_>, beats: &[&Heartbeat]) -> StoreResult<()> {
     let mut known: Vec<(TenantId, &str)> =
@@ -98,6 +117,13 @@ const HELD: Sql = Sql::Each {
     postgres: "select l.run, l.number, j.fence, j.tenant, l.worker, l.accepted, j.status
                from lease l join job j on j.number = l.number
                where l.run = any ($1::uuid[]) order by j.number for update of j, l",
+};
+/// 20 is `lost`; 12 is `canceled`, for a job.
+const STOPPED: Sql = Sql::Each {
+    sqlite: "select r.id, r.worker from run r join job j on j.number = r.number
+             where r.id = ?1 and r.status = 20 and j.status = 12",
+    postgres: "select r.id, r.worker from run r join job j on j.number = r.number
+               where r.id = any ($1::uuid[]) and r.status = 20 and j.status = 12",
 };
 const RENEW: Sql = Sql::Each {
     sqlite: "update lease set renewed_at = ?2, accepted = 1 where run = ?1",

@@ -177,6 +177,7 @@ macro_rules! for_each_promise {
                 a_job_that_succeeds_before_it_can_stop_has_succeeded
                 a_job_that_fails_while_it_stops_is_canceled
                 a_canceling_job_whose_worker_vanishes_ends_canceled
+                a_worker_that_was_cut_off_hears_of_the_cancel_when_it_is_back
                 a_canceling_job_that_was_never_confirmed_ends_canceled
                 a_canceling_job_that_does_not_stop_ends_canceled
                 a_finished_job_cannot_be_canceled

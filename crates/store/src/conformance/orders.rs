@@ -78,6 +78,17 @@ pub async fn a_canceling_job_whose_worker_vanishes_ends_canceled(bench: &Bench) 
     bench.nothing_to_claim().await;
 }
 
+pub async fn a_worker_that_was_cut_off_hears_of_the_cancel_when_it_is_back(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    bench.cancel(run.job).await;
+    bench.silence().await;
+    assert_eq!(bench.status(run.job).await, JobStatus::Canceled);
+    assert_eq!(bench.beat(&run).await, BeatAnswer::Cancel, "it still has to stop");
+    bench.report(bench.report_of(&run, Outcome::Canceled)).await;
+    assert_eq!(bench.beat(&run).await, BeatAnswer::Stale);
+    assert_eq!(bench.find(run.job).await.1[0].status, RunStatus::Canceled);
+}
+
 pub async fn a_canceling_job_that_was_never_confirmed_ends_canceled(bench: &Bench) {
     let id = bench.submit(bench.job()).await;
     bench.claim_one().await;
