@@ -24,7 +24,7 @@ impl Fleet {
         let join = server.join_token(json!({})).await;
         server.send("PUT", "/hosts/web1", &server.admin(), Some(json!({}))).await.expect(201);
         let mut fleet = Self { directory: tempfile::tempdir().expect("a directory"), agent: None, url: url.to_owned() };
-        fleet.start(server, Some(&join));
+        fleet.start(Some(&join));
         until(Duration::from_secs(30), "the agent has registered", async || {
             let workers = server.get("/workers").await.expect(200);
             workers["workers"].as_array().is_some_and(|list| list.iter().any(|worker| worker["worker_id"] == "web1"))
@@ -41,9 +41,12 @@ impl Fleet {
         self.directory.path().join("witness")
     }
 
-    fn start(&mut self, server: &TestServer, join: Option<&str>) {
-        let mut command = server.command("agent");
-        command.args(["--server", &self.url, "--name", "web1", "--slots", "64", "--data"]).arg(self.data());
+    fn start(&mut self, join: Option<&str>) {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command
+            .arg("agent")
+            .args(["--server", &self.url, "--name", "web1", "--slots", "64", "--data"])
+            .arg(self.data());
         if let Some(join) = join {
             command.args(["--join", join]);
         }
@@ -147,7 +150,7 @@ async fn a_command_outlives_its_agent() {
     let job = ask(&server, fleet.command(4)).await;
     fleet.begun(1).await;
     let killed = fleet.kill_agent();
-    fleet.start(&server, None);
+    fleet.start(None);
     assert_ne!(fleet.agent().pid(), killed, "it is another process");
     let shown = server.until_status(&job, "success").await;
     whole(&server, &fleet, &job, 4).await.expect("the command ran once and whole");
@@ -167,7 +170,7 @@ async fn a_lost_command_that_did_succeed_has_succeeded() {
     fleet.kill_agent();
     let lost = server.until_status(&job, "failed").await;
     assert_eq!(lost["command"]["hosts"]["by_status"], json!({"error": 1}), "{lost}");
-    fleet.start(&server, None);
+    fleet.start(None);
     server.until_status(&job, "success").await;
     whole(&server, &fleet, &job, 3).await.expect("the command ran once and whole");
     let events = server.get(&format!("/jobs/{job}/events")).await.expect(200);
@@ -190,7 +193,7 @@ async fn a_host_that_crashed_says_so_and_starts_nothing_again() {
         drop(std::process::Command::new("kill").args(["-9", &pid.to_string()]).status());
     }
     until(Duration::from_secs(10), "the host is dead", async || fleet.processes().is_empty()).await;
-    fleet.start(&server, None);
+    fleet.start(None);
     until(Duration::from_secs(30), "the end is known", async || {
         let shown = server.get(&format!("/jobs/{job}/hosts/web1")).await.expect(200);
         let run = &shown["runs"][0];
@@ -284,7 +287,7 @@ async fn what_was_executed_is_not_executed_again_after_a_restore() {
     let copy = tempfile::tempdir().expect("a directory");
     copy_dir(&server.data_dir(), copy.path());
     server.start_again().await;
-    fleet.start(&server, None);
+    fleet.start(None);
     server.until_status(&job, "success").await;
     assert_eq!(fleet.lines("start").len(), 1);
     fleet.agent().term();
@@ -295,7 +298,7 @@ async fn what_was_executed_is_not_executed_again_after_a_restore() {
     server.start_again().await;
     let before = server.get(&format!("/jobs/{job}")).await.expect(200);
     assert_eq!(before["job"]["status"], "running", "the past is back: {before}");
-    fleet.start(&server, None);
+    fleet.start(None);
     server.until_status(&job, "success").await;
     assert_eq!((fleet.lines("start").len(), fleet.lines("end").len()), (1, 1), "it was executed once");
 }
