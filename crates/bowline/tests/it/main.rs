@@ -19,4 +19,5 @@ mod jobs;
 mod metrics;
 mod resources;
 mod retry;
+mod run;
 mod workers;

@@ -1,6 +1,7 @@
 //! A real server as a process of its own, and a plain client for it.
 
 pub mod oracle;
+pub mod simulation;
 
 use std::path::PathBuf;
 use std::process::Command;
