@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and this machine lacks: PostgreSQL (the programs, not a running cluster), python3, curl.
+# Installs what the tests need and this machine lacks: PostgreSQL (the programs, not a running cluster), sshd (the
+# program, not a running service), python3, curl.
 # If everything is there it says so at once and touches nothing.
 set -euo pipefail
 
@@ -21,20 +22,26 @@ has_postgres() {
 
 has() { command -v "$1" >/dev/null; }
 
+# The same places as crates/testkit/src/sshd/binaries.rs.
+has_sshd() { [[ -x /usr/sbin/sshd ]] || has sshd; }
+
 packages=()
 has python3 || packages+=(python3)
 has curl || packages+=(curl)
+has ssh-keygen || packages+=(openssh-client)
 needs_postgres=false
 has_postgres || needs_postgres=true
+needs_sshd=false
+has_sshd || needs_sshd=true
 
-if [[ ${#packages[@]} -eq 0 && $needs_postgres == false ]]; then
+if [[ ${#packages[@]} -eq 0 && $needs_postgres == false && $needs_sshd == false ]]; then
   echo "test dependencies: all there"
   exit 0
 fi
 
 has apt-get || {
-  echo "test dependencies: missing ${packages[*]} $($needs_postgres && echo "postgresql >= $postgres_min")," \
-    "and there is no apt-get here to install them with" >&2
+  echo "test dependencies: missing ${packages[*]} $($needs_postgres && echo "postgresql >= $postgres_min")" \
+    "$($needs_sshd && echo openssh-server), and there is no apt-get here to install them with" >&2
   exit 1
 }
 
@@ -45,6 +52,25 @@ as_root() {
 install() {
   echo "test dependencies: installing $*"
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# Whatever is installed while this holds is not started. A policy that is there already and says the same stays;
+# another one comes back in the end, however we end.
+policy=/usr/sbin/policy-rc.d
+forbid_starting() {
+  local answer=0
+  if [[ -x $policy ]]; then
+    "$policy" ssh start >/dev/null 2>&1 || answer=$?
+    [[ $answer -ne 101 ]] || return 0
+    as_root mv "$policy" "$policy.aside"
+  fi
+  trap allow_starting EXIT
+  printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+  as_root chmod 755 "$policy"
+}
+allow_starting() {
+  as_root rm -f "$policy"
+  [[ ! -e $policy.aside ]] || as_root mv "$policy.aside" "$policy"
 }
 
 echo "test dependencies: updating the package lists"
@@ -62,7 +88,19 @@ if [[ $needs_postgres == true ]]; then
   packages+=(postgresql)
 fi
 
+if [[ $needs_sshd == true ]]; then
+  # The package would start a server that everybody can reach, now and at every boot. Tests start their own.
+  forbid_starting
+  packages+=(openssh-server)
+fi
+
 install "${packages[@]}"
+
+if [[ $needs_sshd == true ]] && has systemctl; then
+  echo "test dependencies: keeping the system's own sshd from starting at boot"
+  as_root systemctl --quiet disable ssh.service ssh.socket 2>/dev/null ||
+    echo "test dependencies: ssh.service could not be disabled; see whether you want it at boot" >&2
+fi
 
 has_postgres || {
   echo "test dependencies: this distribution's PostgreSQL is older than $postgres_min; see https://apt.postgresql.org" >&2

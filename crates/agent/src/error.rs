@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bowline_model::{RunId, WorkerName};
 
-use crate::client::Refusal;
+use crate::server::client::Refusal;
 
 /// What ends [`Worker::run`](crate::Worker::run) without success.
 #[derive(Debug, thiserror::Error)]

@@ -27,36 +27,16 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! *In hand*: a task from the moment it arrived until its end was told. *Accepted*: named in a heartbeat that was
-//! answered; only then does its handler start, and a given task starts at most once. *Cut off*: no heartbeat got through
-//! for so long that, by our own clock, the lease may be over.
 
-mod accept;
-mod backoff;
-mod builder;
-mod client;
 mod clock;
-mod context;
 mod error;
-mod hand;
-mod handlers;
-mod lease;
-mod lease_loop;
-mod poll_loop;
-mod progress;
-mod registration;
-mod results;
-mod run;
-mod shared;
-mod task_error;
+#[cfg(target_os = "linux")]
+pub mod fleet;
+mod recent;
+mod server;
 mod worker;
 
-pub use builder::{BuildError, WorkerBuilder};
-pub use client::Refusal;
-pub use context::TaskContext;
 pub use error::WorkerError;
-pub use progress::ProgressError;
-pub use task_error::TaskError;
+pub use server::client::Refusal;
 pub use tokio_util::sync::CancellationToken;
-pub use worker::Worker;
+pub use worker::{BuildError, ProgressError, TaskContext, TaskError, Worker, WorkerBuilder};

@@ -109,6 +109,7 @@ impl Gate {
         let id = token.id();
         let actor = match token.kind() {
             TokenKind::Api => Actor::Token { id, name: record.name.clone() },
+            TokenKind::Join => Actor::Join { token: id },
             TokenKind::Worker => Actor::Worker { name: record.name.clone(), token: id },
         };
         Ok(Caller { actor, tenant: record.tenant.map(|t| *t.as_uuid()), scopes, audiences: Audiences::ALL })
@@ -117,7 +118,7 @@ impl Gate {
     /// Whether a caller that was let in a while ago would still be let in. While the ledger is away nobody is sent away.
     pub async fn still_good(&self, caller: &Caller) -> bool {
         let id = match &caller.actor {
-            Actor::Token { id, .. } | Actor::Worker { token: id, .. } => id.to_string(),
+            Actor::Token { id, .. } | Actor::Worker { token: id, .. } | Actor::Join { token: id } => id.to_string(),
             Actor::Service { .. } => return true,
         };
         let now = self.clock.now();

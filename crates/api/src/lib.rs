@@ -5,6 +5,7 @@
 //! wrong leaves through [`problem`].
 //! Never here: SQL, decisions about jobs, secrets in answers.
 
+mod agents;
 mod app;
 pub mod body;
 mod commands;
@@ -20,6 +21,7 @@ mod inventories;
 mod jobs;
 mod lanes;
 mod openapi;
+mod output;
 mod params;
 mod patience;
 mod problem;

@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, resources, tenants, tokens, whoami,
-    workers,
+    agents, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, output, resources, tenants,
+    tokens, whoami, workers,
 };
 
 /// What a route requires.
@@ -244,6 +244,16 @@ fn work() -> Vec<Route> {
         .asks::<events::Wanted>(),
         Route::new(
             "POST",
+            "/agents/enroll",
+            "enrollAgent",
+            "An agent joins with a join token and a key of its own",
+            Access::Known,
+            post(agents::enroll),
+        )
+        .takes::<bowline_protocol::EnrollRequest>()
+        .gives::<bowline_protocol::EnrollAnswer>(201),
+        Route::new(
+            "POST",
             "/workers/register",
             "registerWorker",
             "A worker says who it is and what it takes",
@@ -274,6 +284,16 @@ fn work() -> Vec<Route> {
         .gives::<bowline_protocol::HeartbeatAnswer>(200),
         Route::new(
             "POST",
+            "/workers/{id}/events",
+            "shipEvents",
+            "An agent brings the news of many runs at once, and how some of them ended",
+            exec(S::WorkersRun),
+            post(workers::ship),
+        )
+        .takes::<bowline_protocol::ShipRequest>()
+        .gives::<bowline_protocol::ShipAnswer>(200),
+        Route::new(
+            "POST",
             "/runs/{id}/events",
             "tellEvents",
             "A worker tells what happened in its run",
@@ -282,6 +302,16 @@ fn work() -> Vec<Route> {
         )
         .takes::<bowline_protocol::EventsRequest>()
         .gives::<bowline_protocol::EventsAck>(200),
+        Route::new(
+            "PUT",
+            "/runs/{id}/output/{stream}",
+            "bringOutput",
+            "An agent brings a range of a run's output",
+            exec(S::WorkersRun),
+            put(output::bring),
+        )
+        .asks::<output::BringQuery>()
+        .gives::<output::BroughtView>(200),
         Route::new(
             "POST",
             "/tasks/result",
@@ -337,6 +367,15 @@ fn command_routes() -> Vec<Route> {
             get(commands::host),
         )
         .gives::<commands::UnitAnswer>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/output",
+            "readOutput",
+            "What a run printed, from any place, also while it grows",
+            exec(S::JobsRead),
+            get(output::read),
+        )
+        .asks::<output::OutputQuery>(),
         Route::new(
             "GET",
             "/jobs/{id}/executions",

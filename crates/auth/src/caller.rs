@@ -21,6 +21,8 @@ pub enum Actor {
     Service { subject: String },
     /// A worker, and the token it came with.
     Worker { name: String, token: TokenId },
+    /// An agent that wants to join with this token.
+    Join { token: TokenId },
 }
 
 /// One line for logs and the audit: `token:<id>`, `service:<subject>`, `worker:<name>`.
@@ -30,6 +32,7 @@ impl fmt::Display for Actor {
             Self::Token { id, .. } => write!(f, "token:{id}"),
             Self::Service { subject } => write!(f, "service:{subject}"),
             Self::Worker { name, .. } => write!(f, "worker:{name}"),
+            Self::Join { token } => write!(f, "join:{token}"),
         }
     }
 }

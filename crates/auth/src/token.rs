@@ -40,6 +40,8 @@ pub enum TokenKind {
     Api,
     /// A worker, speaking the worker protocol.
     Worker,
+    /// An agent that wants to join, once.
+    Join,
 }
 
 impl TokenKind {
@@ -47,6 +49,7 @@ impl TokenKind {
         match self {
             Self::Api => "api",
             Self::Worker => "wrk",
+            Self::Join => "joi",
         }
     }
 }
@@ -64,6 +67,7 @@ impl FromStr for TokenKind {
         match text {
             "api" => Ok(Self::Api),
             "wrk" => Ok(Self::Worker),
+            "joi" => Ok(Self::Join),
             _ => Err(TokenError::Shape),
         }
     }
@@ -77,7 +81,9 @@ impl Serialize for TokenKind {
 
 impl<'de> Deserialize<'de> for TokenKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(|_| de::Error::custom("a token kind is \"api\" or \"wrk\""))
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(|_| de::Error::custom("a token kind is \"api\", \"wrk\" or \"joi\""))
     }
 }
 

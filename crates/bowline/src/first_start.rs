@@ -47,6 +47,7 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
     // The file first: a token that is stored but was never written down would lock everybody out.
     write_secret(&token_path(data_dir), token.expose())?;
     let record = TokenRecord {
+        labels: Default::default(),
         id: token.id().to_string(),
         kind: TokenKind::Api.to_string(),
         tenant: Some(tenant),

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(target_os = "linux")]
+mod agent;
 mod bench;
 mod config;
 mod demo;
@@ -35,6 +37,16 @@ struct Cli {
 enum Command {
     /// Start the server
     Serve(serve::ServeArgs),
+    /// Execute commands on this host, and on hosts it reaches, for a server
+    #[cfg(target_os = "linux")]
+    Agent(agent::AgentArgs),
+    /// Own one run until it has ended. Agents start this by themselves
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Keeper {
+        /// The run directory
+        run_dir: std::path::PathBuf,
+    },
     /// Bring the ledger to this version's shape, and stop
     Migrate(migrate::MigrateArgs),
     /// Prove that every job equals the sum of its events, and that everything that waits has its one row
@@ -49,6 +61,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // A keeper changes what its whole process is, so there must not be a second thread yet.
+    #[cfg(target_os = "linux")]
+    if let Command::Keeper { run_dir } = &cli.command {
+        return bowline_execute::keeper::main(run_dir);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -59,6 +76,10 @@ fn main() -> ExitCode {
     let json = cli.connection.json;
     let done = match cli.command {
         Command::Serve(args) => runtime.block_on(serve::serve(args)),
+        #[cfg(target_os = "linux")]
+        Command::Agent(args) => runtime.block_on(agent::agent(args, &cli.connection.server)),
+        #[cfg(target_os = "linux")]
+        Command::Keeper { .. } => Ok(ExitCode::FAILURE),
         Command::Migrate(args) => runtime.block_on(migrate::migrate(args, json)),
         Command::Verify(args) => runtime.block_on(verify::verify(args, json)),
         Command::Doctor(args) => runtime.block_on(doctor::doctor(args, &cli.connection)),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
+use bowline_backbone::FileBlobs;
 use bowline_engine::builtin::{Handlers, NAME_PREFIX};
 use bowline_engine::{Engine, EngineSettings, Figures};
 use bowline_model::EventKind;
@@ -79,7 +80,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         server_name: format!("{seed:016x}"),
         seed,
     };
-    let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard())?;
+    let objects = config.server.data_dir.join("objects");
+    let blobs = FileBlobs::open(&objects).with_context(|| format!("output cannot be kept in {}", objects.display()))?;
+    let engine =
+        Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), Arc::new(blobs))?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());
     let supervisor = Supervisor::new();
     let api = ApiSettings {

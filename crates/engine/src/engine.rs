@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use bowline_backbone::BlobStore;
 use bowline_model::{JobId, RunStatus, TenantId};
 use bowline_store::{Clock, JobOrder, Ledger, OrderAnswer, StoreResult};
 use bowline_supervise::{Meters, Supervisor, TaskKind};
 
 use crate::builtin::{BuiltInWorker, Handlers};
 use crate::dispatcher::Dispatcher;
-use crate::fleet::{Commands, Inventories, Resources, conduct_forever};
+use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
 use crate::intake::Intake;
 use crate::settings::EngineSettings;
 use crate::tail::Tail;
@@ -29,6 +30,7 @@ pub struct Engine {
     pub inventories: Inventories,
     pub resources: Resources,
     pub commands: Commands,
+    pub blobs: Arc<dyn BlobStore>,
 }
 
 impl Engine {
@@ -38,6 +40,7 @@ impl Engine {
         meters: Arc<Meters>,
         settings: EngineSettings,
         handlers: Handlers,
+        blobs: Arc<dyn BlobStore>,
     ) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(settings);
         Ok(Arc::new(Self {
@@ -48,6 +51,7 @@ impl Engine {
             inventories: Inventories::new(Arc::clone(&ledger)),
             resources: Resources::new(Arc::clone(&ledger)),
             commands: Commands::new(Arc::clone(&ledger)),
+            blobs,
             ledger,
             clock,
             meters,
@@ -75,7 +79,8 @@ impl Engine {
         supervisor.start(TaskKind::Conductor, move || conduct_forever(Arc::clone(&engine.ledger), token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Pruner, move || {
-            pruner::prune_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.settings), token.clone())
+            let (ledger, blobs) = (Arc::clone(&engine.ledger), Arc::clone(&engine.blobs));
+            pruner::prune_forever(ledger, blobs, Arc::clone(&engine.settings), token.clone())
         });
         if self.settings.builtin_slots > 0 {
             let (engine, token) = (Arc::clone(self), stop);
@@ -103,6 +108,9 @@ impl Engine {
     /// Why a job stands where it stands; `None` if the tenant has no such job.
     pub async fn why(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<Why>> {
         let Some((record, runs)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
+        if let Some(fleet) = self.ledger.find_fleet(tenant, job).await? {
+            return explain_command(&*self.ledger, tenant, &record, &fleet).await.map(Some);
+        }
         let facts = self.ledger.waiting_facts(tenant, job).await?;
         let builtin =
             self.settings.builtin_slots > 0 && self.builtin.abilities().task_types.contains(&record.task_type);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_backbone::{BlobStore, Key};
+use bowline_model::RunId;
 use bowline_store::{Ledger, PruneMark};
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +18,7 @@ const BREATH: Duration = Duration::from_millis(50);
 /// Prunes until the house closes.
 pub async fn prune_forever(
     ledger: Arc<dyn Ledger>,
+    blobs: Arc<dyn BlobStore>,
     settings: Arc<EngineSettings>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -32,6 +35,7 @@ pub async fn prune_forever(
                 if pruned.jobs > 0 {
                     tracing::info!(jobs = pruned.jobs, events = pruned.events, "pruned {} old jobs", pruned.jobs);
                 }
+                forget_output(&*blobs, &pruned.outputs).await;
                 from = pruned.next.unwrap_or_default();
                 if pruned.next.is_some() { BREATH } else { PAUSE }
             }
@@ -40,5 +44,15 @@ pub async fn prune_forever(
                 PAUSE
             }
         };
+    }
+}
+
+/// The ledger knows of these no more. What cannot be removed now is waste, not damage.
+async fn forget_output(blobs: &dyn BlobStore, runs: &[RunId]) {
+    for run in runs {
+        let Ok(prefix) = Key::new(&format!("runs/{}", run.as_uuid().simple())) else { continue };
+        if let Err(error) = blobs.remove(&prefix).await {
+            tracing::warn!(run.id = %run, "the output of run {run} is left behind: {error}");
+        }
     }
 }

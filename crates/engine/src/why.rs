@@ -67,11 +67,18 @@ pub fn explain(
             data: json!({"finished_at": job.finished_at, "error": job.error}),
         }),
     }
-    let sentence = reasons.first().map_or_else(String::new, |r| {
-        let mut chars = r.sentence.chars();
-        chars.next().map(|c| c.to_uppercase().collect::<String>() + chars.as_str() + ".").unwrap_or_default()
-    });
-    Why { status: job.state.status, sentence, reasons }
+    Why::new(job.state.status, reasons)
+}
+
+impl Why {
+    /// The first reason is the answer in one sentence.
+    pub(crate) fn new(status: JobStatus, reasons: Vec<Reason>) -> Self {
+        let sentence = reasons.first().map_or_else(String::new, |r| {
+            let mut chars = r.sentence.chars();
+            chars.next().map(|c| c.to_uppercase().collect::<String>() + chars.as_str() + ".").unwrap_or_default()
+        });
+        Self { status, sentence, reasons }
+    }
 }
 
 fn pending(job: &JobRecord) -> Reason {

@@ -121,6 +121,7 @@ kinds! {
     JobReplayed "job_replayed" Info "Dead letter replayed as a new job",
     DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
     ServerStarted "server_started" Info "Server started",
+    AgentEnrolled "agent_enrolled" Info "An agent joined",
     WorkerRegistered "worker_registered" Info "Worker registered",
     InventoryChanged "inventory_changed" Info "Hosts or groups of an inventory changed",
     ResourceStored "resource_stored" Info "A new version of a resource was stored",

@@ -171,6 +171,7 @@ impl FoldedJob {
             | K::DeadLetterPurged
             | K::ServerStarted
             | K::WorkerRegistered
+            | K::AgentEnrolled
             | K::InventoryChanged
             | K::ResourceStored
             | K::ResourceActivated

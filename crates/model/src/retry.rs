@@ -78,6 +78,10 @@ impl RetryPolicy {
     /// The longest the delay before retry number `retries` (from 0) can be, without the extra second.
     pub fn backoff_ms(&self, retries: u32) -> u64 {
         let grown = self.base_ms as f64 * self.factor.powi(i32::try_from(retries.min(1_000)).unwrap_or(1_000));
+        // Nothing grown for ever is still nothing.
+        if self.base_ms == 0 {
+            return 0;
+        }
         if grown.is_finite() { (grown as u64).min(self.max_backoff_ms) } else { self.max_backoff_ms }
     }
 

@@ -39,7 +39,14 @@ impl Server {
         };
         let ledger: Arc<dyn Ledger> = Arc::<bowline_store_sql::SqlLedger>::clone(&world.ledger);
         let clock: Arc<dyn Clock> = Arc::<crate::clock::SimClock>::clone(&world.clock);
-        let engine = Engine::new(ledger, clock, Meters::new(), settings, Handlers::standard())?;
+        let engine = Engine::new(
+            ledger,
+            clock,
+            Meters::new(),
+            settings,
+            Handlers::standard(),
+            Arc::default() as Arc<bowline_backbone::MemoryBlobs>,
+        )?;
         let supervisor = Supervisor::new();
         engine.start(&supervisor);
         Ok(Rc::new(Self { engine, supervisor, gone: CancellationToken::new() }))

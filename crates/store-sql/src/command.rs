@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
-    Activated, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules, Claimant, ClaimedRun, Closed,
-    Conducted, DeadLetterOrder, Deleted, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob, Notice,
-    OrderAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReportAnswer, ResourceOrder, ResourcePut,
-    ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord,
-    ToldEvents, WorkerRecord,
+    Activated, AgentRecord, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules, Claimant, ClaimedRun,
+    Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock,
+    NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReportAnswer,
+    ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer,
+    Tenant, TokenRecord, ToldEvents, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -56,6 +56,7 @@ commands! {
     Report(Vec<RunReport>) -> Vec<ReportAnswer>,
     Heartbeat(Heartbeat) -> Vec<(RunId, BeatAnswer)>,
     Tell(ToldEvents) -> TellAnswer,
+    Ship((Vec<ToldEvents>, Vec<RunReport>)) -> (Vec<TellAnswer>, Vec<ReportAnswer>),
     GiveBack(Vec<RunId>) -> (),
     Reclaim(String) -> u64,
     Reap((LeaseTimes, Listened)) -> Reaped,
@@ -70,6 +71,8 @@ commands! {
     RevokeToken((String, Option<TenantId>, String)) -> bool,
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool)) -> bool,
+    Enroll((String, AgentRecord, TokenRecord)) -> Enrolled,
+    AddOutput(NewOutput) -> OutputAnswer,
     Conduct(()) -> Conducted,
     Decide(ApprovalOrder) -> ApprovalAnswer,
     Block(NewBlock) -> BlockAnswer,
@@ -97,6 +100,7 @@ impl Command {
             Self::Report(reports, _) => reports.len().max(1),
             Self::Claim((claimants, _), _) => claimants.iter().map(|c| c.wants as usize).sum::<usize>().max(1),
             Self::Tell(told, _) => told.events.len().max(1),
+            Self::Ship((told, reports), _) => told.iter().map(|t| t.events.len()).sum::<usize>() + reports.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
             Self::Conduct((), _) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),

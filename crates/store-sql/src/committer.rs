@@ -4,10 +4,14 @@
 //! its own answer, after the commit. When a batch fails because of what is in it, it is tried again in halves, so
 //! that one poisonous wish cannot fail its neighbours. When the ledger itself is away, everybody is told so at once.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use bowline_model::RunId;
 use bowline_model::planted::{self, Mistake};
-use bowline_store::{Claimant, ClaimedRun, Observer, StoreError, StoreResult, Wake};
+use bowline_store::{
+    Claimant, ClaimedRun, Observer, OutputAnswer, StoreError, StoreResult, TellAnswer, ToldEvents, Wake,
+};
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 
@@ -259,7 +263,8 @@ async fn attempt(
     let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms };
     let mut answers: Vec<Option<Answer>> = wishes.iter().map(|_| None).collect();
     submit_all(db, &mut desk, wishes, &mut answers, after).await?;
-    report_all(db, &mut desk, wishes, &mut answers, after).await?;
+    let told = tell_all(db, &mut desk, wishes, &mut answers, after).await?;
+    report_all(db, &mut desk, wishes, &mut answers, told, after).await?;
     beat_all(db, &mut desk, wishes, &mut answers, after).await?;
     for (n, wish) in wishes.iter().enumerate() {
         if answers[n].is_none() && !matches!(wish, Command::Claim(..)) {
@@ -332,25 +337,69 @@ async fn submit_all(
     Ok(())
 }
 
-async fn report_all(
+/// What happened in runs, before how they ended. Answers those who only tell; the answers to shipments are given back, to
+/// be completed with what became of their reports.
+async fn tell_all(
     db: &mut AnyDb,
     desk: &mut Desk<'_>,
     wishes: &[Command],
     answers: &mut [Option<Answer>],
     after: &mut After,
+) -> StoreResult<Vec<(usize, Vec<TellAnswer>)>> {
+    let mut told: Vec<&ToldEvents> = Vec::new();
+    let mut ending: HashSet<RunId> = HashSet::new();
+    for wish in wishes {
+        match wish {
+            Command::Tell(own, _) => told.push(own),
+            Command::Ship((own, reports), _) => {
+                told.extend(own);
+                ending.extend(reports.iter().map(|report| report.run));
+            }
+            _ => {}
+        }
+    }
+    let (heard_of, heard) = write::tell(db, desk, &told, &ending).await?;
+    heard.into_iter().for_each(|h| after.hear(h));
+    let mut heard_of = heard_of.into_iter();
+    let mut shipped = Vec::new();
+    for (n, wish) in wishes.iter().enumerate() {
+        match wish {
+            Command::Tell(..) => answers[n] = heard_of.next().map(Answer::Tell),
+            Command::Ship((own, _), _) => shipped.push((n, heard_of.by_ref().take(own.len()).collect())),
+            _ => {}
+        }
+    }
+    Ok(shipped)
+}
+
+async fn report_all(
+    db: &mut AnyDb,
+    desk: &mut Desk<'_>,
+    wishes: &[Command],
+    answers: &mut [Option<Answer>],
+    told: Vec<(usize, Vec<TellAnswer>)>,
+    after: &mut After,
 ) -> StoreResult<()> {
     let mut reports = Vec::new();
     for wish in wishes {
-        if let Command::Report(own, _) = wish {
+        if let Command::Report(own, _) | Command::Ship((_, own), _) = wish {
             reports.extend(own);
         }
     }
     let (settled, heard) = write::report(db, desk, &reports).await?;
     heard.into_iter().for_each(|h| after.hear(h));
     let mut settled = settled.into_iter();
+    let mut told = told.into_iter();
     for (n, wish) in wishes.iter().enumerate() {
-        if let Command::Report(own, _) = wish {
-            answers[n] = Some(Answer::Report(settled.by_ref().take(own.len()).collect()));
+        match wish {
+            Command::Report(own, _) => {
+                answers[n] = Some(Answer::Report(settled.by_ref().take(own.len()).collect()));
+            }
+            Command::Ship((_, own), _) => {
+                let told = told.next().map(|(_, told)| told).unwrap_or_default();
+                answers[n] = Some(Answer::Ship((told, settled.by_ref().take(own.len()).collect())));
+            }
+            _ => {}
         }
     }
     Ok(())
@@ -421,11 +470,6 @@ async fn claim_all(
 
 async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut After) -> StoreResult<Answer> {
     let answer = match wish {
-        Command::Tell(told, _) => {
-            let (answer, heard) = write::tell(db, desk, told).await?;
-            heard.into_iter().for_each(|h| after.hear(h));
-            Answer::Tell(answer)
-        }
         Command::GiveBack(runs, _) => {
             let runs = runs.iter().map(|run| *run.as_uuid()).collect();
             after.hear(write::give_back(db, desk, runs).await?);
@@ -490,6 +534,16 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
         Command::Drain((tenant, name, draining), _) => {
             Answer::Drain(write::drain_worker(db, *tenant, name, *draining).await?)
         }
+        Command::Enroll((join, agent, token), _) => {
+            let (answer, heard) = write::enroll_agent(db, desk, join, agent, token).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Enroll(answer)
+        }
+        Command::AddOutput(output, _) => {
+            let answer = write::add_output(db, desk, output).await?;
+            after.events |= matches!(answer, OutputAnswer::Held { added: true, .. });
+            Answer::AddOutput(answer)
+        }
         Command::Conduct((), _) => {
             // What this batch has changed counts already.
             write::write_tally(db, &mut after.tally).await?;
@@ -540,7 +594,13 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
         }
         Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
         Command::Ping((), _) => Answer::Ping(desk.now),
-        Command::Submit(..) | Command::Claim(..) | Command::Report(..) | Command::Heartbeat(..) | Command::Look(_) => {
+        Command::Submit(..)
+        | Command::Claim(..)
+        | Command::Tell(..)
+        | Command::Report(..)
+        | Command::Ship(..)
+        | Command::Heartbeat(..)
+        | Command::Look(_) => {
             return Err(StoreError::Broken("this wish is not taken one by one".to_owned()));
         }
     };

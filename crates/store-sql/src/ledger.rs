@@ -434,6 +434,14 @@ impl RunStore for SqlLedger {
         self.wish(|line| Command::Tell(told, line)).await
     }
 
+    async fn ship(
+        &self,
+        told: Vec<ToldEvents>,
+        reports: Vec<RunReport>,
+    ) -> StoreResult<(Vec<TellAnswer>, Vec<ReportAnswer>)> {
+        self.wish(|line| Command::Ship((told, reports), line)).await
+    }
+
     async fn give_back(&self, runs: Vec<RunId>) -> StoreResult<()> {
         self.wish(|line| Command::GiveBack(runs, line)).await
     }

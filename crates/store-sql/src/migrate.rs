@@ -37,6 +37,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0004_fleet.sql"),
         postgres: include_str!("migrations/postgres/0004_fleet.sql"),
     },
+    Migration {
+        number: 5,
+        name: "agents",
+        sqlite: include_str!("migrations/sqlite/0005_agents.sql"),
+        postgres: include_str!("migrations/postgres/0005_agents.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

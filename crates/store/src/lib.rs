@@ -5,6 +5,7 @@
 //! not an error but an answer, and stands in the answer's type.
 //! Never here: SQL, connections, a decision. Decisions are in `model`; adapters load, decide there, and write.
 
+mod agents;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -16,12 +17,14 @@ mod hosts;
 mod jobs;
 mod maintenance;
 mod observer;
+mod output;
 mod resources;
 mod runs;
 mod tokens;
 mod wake;
 mod workers;
 
+pub use agents::*;
 pub use clock::{Clock, ManualClock, SteadyClock};
 pub use dead_letters::*;
 pub use error::StoreError;
@@ -31,6 +34,7 @@ pub use hosts::*;
 pub use jobs::*;
 pub use maintenance::*;
 pub use observer::Observer;
+pub use output::*;
 pub use resources::*;
 pub use runs::*;
 pub use tokens::*;
@@ -50,6 +54,8 @@ pub trait Ledger:
     + HostStore
     + ResourceStore
     + FleetStore
+    + AgentStore
+    + OutputStore
     + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.

@@ -1,7 +1,7 @@
 //! Keeping the ledger in order: health, figures, retention, proof.
 
 use async_trait::async_trait;
-use bowline_model::{Lane, TenantId, Timestamp};
+use bowline_model::{Lane, RunId, TenantId, Timestamp};
 
 use crate::StoreResult;
 
@@ -23,11 +23,13 @@ pub struct Retention {
 }
 
 /// What retention removed in one bite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pruned {
     pub jobs: u64,
     pub events: u64,
     pub keys: u64,
+    /// Runs whose output is in the blob store, and of which the ledger now knows no more.
+    pub outputs: Vec<RunId>,
     /// Where the next bite begins; `None` when everything old enough has been looked at.
     pub next: Option<PruneMark>,
 }

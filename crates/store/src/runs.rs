@@ -220,6 +220,14 @@ pub trait RunStore: Send + Sync {
     /// Keeps what a worker told about its run.
     async fn tell(&self, told: ToldEvents) -> StoreResult<TellAnswer>;
 
+    /// Keeps what a worker told about its runs, and then records how some of them ended, in one transaction. The answers
+    /// are in the order of the questions.
+    async fn ship(
+        &self,
+        told: Vec<ToldEvents>,
+        reports: Vec<RunReport>,
+    ) -> StoreResult<(Vec<TellAnswer>, Vec<ReportAnswer>)>;
+
     /// Gives back runs that this worker was handed and never saw, because the answer could not be delivered.
     async fn give_back(&self, runs: Vec<RunId>) -> StoreResult<()>;
 

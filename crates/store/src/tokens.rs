@@ -1,7 +1,7 @@
 //! Tenants and tokens: who exists, and what they hold. Secrets are here as hashes only.
 
 use async_trait::async_trait;
-use bowline_model::{TenantId, Timestamp};
+use bowline_model::{Labels, TenantId, Timestamp};
 
 use crate::StoreResult;
 
@@ -23,6 +23,8 @@ pub struct TokenRecord {
     pub name: String,
     pub secret_hash: [u8; 32],
     pub scopes: String,
+    /// For a join token: what the agent that uses it is.
+    pub labels: Labels,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,

@@ -1,4 +1,5 @@
-//! What our tests stand on: a real PostgreSQL, a hostile network, an honest witness, and processes that can be killed.
+//! What our tests stand on: a real PostgreSQL, a real sshd, a hostile network, an honest witness, and processes that can
+//! be killed.
 //!
 //! Enters: a test that wants to break something. Leaves: evidence that it was broken (pids, counters, lines in a file).
 //! Never here: anything of Bowline itself. An oracle that shares code with what it judges would share its mistakes.
@@ -18,6 +19,7 @@ pub mod proxy;
 mod room;
 mod signal;
 pub mod sink;
+pub mod sshd;
 mod until;
 mod url;
 mod workshop;
@@ -27,4 +29,5 @@ pub use postgres::{Postgres, TestDatabase, connect, fresh_database};
 pub use process::Child;
 pub use proxy::{ChaosProxy, Direction};
 pub use sink::{Sink, SinkLine};
+pub use sshd::{Sshd, SshdOptions};
 pub use until::{Sighting, until};

@@ -44,6 +44,12 @@ impl Room {
     }
 }
 
+/// What to put into the environment of processes that belong to a room but do not work in it, for them to be found when
+/// the room is cleared.
+pub(crate) fn mark(room: &Path) -> String {
+    format!("BOWLINE_TESTKIT_ROOM={}", room.display())
+}
+
 /// Rooms whose owner is gone.
 fn abandoned() -> Vec<PathBuf> {
     let entries = fs::read_dir(workshop::directory()).into_iter().flatten().flatten();
@@ -61,7 +67,8 @@ fn clear(room: &Path) {
     let deadline = Instant::now() + LEAVE_TIMEOUT;
     let mut words = [Signal::Quit, Signal::Cont].as_slice();
     loop {
-        let inside = proc_table::working_below(room);
+        let mut inside = proc_table::working_below(room);
+        inside.extend(proc_table::marked(&mark(room)));
         for pid in &inside {
             words.iter().for_each(|word| drop(send(*pid, *word)));
         }

@@ -80,6 +80,23 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeBody<T> {
     }
 }
 
+/// Bytes that are nobody's shape: a range of output, as an agent packed it.
+#[derive(Debug)]
+pub struct RawBody(pub Bytes);
+
+/// The largest of them: a range that does not get smaller by packing, and the packing.
+const RAW_MAX: usize = (1 << 20) + 65_536;
+
+impl FromRequest<App> for RawBody {
+    type Rejection = Problem;
+
+    async fn from_request(mut request: Request, _: &App) -> Result<Self, Problem> {
+        // Whoever takes these knows how they are packed.
+        request.headers_mut().remove(CONTENT_ENCODING);
+        take(request, RAW_MAX, PATIENCE).await.map(Self)
+    }
+}
+
 async fn read(request: Request, max: usize) -> Result<Bytes, Problem> {
     check_is_json(&request)?;
     take(request, max, PATIENCE).await

@@ -18,5 +18,5 @@ pub use host::{UnitAnswer, host};
 pub use hosts::{HostsQuery, UnitPage, hosts};
 pub use queue::{QueueView, queue};
 pub use request::{CommandField, CommandWish, submit};
-pub use view::CommandView;
+pub use view::{CommandView, hex, unhex};
 pub use webhook::{ExecutionPage, WebhookAnswer, WebhookRequest, WebhookView, executions, webhook, webhook_job};

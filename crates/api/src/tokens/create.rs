@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
 use bowline_engine::builtin::NAME_PREFIX;
-use bowline_model::{TenantId, Timestamp, WorkerName};
+use bowline_model::{Labels, TenantId, Timestamp, WorkerName};
 use bowline_store::TokenRecord;
 use hyper::StatusCode;
 use rand::RngExt;
@@ -21,6 +21,8 @@ use crate::problem::Problem;
 pub enum KindWord {
     Api,
     Worker,
+    /// For an agent that joins with it, once.
+    Join,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -32,10 +34,13 @@ pub struct CreateRequest {
     /// What it may do; an API token may read and write jobs unless given, a worker's token may only work.
     #[serde(default)]
     pub scopes: Option<Vec<String>>,
-    /// A year at most; 90 days unless given.
+    /// A year at most, 90 days unless given; for a join token a week at most, 15 minutes unless given.
     #[serde(default)]
     #[schemars(range(min = 1, max = 31_622_400))]
     pub expires_in_s: Option<u64>,
+    /// For a join token: labels the agent gets.
+    #[serde(default)]
+    pub labels: Labels,
     /// Another tenant than the caller's own; for administrators.
     #[serde(default)]
     pub tenant_id: Option<TenantId>,
@@ -56,6 +61,9 @@ pub struct CreatedView {
 
 const YEAR_S: u64 = 366 * 24 * 60 * 60;
 const DEFAULT_S: u64 = 90 * 24 * 60 * 60;
+/// A join token is used soon or never.
+const JOIN_S: u64 = 15 * 60;
+const JOIN_MAX_S: u64 = 7 * 24 * 60 * 60;
 
 pub async fn create(
     State(app): State<App>,
@@ -79,23 +87,34 @@ pub async fn create(
         (None, KindWord::Worker) => Scopes::of(Scope::WorkersRun),
         (None, KindWord::Api) => Scopes::of(Scope::JobsRead).with(Scope::JobsWrite).with(Scope::EventsRead),
         (Some(list), KindWord::Api) => Scopes::parse(list.iter().map(String::as_str)).map_err(Problem::validation)?,
-        (Some(_), KindWord::Worker) => {
-            return Err(Problem::validation("a worker's token may only work; leave scopes out"));
+        (None, KindWord::Join) => Scopes::EMPTY,
+        (Some(_), KindWord::Worker | KindWord::Join) => {
+            return Err(Problem::validation("a worker's or join token may only work; leave scopes out"));
         }
     };
-    if scopes.is_empty() {
+    if scopes.is_empty() && body.kind != KindWord::Join {
         return Err(Problem::validation("a token needs at least one scope"));
     }
-    known.0.require_grant(scopes).map_err(Problem::forbidden)?;
-    let seconds = body.expires_in_s.unwrap_or(DEFAULT_S);
-    if seconds == 0 || seconds > YEAR_S {
-        return Err(Problem::validation(format!("expires_in_s must be between 1 and {YEAR_S}")));
+    if !body.labels.is_empty() && body.kind != KindWord::Join {
+        return Err(Problem::validation("labels: only a join token has them"));
+    }
+    if let Some((key, _)) = body.labels.iter().find(|(key, _)| key.starts_with("bowline/")) {
+        return Err(Problem::validation(format!("labels: {key} is given by the server")));
+    }
+    // Whoever lets agents in must be able to do what agents do.
+    let granted = if body.kind == KindWord::Join { Scopes::of(Scope::WorkersRun) } else { scopes };
+    known.0.require_grant(granted).map_err(Problem::forbidden)?;
+    let (longest, usual) = if body.kind == KindWord::Join { (JOIN_MAX_S, JOIN_S) } else { (YEAR_S, DEFAULT_S) };
+    let seconds = body.expires_in_s.unwrap_or(usual);
+    if seconds == 0 || seconds > longest {
+        return Err(Problem::validation(format!("expires_in_s must be between 1 and {longest}")));
     }
     let now = app.engine.clock.now();
     let expires_at = now.plus_millis(i64::try_from(seconds).unwrap_or(0) * 1_000);
     let kind = match body.kind {
         KindWord::Api => TokenKind::Api,
         KindWord::Worker => TokenKind::Worker,
+        KindWord::Join => TokenKind::Join,
     };
     let mut entropy = [0u8; bowline_auth::token::ENTROPY_BYTES];
     rand::rng().fill(&mut entropy);
@@ -107,6 +126,7 @@ pub async fn create(
         name: body.name.clone(),
         secret_hash: token.secret_hash(),
         scopes: scopes.to_string(),
+        labels: body.labels,
         created_at: now,
         expires_at: Some(expires_at),
         revoked_at: None,

@@ -5,6 +5,7 @@ mod heartbeat;
 mod list;
 mod register;
 mod result;
+mod ship;
 mod tasks;
 mod tell;
 
@@ -13,5 +14,6 @@ pub use heartbeat::heartbeat;
 pub use list::{WorkerList, list};
 pub use register::register;
 pub use result::result;
+pub use ship::ship;
 pub use tasks::tasks;
 pub use tell::tell;

@@ -7,6 +7,7 @@ use bowline_model::Timestamp;
 use bowline_protocol::{RegisterAnswer, RegisterRequest, VERSION};
 use bowline_store::WorkerRecord;
 
+use crate::agents::labels_of;
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
@@ -38,13 +39,15 @@ pub async fn register(
     if worker_type.len() > 64 {
         return Err(Problem::validation("worker_type has at most 64 characters"));
     }
+    let agent = app.engine.ledger.find_agent(tenant, name.clone()).await?;
+    let labels = labels_of(agent.as_ref(), &name, &body.labels, &body.task_types)?;
     let now = Timestamp::default();
     let record = WorkerRecord {
         tenant,
         name: name.clone(),
         worker_type,
         task_types: body.task_types,
-        labels: body.labels,
+        labels,
         slots: body.slots,
         registered_at: now,
         seen_at: now,

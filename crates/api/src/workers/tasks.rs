@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use bowline_model::fleet::HostLock;
+use bowline_model::host::Connection;
 use bowline_model::worker::Abilities;
+use bowline_model::{HostName, JobId};
 use bowline_protocol::{Task, TasksQuery};
-use bowline_store::{Claimant, ClaimedRun};
-use serde_json::value::RawValue;
+use bowline_store::{Claimant, ClaimedRun, ClaimedUnit};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::app::App;
 use crate::door::Known;
@@ -67,13 +71,46 @@ pub async fn tasks(
     Ok(Json(runs.into_iter().map(show).collect()))
 }
 
+/// What an agent is told, as `bowline_protocol::HostTask` has it. The command is passed on as it was stored.
+fn host_params(run: &ClaimedRun, unit: &ClaimedUnit) -> serde_json::Result<Box<RawValue>> {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        unit_id: JobId,
+        command: &'a RawValue,
+        host: Host<'a>,
+    }
+    #[derive(Serialize)]
+    struct Host<'a> {
+        id: i64,
+        name: &'a HostName,
+        connection: &'a Connection,
+        lock: HostLock,
+        fence: i64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scope: Option<&'a RawValue>,
+    }
+    let scope = unit.scope.as_deref().map(serde_json::from_str).transpose()?;
+    let host = Host {
+        id: unit.host_id,
+        name: &unit.host,
+        connection: &unit.connection,
+        lock: unit.lock,
+        fence: unit.host_fence,
+        scope,
+    };
+    to_raw_value(&Params { unit_id: run.job, command: serde_json::from_str(&run.payload)?, host })
+}
+
 fn show(run: ClaimedRun) -> Task {
-    let params = RawValue::from_string(run.payload.to_string());
+    let (params, job_id) = match &run.unit {
+        None => (RawValue::from_string(run.payload.to_string()), run.job),
+        Some(unit) => (host_params(&run, unit), unit.command),
+    };
     Task {
         task_id: run.run,
         task_type: run.task_type,
         params: params.unwrap_or_else(|_| RawValue::NULL.to_owned()),
-        job_id: run.job,
+        job_id,
         worker_id: run.worker,
         lane: run.lane,
         attempt: run.attempt,

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 mod client;
+mod fake_agent;
+mod fleet;
 mod jobs;
 mod server;
 
@@ -18,10 +20,13 @@ pub struct BenchArgs {
 enum What {
     /// Durable jobs, end to end, through a server of its own
     Jobs(jobs::JobsArgs),
+    /// Commands on many hosts, through the real agent protocol
+    Fleet(fleet::FleetArgs),
 }
 
 pub async fn bench(args: BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Jobs(args) => jobs::run(args, json).await,
+        What::Fleet(args) => fleet::run(args, json).await,
     }
 }

@@ -4,10 +4,12 @@
 #[allow(dead_code, reason = "each test program uses its part of it")]
 mod support;
 
+mod agents;
 mod apply;
 mod auth;
 mod bad_input;
 mod cancel;
+mod commands;
 mod dead_letters;
 mod docs;
 mod events;

@@ -1,5 +1,6 @@
 //! A real server as a process of its own, and a plain client for it.
 
+pub mod agent;
 pub mod oracle;
 pub mod simulation;
 

@@ -1,5 +1,6 @@
 //! Ports of the ledger beyond jobs and runs, each as calls to the committer and the readers.
 
+mod agents;
 mod fleet;
 mod hosts;
 mod resources;

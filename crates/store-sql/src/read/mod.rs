@@ -1,5 +1,6 @@
 //! What readers see. Nothing here changes anything; every question has the tenant bound.
 
+mod agents;
 mod asked;
 mod blocks;
 mod dead_letters;
@@ -8,11 +9,13 @@ mod fleet;
 mod hosts;
 mod jobs;
 mod lanes;
+mod output;
 mod resources;
 mod tokens;
 mod verify;
 mod workers;
 
+pub use agents::find_agent;
 pub use asked::find_asked;
 pub use blocks::{host_queue, list_blocks};
 pub use dead_letters::list_dead_letters;
@@ -21,6 +24,7 @@ pub use fleet::{find_fleet, find_unit, list_approvals, list_units, list_unplanne
 pub use hosts::{find_host, find_inventory, list_groups, list_hosts, list_inventories};
 pub use jobs::{find_job, list_jobs, waiting_facts};
 pub use lanes::lane_depths;
+pub use output::{find_output, held_to, list_output, may_bring};
 pub use resources::{find_resource, list_resources, list_versions};
 pub use tokens::{find_tenant, find_token, list_tenants, list_tokens};
 pub use verify::verify;

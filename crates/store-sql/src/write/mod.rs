@@ -3,6 +3,7 @@
 //! Every function here has one shape: load (and lock) what the wish is about, decide in `model`, collect the changes.
 //! None of them commits, and none of them is alone: the committer runs many wishes in one transaction.
 
+mod agents;
 mod approvals;
 mod blocks;
 mod claim;
@@ -11,6 +12,7 @@ mod dead_letters;
 mod heartbeat;
 mod hosts;
 mod order;
+mod output;
 mod promote;
 mod prune;
 mod reap;
@@ -29,6 +31,7 @@ use rand::rngs::StdRng;
 
 use crate::channels::Channels;
 
+pub use agents::enroll_agent;
 pub use approvals::decide;
 pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};
@@ -37,6 +40,7 @@ pub use dead_letters::{purge, replay};
 pub use heartbeat::heartbeat;
 pub use hosts::{put_inventory, remove_hosts};
 pub use order::{cancel, retry};
+pub use output::add_output;
 pub use promote::promote;
 pub use prune::prune;
 pub use reap::{give_back, reap, reclaim};

@@ -4,7 +4,7 @@
 //! long enough. Jobs that live, and dead letters that wait for a person, are passed over. So are the units of a command that
 //! lives, and a command while it has units: it goes in the sweep after theirs.
 
-use bowline_model::Timestamp;
+use bowline_model::{RunId, Timestamp};
 use bowline_store::{Position, PruneMark, Pruned, Retention, StoreResult};
 
 use super::Desk;
@@ -57,7 +57,9 @@ async fn prune_jobs(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, fr
     let mut pruned = Pruned { jobs: going.len() as u64, next, ..Pruned::default() };
     let Some(last) = going.iter().max() else { return Ok(pruned) };
     db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
-    for statement in [RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB, FLEETS, TALLIES, APPROVALS, VOTES] {
+    let outputs = db.query_many(WITH_OUTPUT, &[Col::Int(going.clone())], |row| row.id(0)).await?;
+    pruned.outputs = outputs.into_iter().map(RunId::from_uuid).collect();
+    for statement in [OUTPUTS, RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB, FLEETS, TALLIES, APPROVALS, VOTES] {
         db.execute_many(statement, &[Col::Int(going.clone())]).await?;
     }
     db.execute_many(KEEP_NAME, &[Col::Int(going.clone())]).await?;
@@ -122,6 +124,16 @@ const RUNS: Sql = Sql::Each {
 const DEAD_LETTERS: Sql = Sql::Each {
     sqlite: "delete from dead_letter where number = ?1",
     postgres: "delete from dead_letter where number = any ($1::bigint[])",
+};
+const WITH_OUTPUT: Sql = Sql::Each {
+    sqlite: "select r.id from run r where r.number = ?1 and exists (select 1 from output o where o.run = r.id)",
+    postgres: "select r.id from run r where r.number = any ($1::bigint[])
+                 and exists (select 1 from output o where o.run = r.id)",
+};
+/// While the runs are still there to say which it is.
+const OUTPUTS: Sql = Sql::Each {
+    sqlite: "delete from output where run in (select id from run where number = ?1)",
+    postgres: "delete from output where run in (select id from run where number = any ($1::bigint[]))",
 };
 const FLEETS: Sql = Sql::Each {
     sqlite: "delete from fleet where number = ?1",

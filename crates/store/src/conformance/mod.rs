@@ -5,6 +5,7 @@
 //! not in that list does not pass the test below.
 //! Never here: an engine, a file, a network. What only one engine can do is tested beside that engine.
 
+pub mod agents;
 pub mod approvals;
 mod bench;
 pub mod claims;
@@ -323,6 +324,17 @@ macro_rules! for_each_promise {
                 a_canceled_command_needs_no_decision_any_more
                 a_command_that_needs_no_approval_says_so
                 nobody_decides_for_a_neighbour
+            ;
+            agents:
+                a_join_token_lets_one_agent_in
+                agents_that_join_at_once_with_one_token_are_one
+                a_join_token_that_is_old_or_of_another_tenant_lets_nobody_in
+                a_name_and_a_key_are_given_once
+                news_of_many_runs_come_together
+                two_tellings_of_one_run_in_one_shipment_are_taken_in_order
+                output_is_found_in_order_and_counts_up_to_a_gap
+                nobody_brings_or_sees_output_of_another_ones_run
+                retention_says_whose_output_is_to_go
             ;
             maintenance:
                 the_ledger_tells_its_own_time

@@ -8,6 +8,7 @@ use crate::{EventFilter, Tenant, TokenRecord};
 /// A token of our tenant.
 pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
     TokenRecord {
+        labels: Default::default(),
         id: id.to_owned(),
         kind: "api".to_owned(),
         tenant: Some(bench.tenant),

@@ -154,10 +154,10 @@ impl Postgres {
         let mut process = self.lock();
         assert!(!exited(&mut process), "a stopped server cannot be frozen");
         let pid = process.id();
-        halt(pid).expect("our own child can be stopped until it is reaped");
+        proc_table::halt(pid).expect("our own child can be stopped until it is reaped");
         // Stopped first, it forks no more, so this list is complete. A child that ends meanwhile is no error.
         for child in proc_table::children_of(pid) {
-            let _ = halt(child);
+            let _ = proc_table::halt(child);
         }
     }
 
@@ -270,16 +270,6 @@ fn wait(process: &mut std::process::Child, timeout: Duration) -> bool {
         std::thread::sleep(LOOK_EVERY);
     }
     false
-}
-
-/// Stops one process and waits until it stands still.
-fn halt(pid: u32) -> std::io::Result<()> {
-    signal::send(pid, Signal::Stop)?;
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !proc_table::is_stopped(pid) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
 }
 
 /// Children first: a postmaster that runs among frozen children would wait for them.

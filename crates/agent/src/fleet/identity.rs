@@ -1,0 +1,183 @@
+//! Who an agent is: a key that never leaves its data directory, and the credential the server gave it for that.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bowline_model::{Labels, RetryPolicy, WorkerName};
+use bowline_protocol::{EnrollRequest, enroll_message};
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde::{Deserialize, Serialize};
+use tracing::{debug, info, warn};
+
+use crate::error::chain;
+use crate::fleet::error::FleetError;
+use crate::server::backoff::Backoff;
+use crate::server::client::{BadAddress, CallError, Client};
+
+const KEY: &str = "agent.key";
+const CREDENTIAL: &str = "credential.json";
+
+/// The file `credential.json`.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Credential {
+    pub name: WorkerName,
+    pub token: String,
+    #[serde(default)]
+    pub labels: Labels,
+}
+
+/// The credential of the agent in this directory: the one it has, or a new one for its join token. Tries for as long as
+/// the server is away.
+pub(crate) async fn identify(
+    data: &Path,
+    server: &str,
+    name: Option<&str>,
+    join: Option<&str>,
+    patience: &RetryPolicy,
+) -> Result<Credential, FleetError> {
+    let asked = name.map(WorkerName::new).transpose()?;
+    if let Some(credential) = read_credential(data)? {
+        let enrolled = &credential.name;
+        if let Some(asked) = asked.filter(|asked| asked != enrolled) {
+            return Err(FleetError::OtherName { enrolled: enrolled.clone(), asked });
+        }
+        if join.is_some() {
+            info!(agent.id = %enrolled, "agent {enrolled} is enrolled already; the join token is not needed and not used");
+        }
+        return Ok(credential);
+    }
+    let join = join.ok_or(FleetError::NotEnrolled)?;
+    let name = match asked {
+        Some(name) => name,
+        None => WorkerName::new(&host_name()?).map_err(FleetError::HostName)?,
+    };
+    let key = key(data)?;
+    let client = Client::new(server, join).map_err(address)?;
+    let credential = enroll(&client, &key, name, join, Backoff::new(patience)).await?;
+    let text = serde_json::to_vec_pretty(&credential).map_err(|error| file(data.join(CREDENTIAL), error.into()))?;
+    keep(data, CREDENTIAL, &text)?;
+    Ok(credential)
+}
+
+async fn enroll(
+    client: &Client,
+    key: &Ed25519KeyPair,
+    name: WorkerName,
+    join: &str,
+    mut backoff: Backoff,
+) -> Result<Credential, FleetError> {
+    let request = EnrollRequest {
+        public_key: STANDARD.encode(key.public_key()),
+        signature: STANDARD.encode(key.sign(&enroll_message(join, &name))),
+        name,
+    };
+    let agent = &request.name;
+    loop {
+        match client.enroll(&request).await {
+            Ok(answer) => {
+                info!(agent.id = %answer.name, "agent {} is enrolled", answer.name);
+                return Ok(Credential { name: answer.name, token: answer.token, labels: answer.labels });
+            }
+            Err(CallError::Refused(refusal)) => {
+                return Err(FleetError::NotEnrollable { agent: agent.clone(), refusal });
+            }
+            Err(error) => {
+                let pause = backoff.after(&error);
+                let why = chain(&error);
+                if backoff.is_first() {
+                    warn!(agent.id = %agent, "agent {agent} cannot enroll yet and keeps trying: {why}");
+                } else {
+                    debug!(agent.id = %agent, "agent {agent} cannot enroll yet: {why}; again in {pause:?}");
+                }
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}
+
+fn read_credential(data: &Path) -> Result<Option<Credential>, FleetError> {
+    let path = data.join(CREDENTIAL);
+    match fs::read(&path) {
+        Ok(text) => match serde_json::from_slice(&text) {
+            Ok(credential) => Ok(Some(credential)),
+            Err(_) => Err(FleetError::Unreadable { path }),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(FleetError::File { path, source }),
+    }
+}
+
+/// The key of this directory, made if there is none. It is on disk before anybody hears of it: should the answer to the
+/// enrollment get lost, the next attempt shows the same one.
+fn key(data: &Path) -> Result<Ed25519KeyPair, FleetError> {
+    let path = data.join(KEY);
+    let document = match fs::read(&path) {
+        Ok(document) => document,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
+                .map_err(|_| file(path.clone(), io::Error::other("no key can be made without randomness")))?;
+            keep(data, KEY, made.as_ref())?;
+            made.as_ref().to_vec()
+        }
+        Err(source) => return Err(FleetError::File { path, source }),
+    };
+    Ed25519KeyPair::from_pkcs8(&document).map_err(|_| FleetError::Unreadable { path })
+}
+
+/// Writes a file that only its owner reads: the whole of it, on disk, or nothing.
+fn keep(data: &Path, name: &str, content: &[u8]) -> Result<(), FleetError> {
+    let path = data.join(name);
+    let new = data.join(format!("{name}.new"));
+    let write = || -> io::Result<()> {
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        out.write_all(content)?;
+        out.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(data)?.sync_all()
+    };
+    write().map_err(|source| FleetError::File { path: path.clone(), source })
+}
+
+fn host_name() -> Result<String, FleetError> {
+    let path = PathBuf::from("/proc/sys/kernel/hostname");
+    match fs::read_to_string(&path) {
+        Ok(name) => Ok(name.trim().to_owned()),
+        Err(source) => Err(FleetError::File { path, source }),
+    }
+}
+
+pub(crate) fn address(error: BadAddress) -> FleetError {
+    FleetError::Address(chain(&error))
+}
+
+fn file(path: PathBuf, source: io::Error) -> FleetError {
+    FleetError::File { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_for_its_owner_only() {
+        let room = tempfile::tempdir().unwrap();
+        let first = key(room.path()).unwrap();
+        let again = key(room.path()).unwrap();
+        assert_eq!(first.public_key().as_ref(), again.public_key().as_ref());
+        let mode = fs::metadata(room.path().join(KEY)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::write(room.path().join(KEY), b"x").unwrap();
+        assert!(matches!(key(room.path()), Err(FleetError::Unreadable { .. })));
+    }
+}

@@ -1,0 +1,36 @@
+//! The fleet agent: takes commands for hosts from a server, executes them, and keeps what happened until the server has
+//! confirmed that it holds it.
+//!
+//! Enters: tasks of type `bowline.command`. Leaves: events, output, ends. Never here: a store, a listening socket, a wish
+//! about what the server should decide.
+//!
+//! - **A run begins once.** It is accepted in a heartbeat first, and begun only while its lease is ours beyond doubt.
+//! - **A run that has begun goes on**, whatever happens to the network, the server or this process. It is stopped by its
+//!   time limit, or because somebody canceled it; never because heartbeats fail.
+//! - **Nothing is freed before it is confirmed.** Bytes go before the record that names them, records before the end.
+//!
+//! *Local*: a run on this very host, in a directory and under a keeper of its own. *Simulated*: made up, in memory.
+//! *Story*: what is to be told about a run: on disk for what was executed, in the [`outbox`] for what was not.
+
+mod agent;
+mod command;
+mod dispatch;
+mod error;
+mod heartbeat;
+mod identity;
+mod intake;
+mod local;
+mod outbox;
+mod outcome;
+mod recovery;
+mod refusal;
+mod roster;
+mod secrets;
+mod settings;
+mod shared;
+mod ship;
+mod simulate;
+
+pub use agent::FleetAgent;
+pub use error::FleetError;
+pub use settings::{FleetSettings, Reach, ShownOutput, SimulateSettings};

@@ -1,0 +1,92 @@
+//! What somebody decides about an agent before it starts.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bowline_execute::Clock;
+use bowline_execute::simulate::Simulation;
+use bowline_model::RetryPolicy;
+
+/// How an agent is to be. [`FleetSettings::new`] has what most want.
+#[derive(Clone)]
+pub struct FleetSettings {
+    /// The server's address.
+    pub server: String,
+    /// Where the agent keeps its key, its credential and its runs. One agent for one directory.
+    pub data: PathBuf,
+    /// Needed once, at the first start.
+    pub join: Option<String>,
+    /// Like this machine unless given.
+    pub name: Option<String>,
+    /// How many runs it has in hand at once.
+    pub slots: u32,
+    pub labels: BTreeMap<String, String>,
+    /// Hosts other than its own.
+    pub reach: Option<Reach>,
+    /// Where the values of secrets are, one file each.
+    pub secrets: Option<PathBuf>,
+    /// Whether commands on this host may gain privileges, by `sudo` for instance.
+    pub allow_new_privileges: bool,
+    /// The program that is a keeper, and its first arguments.
+    pub keeper: Vec<OsString>,
+    /// Says when things happen, for people.
+    pub clock: Clock,
+    /// How long a request for tasks waits at the server.
+    pub poll_wait: Duration,
+    /// How long runs inside this process may take to finish when it is asked to leave.
+    pub grace: Duration,
+    pub backoff: RetryPolicy,
+}
+
+/// Hosts that an agent reaches without being there.
+#[derive(Debug, Clone)]
+pub enum Reach {
+    /// Hosts that do not exist.
+    Simulate(SimulateSettings),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimulateSettings {
+    pub world: Simulation,
+    pub output: ShownOutput,
+}
+
+/// Which made-up hosts have output. Each one that has costs a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownOutput {
+    None,
+    Failed,
+    All,
+}
+
+impl Reach {
+    /// What it is called in the label that says so.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Simulate(_) => "simulate",
+        }
+    }
+}
+
+impl FleetSettings {
+    pub fn new(server: &str, data: impl Into<PathBuf>, keeper: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self {
+            server: server.to_owned(),
+            data: data.into(),
+            join: None,
+            name: None,
+            slots: 16,
+            labels: BTreeMap::new(),
+            reach: None,
+            secrets: None,
+            allow_new_privileges: false,
+            keeper: keeper.into_iter().map(Into::into).collect(),
+            clock: std::sync::Arc::new(crate::clock::now),
+            poll_wait: Duration::from_secs(20),
+            grace: Duration::from_secs(30),
+            backoff: RetryPolicy { base_ms: 250, factor: 2.0, max_backoff_ms: 10_000, ..RetryPolicy::default() },
+        }
+    }
+}

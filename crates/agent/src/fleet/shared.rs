@@ -1,0 +1,39 @@
+//! What the loops of one agent share.
+
+use std::sync::Arc;
+
+use bowline_execute::{Clock, Runs};
+use bowline_model::{RunId, WorkerName};
+use tokio::sync::mpsc;
+
+use crate::fleet::outbox::{Outbox, Story};
+use crate::fleet::roster::Roster;
+use crate::fleet::secrets::SecretStore;
+use crate::fleet::settings::Reach;
+use crate::fleet::simulate;
+use crate::server::link::Link;
+
+pub(crate) struct Fleet {
+    pub link: Link,
+    pub roster: Roster,
+    pub outbox: Outbox,
+    pub runs: Arc<Runs>,
+    pub secrets: SecretStore,
+    pub clock: Clock,
+    pub reach: Option<Reach>,
+    pub allow_new_privileges: bool,
+    /// Runs of this host that somebody canceled.
+    pub cancels: mpsc::UnboundedSender<RunId>,
+    pub stage: mpsc::UnboundedSender<simulate::Order>,
+}
+
+impl Fleet {
+    pub fn name(&self) -> &WorkerName {
+        self.link.worker()
+    }
+
+    /// Tells a story about a run that has no directory.
+    pub fn tell(&self, run: RunId, story: Story) {
+        self.outbox.tell(run, story);
+    }
+}

@@ -1,0 +1,331 @@
+//! Tells what is in run directories, and removes those whose story is heard to its end.
+//!
+//! A reconciler: woken by the executor or by a rest that is over, given nothing but "look". What it reads at once is
+//! bounded, so that a backlog of any size is told with the same memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bowline_execute::{Confirmed, Ended, ForgetError, Stream};
+use bowline_model::{ErrorClass, RunId};
+use bowline_protocol::RunNews;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, error, info, warn};
+
+use super::book::{AfterRefusal, Books};
+use super::draft::{Draft, Look, look};
+use super::upload::{Brought, PART_MAX_BYTES, bring, part};
+use super::{EVENTS_MAX, RUNS_MAX, post};
+use crate::error::chain;
+use crate::fleet::outbox::Story;
+use crate::fleet::outcome::run_end;
+use crate::fleet::shared::Fleet;
+
+/// How many runs bring output side by side.
+const UPLOADS_MAX: usize = 8;
+
+/// Ships until the end.
+pub(crate) async fn disk_loop(fleet: Arc<Fleet>, books: Books) {
+    let mut shipper = Shipper { fleet, books };
+    let mut changed = shipper.fleet.runs.changed();
+    let end = shipper.fleet.link.end.clone();
+    loop {
+        changed.borrow_and_update();
+        let now = Instant::now();
+        for run in shipper.fleet.runs.take_changed() {
+            shipper.books.look_at(run, now);
+        }
+        let next = shipper.books.wake(now);
+        if shipper.books.waiting() > 0 {
+            tokio::select! {
+                () = end.cancelled() => return,
+                () = shipper.turn() => {}
+            }
+            continue;
+        }
+        tokio::select! {
+            () = end.cancelled() => return,
+            _ = changed.changed() => {}
+            () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
+        }
+    }
+}
+
+struct Shipper {
+    fleet: Arc<Fleet>,
+    books: Books,
+}
+
+/// What became of a run's output.
+enum Output {
+    Stored([u64; 2]),
+    Refused(String),
+    /// Not now.
+    Later,
+}
+
+impl Shipper {
+    /// Tells what the next ones in line have to tell: one request.
+    async fn turn(&mut self) {
+        let mut drafts = self.read().await;
+        let refused = self.bring_output(&mut drafts).await;
+        let now = Instant::now();
+        for (run, code) in refused {
+            self.refused(run, &code, now);
+        }
+        let mut news = Vec::with_capacity(drafts.len());
+        let mut told = Vec::with_capacity(drafts.len());
+        for Draft { run, fence, events, sent, ended, more, .. } in drafts {
+            if more {
+                self.books.look_at(run, now);
+            }
+            if ended.is_some() {
+                self.fleet.roster.set_ending(run);
+            }
+            let book = self.books.get(run);
+            if events.is_empty() && (ended.is_none() || book.ended) {
+                if let Some(ended) = ended {
+                    self.forget(run, ended).await;
+                }
+                continue;
+            }
+            let end = ended.as_ref().map(run_end);
+            news.push(RunNews { run_id: run, fence, events, ended: end });
+            told.push((run, sent, ended));
+        }
+        if news.is_empty() {
+            return;
+        }
+        let Some(heard) = post(&self.fleet.link, news).await else { return };
+        let now = Instant::now();
+        for (run, sent, ended) in told {
+            let Some(heard) = heard.get(&run) else {
+                warn!(run.id = %run, "the server said nothing about run {run}; it is told again");
+                self.books.look_at(run, now);
+                continue;
+            };
+            if let Some(code) = &heard.refused {
+                self.refused(run, code, now);
+                continue;
+            }
+            let book = self.books.get(run);
+            book.heard(sent, heard.acknowledged, heard.ended, now);
+            match ended {
+                Some(ended) if book.ended && book.held >= ended.last_seq => self.forget(run, ended).await,
+                Some(_) => self.books.look_at(run, now),
+                None if book.held < sent.last => self.books.look_at(run, now),
+                None => {}
+            }
+        }
+    }
+
+    /// Reads the runs that are next, on a thread that may wait for the disk.
+    async fn read(&mut self) -> Vec<Draft> {
+        let share = (EVENTS_MAX / self.books.waiting().clamp(1, 10)).max(1);
+        let mut line = Vec::new();
+        while line.len() < RUNS_MAX
+            && let Some(run) = self.books.next()
+        {
+            line.push((run, *self.books.get(run)));
+        }
+        let runs = Arc::clone(&self.fleet.runs);
+        let read = move || {
+            let mut room = EVENTS_MAX;
+            let mut looks = Vec::with_capacity(line.len());
+            let mut left = Vec::new();
+            for (run, book) in line {
+                if room == 0 {
+                    left.push(run);
+                    continue;
+                }
+                let seen = look(&runs, run, book, share.min(room));
+                if let Look::News(draft) = &seen {
+                    room -= draft.events.len();
+                }
+                looks.push((run, seen));
+            }
+            (looks, left)
+        };
+        let (looks, left) = match tokio::task::spawn_blocking(read).await {
+            Ok(read) => read,
+            Err(broken) => {
+                error!("the agent broke while it read its runs: {broken}");
+                return Vec::new();
+            }
+        };
+        let now = Instant::now();
+        left.into_iter().for_each(|run| self.books.look_at(run, now));
+        let mut drafts = Vec::with_capacity(looks.len());
+        for (run, seen) in looks {
+            match seen {
+                Look::News(draft) => {
+                    self.books.get(run).stored = Some(draft.stored);
+                    drafts.push(draft);
+                }
+                Look::Gone => self.books.forget(run),
+                Look::NeverStarted { fence, why } => self.never_started(run, fence, why).await,
+                Look::Unreadable(error) => {
+                    error!(run.id = %run, "run {run} cannot be read: {}", chain(&error));
+                    self.books.get(run).rest(now);
+                }
+            }
+        }
+        drafts
+    }
+
+    /// Brings the bytes that the drafts name. Whose bytes are not wanted is taken out of the drafts, and returned.
+    async fn bring_output(&mut self, drafts: &mut Vec<Draft>) -> Vec<(RunId, String)> {
+        let mut under_way = JoinSet::new();
+        let mut results = HashMap::new();
+        for draft in drafts.iter() {
+            let ranges: Vec<_> = draft.uploads().collect();
+            if ranges.is_empty() {
+                continue;
+            }
+            if under_way.len() >= UPLOADS_MAX
+                && let Some(Ok((run, output))) = under_way.join_next().await
+            {
+                results.insert(run, output);
+            }
+            let (run, stored, fleet) = (draft.run, draft.stored, Arc::clone(&self.fleet));
+            under_way.spawn(async move { (run, bring_ranges(&fleet, run, stored, ranges).await) });
+        }
+        while let Some(brought) = under_way.join_next().await {
+            if let Ok((run, output)) = brought {
+                results.insert(run, output);
+            }
+        }
+        let (mut refused, now) = (Vec::new(), Instant::now());
+        drafts.retain(|draft| match results.remove(&draft.run) {
+            None => draft.uploads().next().is_none(),
+            Some(Output::Stored(stored)) => {
+                self.books.get(draft.run).stored = Some(stored);
+                true
+            }
+            Some(Output::Refused(code)) => {
+                refused.push((draft.run, code));
+                false
+            }
+            Some(Output::Later) => {
+                self.books.get(draft.run).rest(now);
+                false
+            }
+        });
+        refused
+    }
+
+    fn refused(&mut self, run: RunId, code: &str, now: Instant) {
+        match self.books.get(run).refused(code, now) {
+            AfterRefusal::AbsentNow => {
+                warn!(
+                    run.id = %run,
+                    "the server does not know run {run}, perhaps because it was restored from an older copy; what \
+                     happened in it is kept and offered again every minute, for a day"
+                );
+                self.fleet.roster.done(run);
+            }
+            AfterRefusal::StillAbsent => debug!(run.id = %run, "the server still does not know run {run}"),
+            AfterRefusal::Quarantined => {
+                error!(
+                    run.id = %run,
+                    "the server refused what happened in run {run} ({code}); it is quarantined: its directory stays \
+                     until somebody has looked at it"
+                );
+                self.books.quarantine(run);
+                self.fleet.roster.done(run);
+            }
+        }
+    }
+
+    /// Everything of the run is held by the server.
+    async fn forget(&mut self, run: RunId, ended: Ended) {
+        let book = *self.books.get(run);
+        let held = Confirmed {
+            last_seq: ended.last_seq,
+            stdout_bytes: book.stored(Stream::Stdout),
+            stderr_bytes: book.stored(Stream::Stderr),
+        };
+        let runs = Arc::clone(&self.fleet.runs);
+        match tokio::task::spawn_blocking(move || runs.forget(run, held)).await {
+            Ok(Ok(()) | Err(ForgetError::Unknown(_))) => {
+                info!(run.id = %run, "run {run} has ended ({:?}), and the server has all of it", ended.outcome);
+                self.books.forget(run);
+                self.fleet.roster.done(run);
+            }
+            // Its keeper takes long to leave. When it has left, we are called again.
+            Ok(Err(ForgetError::NotEnded(_))) => self.fleet.roster.done(run),
+            Ok(Err(error)) => {
+                error!(run.id = %run, "the directory of run {run} stays: {}", chain(&error));
+                self.fleet.roster.done(run);
+            }
+            Err(broken) => error!(run.id = %run, "the agent broke at the end of run {run}: {broken}"),
+        }
+    }
+
+    /// A keeper that could not start anything. Nothing happened; whoever asked for it may ask again.
+    async fn never_started(&mut self, run: RunId, fence: u32, why: Option<String>) {
+        let runs = Arc::clone(&self.fleet.runs);
+        match tokio::task::spawn_blocking(move || runs.give_back(run)).await {
+            Ok(Ok(())) => {
+                let message = format!("its keeper could not start it: {}", why.as_deref().unwrap_or("it said nothing"));
+                warn!(run.id = %run, "run {run} was not started: {message}");
+                let now = (self.fleet.clock)();
+                self.books.forget(run);
+                self.fleet.tell(run, Story::not_begun(fence, now, "NO_KEEPER", ErrorClass::Transient, &message));
+            }
+            Ok(Err(error)) => warn!(run.id = %run, "run {run} cannot be given back: {}", chain(&error)),
+            Err(broken) => error!(run.id = %run, "the agent broke at run {run}: {broken}"),
+        }
+    }
+}
+
+/// How often the server may answer that it has nothing more than before.
+const STALLS_MAX: u32 = 3;
+
+/// Brings ranges of one run, one part after the other.
+async fn bring_ranges(fleet: &Arc<Fleet>, run: RunId, mut stored: [u64; 2], ranges: Vec<(Stream, u64, u64)>) -> Output {
+    for (stream, mut from, to) in ranges {
+        let mut stalls = 0;
+        while from < to {
+            let runs = Arc::clone(&fleet.runs);
+            let length = usize::try_from((to - from).min(PART_MAX_BYTES)).unwrap_or(usize::MAX);
+            let prepare = move || {
+                let raw = runs.read_output(run, stream, from, length)?;
+                Ok::<_, bowline_execute::ReadError>(part(run, stream.name(), from, raw))
+            };
+            let part = match tokio::task::spawn_blocking(prepare).await {
+                Ok(Ok(part)) if part.raw_bytes > 0 => part,
+                Ok(Ok(_)) => {
+                    // It was recorded, and the disk lost it. The record is true all the same.
+                    error!(run.id = %run, "{stream} of run {run} lacks the bytes from {from} to {to}");
+                    stored[stream as usize] = to;
+                    break;
+                }
+                Ok(Err(error)) => {
+                    error!(run.id = %run, "{stream} of run {run} cannot be read: {}", chain(&error));
+                    return Output::Later;
+                }
+                Err(broken) => {
+                    error!(run.id = %run, "the agent broke at the output of run {run}: {broken}");
+                    return Output::Later;
+                }
+            };
+            match bring(&fleet.link, &part).await {
+                Brought::Stored(held) => {
+                    stalls = if held > from { 0 } else { stalls + 1 };
+                    if stalls > STALLS_MAX {
+                        return Output::Refused("OUTPUT_STALLED".to_owned());
+                    }
+                    // Less than we thought: an older copy of the ledger. It gets what it lacks.
+                    from = held;
+                    stored[stream as usize] = held;
+                }
+                Brought::Refused(refusal) if refusal.code.is_empty() => return Output::Refused(refusal.to_string()),
+                Brought::Refused(refusal) => return Output::Refused(refusal.code),
+                Brought::Leaving => return Output::Later,
+            }
+        }
+    }
+    Output::Stored(stored)
+}

@@ -1,0 +1,67 @@
+//! Becoming one of the server's agents, once.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bowline_agent::fleet::{FleetAgent, FleetError};
+use ring::signature::{ED25519, UnparsedPublicKey};
+use serde_json::json;
+
+use crate::fake::{Fake, JOIN, Reply, TOKEN, Word, Working};
+
+#[tokio::test]
+async fn an_agent_enrolls_once_and_needs_no_token_afterwards() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    fake.script(Word::Enroll, [Reply::Refuse(503, "LEDGER_UNAVAILABLE"), Reply::Cut]);
+    let mut settings = fake.settings(room.path());
+    settings.labels.insert("role".to_owned(), "web".to_owned());
+    let working = Working::start(settings.clone()).await;
+    fake.until_said(Word::Heartbeat, 1).await;
+    let enrolled = fake.get(|state| state.enrolled.clone()).unwrap();
+    let decode = |field: &str| STANDARD.decode(enrolled[field].as_str().unwrap()).unwrap();
+    let message = format!("bowline enroll 1\nweb-1\n{JOIN}");
+    let key = UnparsedPublicKey::new(&ED25519, decode("public_key"));
+    key.verify(message.as_bytes(), &decode("signature")).unwrap();
+    let registered = fake.get(|state| state.bodies.iter().find(|said| said.0 == Word::Register).cloned()).unwrap().1;
+    assert_eq!(registered["task_types"], json!(["bowline.command"]));
+    assert_eq!(registered["labels"], json!({"role": "web"}));
+
+    // Two agents cannot share a directory.
+    let second = FleetAgent::open(settings.clone()).await.err().unwrap();
+    assert!(matches!(second, FleetError::Data { .. }), "{second}");
+    working.stop().await;
+
+    // Again, with the token that was used: it is not needed.
+    let asked = fake.get(|state| state.said[&Word::Enroll]);
+    Working::start(settings.clone()).await.stop().await;
+    settings.join = None;
+    settings.name = None;
+    Working::start(settings.clone()).await.stop().await;
+    assert_eq!(fake.get(|state| state.said[&Word::Enroll]), asked);
+
+    settings.name = Some("web-2".to_owned());
+    let other = FleetAgent::open(settings).await.err().unwrap();
+    assert!(matches!(other, FleetError::OtherName { .. }), "{other}");
+    let credential = std::fs::read_to_string(room.path().join("credential.json")).unwrap();
+    assert!(credential.contains(TOKEN) && !credential.contains(JOIN));
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_let_in_says_why() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let mut settings = fake.settings(room.path());
+    settings.join = None;
+    let error = FleetAgent::open(settings.clone()).await.err().unwrap();
+    assert!(matches!(error, FleetError::NotEnrolled), "{error}");
+    for (status, code) in [(401, "UNAUTHENTICATED"), (409, "AGENT_EXISTS"), (409, "AGENT_KEY_EXISTS")] {
+        fake.script(Word::Enroll, [Reply::Refuse(status, code)]);
+        settings.join = Some(JOIN.to_owned());
+        let error = FleetAgent::open(settings.clone()).await.err().unwrap();
+        assert!(error.to_string().contains(code), "{error}");
+    }
+    // The key is the same at every attempt.
+    let keys = fake.get(|state| {
+        let enrolls = state.bodies.iter().filter(|said| said.0 == Word::Enroll);
+        enrolls.map(|said| said.1["public_key"].clone()).collect::<Vec<_>>()
+    });
+    assert!(keys.len() == 3 && keys.iter().all(|key| *key == keys[0]));
+}

@@ -1,0 +1,106 @@
+//! Telling what happened to a server that goes away, loses answers, forgets, or does not want to hear.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::fake::{Fake, Reply, Word, Working};
+use crate::local::until_there;
+
+fn directories(data: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(data.join("runs")).unwrap().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[tokio::test]
+async fn bytes_go_before_records_and_records_before_the_end_whatever_gets_lost() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    fake.script(
+        Word::Ship,
+        [Reply::Cut, Reply::LoseAnswer, Reply::Refuse(503, "BUSY"), Reply::LoseAnswer, Reply::LoseAnswer],
+    );
+    fake.script(Word::Output, [Reply::LoseAnswer, Reply::Refuse(500, "INTERNAL"), Reply::Cut, Reply::LoseAnswer]);
+    let working = Working::start(fake.settings(room.path())).await;
+    let noisy = fake.queue(&json!({"script": "seq 1 400000; echo bad >&2"}));
+    let quiet = fake.queue(&json!({"argv": ["true"]}));
+    assert_eq!(fake.until_ended(&noisy).await["status"], "success");
+    assert_eq!(fake.until_ended(&quiet).await["exit_code"], 0);
+    let text: String = (1..=400_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(fake.get(|state| state.text(&noisy, "stdout")), text);
+    assert_eq!(fake.get(|state| state.text(&noisy, "stderr")), "bad\n");
+    assert!(fake.get(|state| state.compressed) > 0);
+    working.stop().await;
+    assert_eq!(directories(room.path()), Vec::<String>::new());
+    fake.assert_right();
+}
+
+#[tokio::test]
+async fn a_run_goes_on_while_the_server_is_away_and_all_of_it_is_told_afterwards() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let working = Working::start(fake.settings(room.path())).await;
+    let (go, done) = (room.path().join("go"), room.path().join("done"));
+    let script = format!("mkfifo {0}; read line < {0}; seq 1 1000; touch {1}", go.display(), done.display());
+    let run = fake.queue(&json!({"script": script}));
+    fake.until("it at work", |state| (!state.kinds(&run).is_empty()).then_some(())).await;
+    fake.set(|state| state.away = true);
+    until_there(&go).await;
+    std::fs::write(&go, "go\n").unwrap();
+    until_there(&done).await;
+    assert!(fake.get(|state| !state.ended.contains_key(&run)));
+    fake.set(|state| state.away = false);
+    assert_eq!(fake.until_ended(&run).await["status"], "success");
+    working.stop().await;
+    fake.assert_right();
+}
+
+#[tokio::test]
+async fn what_the_server_does_not_want_to_hear_is_kept_and_holds_nothing_up() {
+    for code in ["RUN_NOT_FOUND", "NOT_YOURS", "STALE_LEASE", "SEQ_CONFLICT"] {
+        let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+        let mut settings = fake.settings(room.path());
+        settings.slots = 1;
+        let working = Working::start(settings.clone()).await;
+        let task = crate::fake::task(&json!({"via": "agent"}), "web-1", &json!({"spec": {"argv": ["true"]}}));
+        let refused = task["task_id"].as_str().unwrap().to_owned();
+        fake.set(|state| {
+            state.refuse.insert(refused.clone(), code);
+            state.queue.push_back(task);
+        });
+        // Its slot is free again, or this one would not be taken.
+        let next = fake.queue(&json!({"argv": ["true"]}));
+        fake.until_ended(&next).await;
+        working.stop().await;
+        assert_eq!(directories(room.path()), [refused.as_str()], "{code}");
+        // The next agent tries again, and this time it is heard.
+        fake.set(|state| state.refuse.clear());
+        let working = Working::start(settings).await;
+        assert_eq!(fake.until_ended(&refused).await["status"], "success");
+        working.stop().await;
+        assert_eq!(directories(room.path()), Vec::<String>::new());
+        fake.assert_right();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_was_restored_from_an_older_copy_gets_what_it_lacks() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let working = Working::start(fake.settings(room.path())).await;
+    let go = room.path().join("go");
+    let script = format!("seq 1 5000; mkfifo {0}; read line < {0}; seq 1 10", go.display());
+    let run = fake.queue(&json!({"script": script}));
+    fake.until("its output", |state| (state.text(&run, "stdout").len() > 20_000).then_some(())).await;
+    fake.until("the record of it", |state| state.kinds(&run).contains(&"output".to_owned()).then_some(())).await;
+    fake.set(|state| {
+        state.events.remove(&run);
+        for stored in state.output.values_mut() {
+            stored.truncate(100);
+        }
+    });
+    until_there(&go).await;
+    std::fs::write(&go, "go\n").unwrap();
+    assert_eq!(fake.until_ended(&run).await["status"], "success");
+    let text: String = (1..=5_000).chain(1..=10).map(|n| format!("{n}\n")).collect();
+    fake.until("all of its output", |state| (state.text(&run, "stdout") == text).then_some(())).await;
+    working.stop().await;
+    assert_eq!(directories(room.path()), Vec::<String>::new());
+}

@@ -1,0 +1,155 @@
+//! `PUT /runs/{id}/output/{stream}?offset=`: an agent brings a range of a run's output. Answered when it is durable.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use bowline_backbone::{BlobError, Key};
+use bowline_model::RunId;
+use bowline_store::{Encoding, NewOutput, OutputAnswer, OutputRange, OutputStream};
+use bytes::Bytes;
+use hyper::header::CONTENT_ENCODING;
+use hyper::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::body::{RawBody, aside};
+use crate::commands::{hex, unhex};
+use crate::door::Known;
+use crate::params::{Nameable, Params};
+use crate::problem::Problem;
+
+/// The longest range, in bytes of output.
+const RANGE_MAX: u64 = 1 << 20;
+/// No stream is longer.
+const OFFSET_MAX: u64 = 1 << 46;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BringQuery {
+    /// Where in the stream the range begins.
+    pub offset: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BroughtView {
+    /// 0..this of the stream is durable without a gap.
+    pub stored: u64,
+}
+
+pub async fn bring(
+    State(app): State<App>,
+    known: Known,
+    Path((run, stream)): Path<(String, String)>,
+    Params(query): Params<BringQuery>,
+    headers: HeaderMap,
+    RawBody(body): RawBody,
+) -> Result<Json<BroughtView>, Problem> {
+    let (tenant, worker) = (known.tenant()?, known.own_worker()?);
+    let run: RunId = run.parse().map_err(|_| RunId::nothing())?;
+    let stream = OutputStream::from_word(&stream).ok_or_else(|| Problem::not_found("NOT_FOUND", "path"))?;
+    if query.offset > OFFSET_MAX {
+        return Err(Problem::validation("offset: no stream is that long").with(json!({"field": "offset"})));
+    }
+    answer(app.engine.ledger.may_bring(tenant, worker.clone(), run, stream).await?)?;
+    let range = Announced::read(&headers)?;
+    let checked = body.clone();
+    aside(move || range.check(&checked)).await??;
+    // With its hash in its name: what is refused afterwards has not replaced what was there.
+    let hash = &hex(&range.sha256)[..16];
+    let key = format!("runs/{}/{}/{:020}-{hash}", run.as_uuid().simple(), stream.as_str(), query.offset);
+    let place = Key::new(&key).map_err(|_| Problem::validation("offset"))?;
+    app.engine.blobs.put(&place, body).await.map_err(no_room)?;
+    let range = OutputRange {
+        begins: query.offset,
+        bytes: range.bytes,
+        sha256: range.sha256,
+        encoding: range.encoding,
+        key: key.into(),
+    };
+    let output = NewOutput { tenant, worker, run, stream, range };
+    answer(app.engine.ledger.add_output(output).await?).map(|stored| Json(BroughtView { stored }))
+}
+
+/// What the sender says about its bytes.
+#[derive(Debug, Clone, Copy)]
+struct Announced {
+    encoding: Encoding,
+    bytes: u64,
+    sha256: [u8; 32],
+}
+
+impl Announced {
+    fn read(headers: &HeaderMap) -> Result<Self, Problem> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let encoding = match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+            None | Some(b"identity") => Encoding::Plain,
+            Some(b"zstd") => Encoding::Zstd,
+            Some(_) => {
+                let message = "content-encoding: zstd, or nothing";
+                return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message));
+            }
+        };
+        let bytes: Option<u64> = text("x-raw-length").and_then(|text| text.parse().ok());
+        let bytes = bytes.filter(|bytes| (1..=RANGE_MAX).contains(bytes)).ok_or_else(|| {
+            Problem::validation(format!("x-raw-length: between 1 and {RANGE_MAX} bytes"))
+                .with(json!({"header": "x-raw-length"}))
+        })?;
+        let sha256 = text("x-content-sha256").and_then(unhex).ok_or_else(|| {
+            Problem::validation("x-content-sha256: 64 hexadecimal digits").with(json!({"header": "x-content-sha256"}))
+        })?;
+        Ok(Self { encoding, bytes, sha256 })
+    }
+
+    /// Whether the bytes are what was announced. A bomb is not unpacked further than announced.
+    fn check(&self, body: &Bytes) -> Result<(), Problem> {
+        let wrong = |what: &str| {
+            Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "OUTPUT_DAMAGED",
+                format!("the output {what}; send it again"),
+            )
+        };
+        let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let unpacked;
+        let raw: &[u8] = match self.encoding {
+            Encoding::Plain => body,
+            Encoding::Zstd => {
+                unpacked = zstd::bulk::decompress(body, length).map_err(|_| wrong("cannot be unpacked"))?;
+                &unpacked
+            }
+        };
+        if raw.len() != length {
+            return Err(wrong("has another length than announced"));
+        }
+        if <[u8; 32]>::from(Sha256::digest(raw)) != self.sha256 {
+            return Err(wrong("has another hash than announced"));
+        }
+        Ok(())
+    }
+}
+
+fn answer(answer: OutputAnswer) -> Result<u64, Problem> {
+    match answer {
+        OutputAnswer::Held { stored, .. } => Ok(stored),
+        OutputAnswer::Conflict => {
+            Err(Problem::conflict("OUTPUT_CONFLICT", "there is other output at this place of the stream"))
+        }
+        OutputAnswer::NotYours => Err(Problem::forbidden("this run was not handed to you")),
+        OutputAnswer::NotFound => Err(RunId::nothing()),
+    }
+}
+
+fn no_room(error: BlobError) -> Problem {
+    tracing::warn!("output cannot be kept: {error}");
+    match error {
+        BlobError::NoSpace(_) => {
+            let message = "there is no room for output now; keep it and try again";
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "NO_SPACE", message).retry_after(10)
+        }
+        BlobError::Missing(_) | BlobError::Io { .. } => {
+            Problem::retry_later("OUTPUT_UNAVAILABLE", "output cannot be kept now; try again")
+        }
+    }
+}

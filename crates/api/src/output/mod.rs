@@ -1,0 +1,7 @@
+//! Output of runs: agents bring it, people read it, also while it grows.
+
+mod bring;
+mod read;
+
+pub use bring::{BringQuery, BroughtView, bring};
+pub use read::{OutputQuery, read};

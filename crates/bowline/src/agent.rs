@@ -1,0 +1,237 @@
+//! `bowline agent`: executes commands on this host, and on hosts it reaches, for a server it calls.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use bowline_agent::CancellationToken;
+use bowline_agent::fleet::{FleetAgent, FleetSettings, Reach, ShownOutput, SimulateSettings};
+use bowline_execute::simulate::Simulation;
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::log;
+
+const EXAMPLES: &str = "\
+Examples:
+  bowline agent --server https://bowline.example.org --join TOKEN
+      The first start: makes a key, enrolls under the name of this machine, and begins to work
+  bowline agent --server https://bowline.example.org
+      Every start after that
+  bowline agent --join TOKEN --name sim-1 --reach simulate --latency 20:400 --failure 0.02
+      Plays hosts that do not exist, to try out rollouts without touching anything
+
+The agent only calls out; nothing has to be opened for it. Commands go on when it is stopped, and the next start tells
+how they ended. Run it as a service with KillMode=process: see docs/guide/agents.md.";
+
+/// Flags of `agent`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AgentArgs {
+    /// The join token that somebody made for this agent; needed at the first start only
+    #[arg(long, value_name = "TOKEN", env = "BOWLINE_AGENT_JOIN", hide_env_values = true)]
+    pub join: Option<String>,
+    /// How the agent calls itself [default: the name of this machine]
+    #[arg(long, value_name = "NAME", env = "BOWLINE_AGENT_NAME")]
+    pub name: Option<String>,
+    /// Where it keeps its key, its credential and its runs; one agent for one directory
+    #[arg(long, value_name = "DIR", env = "BOWLINE_AGENT_DATA", default_value = "./bowline-agent-data")]
+    pub data: PathBuf,
+    /// How many runs it has in hand at once [default: 16, 10000 with --reach simulate]
+    #[arg(long, value_name = "N", env = "BOWLINE_AGENT_SLOTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub slots: Option<u32>,
+    /// A label that commands may ask for; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", env = "BOWLINE_AGENT_LABELS", value_delimiter = ',', value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Hosts that it reaches besides its own
+    #[arg(long, value_name = "HOW", env = "BOWLINE_AGENT_REACH")]
+    pub reach: Option<ReachHow>,
+    /// A directory with the values of secrets, one file each, named like the secret
+    #[arg(long, value_name = "DIR", env = "BOWLINE_AGENT_SECRETS")]
+    pub secrets: Option<PathBuf>,
+    /// Let commands on this host gain privileges, by sudo for instance
+    #[arg(long, env = "BOWLINE_AGENT_ALLOW_NEW_PRIVILEGES")]
+    pub allow_new_privileges: bool,
+    /// How long runs inside the agent may take to finish when it is stopped, in seconds
+    #[arg(long, value_name = "SECONDS", env = "BOWLINE_AGENT_GRACE", default_value_t = 30)]
+    pub grace: u64,
+    /// What is logged: error, warn, info, debug, or a filter
+    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL", default_value = "info")]
+    pub log_level: String,
+    #[command(flatten)]
+    pub simulate: SimulateArgs,
+}
+
+/// Hosts that do not exist.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --reach simulate")]
+pub struct SimulateArgs {
+    /// The same seed plays the same scenes
+    #[arg(long, value_name = "NUMBER", env = "BOWLINE_AGENT_SEED", default_value_t = 0)]
+    pub seed: u64,
+    /// The shortest and the longest run, in milliseconds
+    #[arg(long, value_name = "MIN:MAX", env = "BOWLINE_AGENT_LATENCY", default_value = "20:400", value_parser = latency)]
+    pub latency: (u64, u64),
+    /// The share of runs that fail, from 0 to 1
+    #[arg(long, value_name = "P", env = "BOWLINE_AGENT_FAILURE", default_value_t = 0.0, value_parser = share)]
+    pub failure: f64,
+    /// The share of runs that do not end before their time limit
+    #[arg(long, value_name = "P", env = "BOWLINE_AGENT_TIMEOUT", default_value_t = 0.0, value_parser = share)]
+    pub timeout: f64,
+    /// The share of hosts that fall silent for a while
+    #[arg(long, value_name = "P", env = "BOWLINE_AGENT_DISCONNECT", default_value_t = 0.0, value_parser = share)]
+    pub disconnect: f64,
+    /// Which hosts have output; each one that has costs a request
+    #[arg(long, value_name = "WHICH", env = "BOWLINE_AGENT_SHOW_OUTPUT", default_value = "failed")]
+    pub show_output: ShowOutput,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReachHow {
+    /// Hosts that do not exist
+    Simulate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShowOutput {
+    None,
+    Failed,
+    All,
+}
+
+/// Works until it is asked to leave. The first signal asks, the second insists.
+pub async fn agent(args: AgentArgs, server: &str) -> anyhow::Result<ExitCode> {
+    log::start(&args.log_level)?;
+    let settings = settings(&args, server)?;
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let agent = tokio::select! {
+        agent = FleetAgent::open(settings) => agent.context("the agent cannot start")?,
+        () = either(&mut term, &mut int) => return Ok(ExitCode::SUCCESS),
+    };
+    greet(&args, server, &agent);
+    let stop = CancellationToken::new();
+    let day = agent.run(stop.clone());
+    tokio::pin!(day);
+    let done = tokio::select! {
+        done = &mut day => done,
+        () = either(&mut term, &mut int) => {
+            if std::io::stderr().is_terminal() {
+                eprintln!("\nLeaving: commands go on without the agent. Ctrl-C again to insist.");
+            }
+            stop.cancel();
+            tokio::select! {
+                done = &mut day => done,
+                () = either(&mut term, &mut int) => {
+                    tracing::warn!("left at once, because a second signal insisted");
+                    // Not by returning: that would wait for threads that wait for a disk.
+                    std::process::exit(1);
+                }
+            }
+        }
+    };
+    done.context("the agent had to stop")?;
+    tracing::info!("closed");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(args: &AgentArgs, server: &str) -> anyhow::Result<FleetSettings> {
+    let program = std::env::current_exe().context("this program cannot find itself, and so not its keepers")?;
+    let mut settings = FleetSettings::new(server, &args.data, [program.into_os_string(), "keeper".into()]);
+    settings.join = args.join.clone().filter(|token| !token.is_empty());
+    settings.name = args.name.clone();
+    settings.labels = args.labels.iter().cloned().collect::<BTreeMap<_, _>>();
+    settings.secrets = args.secrets.clone();
+    settings.allow_new_privileges = args.allow_new_privileges;
+    settings.grace = Duration::from_secs(args.grace);
+    settings.slots = args.slots.unwrap_or(match args.reach {
+        Some(ReachHow::Simulate) => 10_000,
+        None => settings.slots,
+    });
+    settings.reach = args.reach.map(|how| match how {
+        ReachHow::Simulate => Reach::Simulate(args.simulate.settings()),
+    });
+    Ok(settings)
+}
+
+impl SimulateArgs {
+    fn settings(&self) -> SimulateSettings {
+        let world = Simulation {
+            seed: self.seed,
+            latency_ms: self.latency,
+            failure: self.failure,
+            timeout: self.timeout,
+            disconnect: self.disconnect,
+        };
+        let output = match self.show_output {
+            ShowOutput::None => ShownOutput::None,
+            ShowOutput::Failed => ShownOutput::Failed,
+            ShowOutput::All => ShownOutput::All,
+        };
+        SimulateSettings { world, output }
+    }
+}
+
+fn greet(args: &AgentArgs, server: &str, agent: &FleetAgent) {
+    let reach = match args.reach {
+        Some(ReachHow::Simulate) => "this host, and hosts that do not exist",
+        None => "this host",
+    };
+    println!("Bowline {} works as agent {} for {server}", env!("CARGO_PKG_VERSION"), agent.name());
+    println!("  data     {}", args.data.display());
+    println!("  reaches  {reach}");
+    let labels = agent.given_labels().canonical();
+    if !labels.is_empty() {
+        println!("  labels   {labels} (from its join token)");
+    }
+    println!();
+}
+
+async fn either(term: &mut Signal, int: &mut Signal) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn latency(text: &str) -> Result<(u64, u64), String> {
+    let number =
+        |part: &str| part.trim().parse::<u64>().map_err(|_| format!("`{part}` is not a number of milliseconds"));
+    match text.split_once(':') {
+        Some((least, most)) => {
+            let (least, most) = (number(least)?, number(most)?);
+            if least <= most { Ok((least, most)) } else { Err("the shortest is longer than the longest".to_owned()) }
+        }
+        None => number(text).map(|both| (both, both)),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share is a number from 0 to 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read_or_refused() {
+        assert_eq!(latency("20:400"), Ok((20, 400)));
+        assert_eq!(latency("7"), Ok((7, 7)));
+        assert!(latency("9:1").is_err() && latency("a:b").is_err() && latency("").is_err());
+        assert_eq!(share("0.25"), Ok(0.25));
+        assert!(share("1.5").is_err() && share("-1").is_err() && share("NaN").is_err());
+        assert_eq!(label("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(label("a").is_err());
+    }
+}

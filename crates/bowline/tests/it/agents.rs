@@ -1,0 +1,134 @@
+//! Agents, through the door: how they join, what they may say, and the output they bring.
+
+use std::time::Duration;
+
+use bowline_testkit::until;
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::agent::AgentKey;
+
+#[tokio::test]
+async fn a_join_token_is_good_for_one_agent() {
+    let server = TestServer::start().await;
+    let join = server.join_token(json!({"dc": "fra"})).await;
+    let key = AgentKey::make();
+    let enroll = |token: String, body: Value| {
+        let server = &server;
+        async move { server.send("POST", "/agents/enroll", &token, Some(body)).await }
+    };
+    let forged = AgentKey::make().request("another token", "web1");
+    assert_eq!(enroll(join.clone(), forged).await.status, 400, "the signature is for another token");
+    let first = enroll(join.clone(), key.request(&join, "web1")).await.expect(201);
+    assert_eq!((&first["name"], &first["labels"]), (&json!("web1"), &json!({"dc": "fra"})));
+    let used = enroll(join.clone(), AgentKey::make().request(&join, "web2")).await;
+    assert_eq!((used.status, used.code()), (401, "AUTH_REQUIRED"));
+    let next = server.join_token(json!({})).await;
+    assert_eq!(enroll(next.clone(), key.request(&next, "web3")).await.code(), "AGENT_KEY_EXISTS");
+    assert_eq!(enroll(next.clone(), AgentKey::make().request(&next, "web1")).await.code(), "AGENT_EXISTS");
+    for name in ["../../keys/root", "", "a b", &"x".repeat(300)] {
+        let mut body = AgentKey::make().request(&next, "web4");
+        body["name"] = json!(name);
+        assert_eq!(enroll(next.clone(), body).await.status, 400, "{name}");
+    }
+    let admin = server.admin();
+    assert_eq!(enroll(admin.clone(), AgentKey::make().request(&admin, "web5")).await.status, 403);
+    assert_eq!(server.send("GET", "/jobs", &next, None).await.status, 403, "a join token is good for nothing else");
+    enroll(next.clone(), AgentKey::make().request(&next, "web6")).await.expect(201);
+}
+
+#[tokio::test]
+async fn nobody_makes_itself_the_agent_of_a_host() {
+    let server = TestServer::start().await;
+    let worker = server.token(json!({"kind": "worker", "name": "w1"})).await;
+    for (types, labels) in [
+        (json!(["bowline.command"]), json!({})),
+        (json!(["mail"]), json!({"bowline/agent": "w1"})),
+        (json!(["mail"]), json!({"bowline/reach": "ssh"})),
+    ] {
+        let body = json!({"worker_id": "w1", "task_types": types, "labels": labels});
+        assert_eq!(server.send("POST", "/workers/register", &worker, Some(body.clone())).await.status, 403, "{body}");
+    }
+    let agent = server.agent("web1", json!({})).await;
+    assert_eq!(agent.register(json!({"bowline/agent": "web2"})).await.status, 403);
+    server.send("PUT", "/hosts/web1", &server.admin(), Some(json!({}))).await.expect(201);
+    server.send("PUT", "/hosts/web2", &server.admin(), Some(json!({}))).await.expect(201);
+    server.post("/jobs", json!({"command": {"argv": ["true"]}, "selector": "all"})).await.expect(202);
+    let tasks = agent.tasks(1).await;
+    assert_eq!(tasks[0]["params"]["host"]["name"], "web1");
+    assert!(agent.nothing_comes().await, "the other host is another agent's");
+    // And nobody speaks for another one's run.
+    let rogue = server.agent("web3", json!({})).await;
+    let news = json!([{
+        "run_id": tasks[0]["task_id"], "fence": 1, "events": [{"seq": 1, "data": {}}],
+        "ended": {"status": "success", "exit_code": 0, "last_seq": 1},
+    }]);
+    let heard = rogue.ship(news.clone()).await.expect(200);
+    assert_eq!((&heard["runs"][0]["refused"], &heard["runs"][0]["ended"]), (&json!("NOT_YOURS"), &json!(false)));
+    assert_eq!(rogue.bring(&tasks[0]["task_id"], "stdout", 0, b"lies").await.status, 403);
+    assert_eq!(rogue.send("POST", "/workers/web1/events", json!({"runs": news})).await.status, 403);
+    let mut stale = news.clone();
+    stale[0]["fence"] = json!(7);
+    assert_eq!(agent.ship(stale).await.expect(200)["runs"][0]["refused"], "STALE_LEASE");
+    let mut unknown = news.clone();
+    unknown[0]["run_id"] = json!("0190b6a0-0000-7000-8000-000000000000");
+    assert_eq!(agent.ship(unknown).await.expect(200)["runs"][0]["refused"], "RUN_NOT_FOUND");
+    assert_eq!(agent.ship(news.clone()).await.expect(200)["runs"][0]["ended"], true);
+    assert_eq!(agent.ship(news).await.expect(200)["runs"][0]["ended"], true, "saying it twice is saying it once");
+    for bad in [json!([]), json!([{"run_id": tasks[0]["task_id"], "fence": 1, "events": [{"seq": 0, "data": {}}]}])] {
+        assert_eq!(agent.ship(bad).await.status, 400);
+    }
+}
+
+#[tokio::test]
+async fn output_is_read_from_any_place_and_as_it_grows() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    let agent = server.agent("agent-1", json!({"bowline/reach": "simulate"})).await;
+    let job = server.post("/jobs", json!({"command": {"argv": ["x"]}, "selector": "all"})).await.expect(202);
+    let job = job["job_id"].as_str().expect("a job").to_owned();
+    let path = format!("/jobs/{job}/output?host=h0000");
+    assert_eq!(server.get(&path).await.code(), "OUTPUT_NOT_FOUND");
+    let task = agent.tasks(1).await.remove(0);
+    let run = &task["task_id"];
+    assert_eq!(agent.bring(run, "stdout", 0, b"hello ").await.expect(200)["stored"], 6);
+    assert_eq!(agent.bring(run, "stdout", 0, b"hello ").await.expect(200)["stored"], 6, "twice is once");
+    assert_eq!(agent.bring(run, "stdout", 11, b"!").await.expect(200)["stored"], 6, "there is a gap");
+    assert_eq!(agent.bring(run, "stdout", 0, b"HELLO ").await.code(), "OUTPUT_CONFLICT");
+    assert_eq!(agent.bring(run, "stderr", 0, b"oops\n").await.expect(200)["stored"], 5);
+    assert_eq!(agent.bring_as(run, "stdout", 6, b"world", 5, &"0".repeat(64)).await.code(), "OUTPUT_DAMAGED");
+    assert_eq!(agent.bring_as(run, "stdout", 6, b"world", 4, &"0".repeat(64)).await.code(), "OUTPUT_DAMAGED");
+    assert_eq!(agent.bring(run, "elsewhere", 0, b"x").await.status, 404);
+    let text = async |query: &str| {
+        let answer = server.http().get(server.url(&format!("{path}{query}"))).bearer_auth(server.admin()).send().await;
+        let answer = answer.expect("the server answers");
+        let next = answer.headers().get("x-next-offset").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        (answer.status().as_u16(), next, answer.text().await.expect("a body"))
+    };
+    assert_eq!(text("").await, (200, Some("6".to_owned()), "hello ".to_owned()), "nothing is shown beyond a gap");
+    assert_eq!(text("&stream=stderr").await.2, "oops\n");
+    let follow = {
+        let (http, url, token) = (server.http().clone(), server.url(&format!("{path}&follow=true")), server.admin());
+        tokio::task::spawn(async move {
+            http.get(url).bearer_auth(token).send().await.expect("an answer").text().await.expect("a body")
+        })
+    };
+    assert_eq!(agent.bring(run, "stdout", 6, b"world").await.expect(200)["stored"], 12);
+    assert_eq!(text("&offset=6&limit=3").await, (200, Some("9".to_owned()), "wor".to_owned()));
+    let ranged = server.http().get(server.url(&path)).bearer_auth(server.admin()).header("range", "bytes=3-7");
+    let ranged = ranged.send().await.expect("an answer");
+    assert_eq!(ranged.headers()["content-range"], "bytes 3-7/12");
+    assert_eq!((ranged.status().as_u16(), ranged.text().await.expect("a body").as_str()), (206, "lo wo"));
+    for bad in ["bytes=5-3", "bytes=-5", "lines=1-2", "bytes=x-"] {
+        let answer = server.http().get(server.url(&path)).bearer_auth(server.admin()).header("range", bad);
+        assert_eq!(answer.send().await.expect("an answer").status().as_u16(), 400, "{bad}");
+    }
+    agent.finish(&task, 0).await;
+    assert_eq!(follow.await.expect("it ends"), "hello world!", "whoever follows sees all of it, and its end");
+    until(Duration::from_secs(30), "the command has ended", async || {
+        server.get(&format!("/jobs/{job}")).await.expect(200)["job"]["status"] == "success"
+    })
+    .await;
+    let stranger = server.token(json!({"kind": "api", "name": "x", "scopes": ["jobs.write"]})).await;
+    assert_eq!(server.send("GET", &path, &stranger, None).await.status, 403);
+}

@@ -1,0 +1,356 @@
+//! Commands on hosts, through the door: asked for, approved, blocked, run by an agent, seen host by host.
+
+use std::time::Duration;
+
+use bowline_testkit::until;
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::agent::host_of;
+
+const REACH: &str = "bowline/reach";
+
+fn reach() -> Value {
+    json!({REACH: "simulate"})
+}
+
+async fn put_command(server: &TestServer, name: &str, spec: Value) {
+    let path = format!("/resources/command/{name}");
+    let stored = server.send("PUT", &path, &server.admin(), Some(json!({"spec": spec}))).await;
+    assert!(stored.status < 300, "{}", stored.body);
+}
+
+async fn ask(server: &TestServer, body: Value) -> String {
+    server.post("/jobs", body).await.expect(202)["job_id"].as_str().expect("a job").to_owned()
+}
+
+#[tokio::test]
+async fn a_command_runs_on_every_host_that_is_meant() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(5).await;
+    put_command(
+        &server,
+        "greet",
+        json!({
+            "argv": ["echo", "{{ params.word }}", "{{ host.name }}"],
+            "params": {"type": "object", "properties": {"word": {"type": "string", "default": "hello"}}},
+        }),
+    )
+    .await;
+    let agent = server.agent("agent-1", reach()).await;
+    let job = ask(&server, json!({"command": "greet", "selector": "h000[0:2]", "external_id": "first"})).await;
+    let tasks = agent.tasks(3).await;
+    let task = &tasks[0];
+    assert_eq!((&task["task_type"], &task["job_id"]), (&json!("bowline.command"), &json!(job)));
+    assert_eq!(task["params"]["command"]["params"], json!({"word": "hello"}), "defaults are filled in");
+    assert_eq!(task["params"]["command"]["version"], 1);
+    assert_eq!(task["params"]["host"]["connection"], json!({"via": "simulate"}));
+    let mut hosts: Vec<&str> = tasks.iter().map(host_of).collect();
+    hosts.sort_unstable();
+    assert_eq!(hosts, ["h0000", "h0001", "h0002"]);
+    for task in &tasks {
+        let code = if host_of(task) == "h0001" { 3 } else { 0 };
+        let heard = agent.finish(task, code).await;
+        assert_eq!((&heard["acknowledged"], &heard["ended"]), (&json!(2), &json!(true)), "{heard}");
+    }
+    let shown = server.until_status(&job, "failed").await;
+    assert_eq!(shown["job"]["error"]["message"], "of 3 hosts 1 failed");
+    assert_eq!(shown["command"]["hosts"], json!({"total": 3, "begun": 3, "by_status": {"success": 2, "failed": 1}}));
+    let failed = server.get(&format!("/jobs/{job}/hosts?status=failed")).await.expect(200);
+    assert_eq!(failed["hosts"].as_array().expect("hosts").len(), 1);
+    assert_eq!((&failed["hosts"][0]["host"], &failed["hosts"][0]["exit_code"]), (&json!("h0001"), &json!(3)));
+    let one = server.get(&format!("/jobs/{job}/hosts/h0001")).await.expect(200);
+    assert_eq!((&one["runs"][0]["exit_code"], &one["runs"][0]["worker_id"]), (&json!(3), &json!("agent-1")));
+    // Only what failed runs again.
+    server.post(&format!("/jobs/{job}/retry"), json!({"only": "failed", "reason": "fixed"})).await.expect(200);
+    let again = agent.tasks(1).await;
+    assert_eq!((again.len(), host_of(&again[0]), &again[0]["fence"]), (1, "h0001", &json!(2)));
+    agent.finish(&again[0], 0).await;
+    server.until_status(&job, "success").await;
+}
+
+#[tokio::test]
+async fn the_webhook_takes_a_delivery_once_and_speaks_its_own_words() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(3).await;
+    put_command(&server, "restart", json!({"argv": ["true"], "approval": {}})).await;
+    let agent = server.agent("agent-1", reach()).await;
+    let id = server.get("/hosts/h0002").await.expect(200)["host"]["id"].clone();
+    let body = json!({"external_id": "evt-1", "command_type": "restart", "hosts": ["h0000", id]});
+    let first = server.post("/webhook/jobs", body.clone()).await.expect(202);
+    assert_eq!((&first["approval_state"], &first["duplicate"]), (&json!("WAIT_APPROVAL"), &json!(false)));
+    let again = server.post("/webhook/jobs", body.clone()).await.expect(200);
+    assert_eq!((&again["job_id"], &again["duplicate"]), (&first["job_id"], &json!(true)));
+    let other = json!({"external_id": "evt-1", "command_type": "restart", "selector": "all"});
+    assert_eq!(server.post("/webhook/jobs", other).await.code(), "IDEMPOTENCY_CONFLICT");
+    let job = first["job_id"].as_str().expect("a job");
+    let words = |page: &Value| -> Vec<String> {
+        let list = page["executions"].as_array().expect("executions").iter();
+        list.map(|e| format!("{} {}", e["host"].as_str().unwrap_or(""), e["status"].as_str().unwrap_or(""))).collect()
+    };
+    let new = server.get(&format!("/jobs/{job}/executions")).await.expect(200);
+    assert_eq!(words(&new), ["h0000 NEW", "h0002 NEW"]);
+    assert!(agent.nothing_comes().await, "nothing runs before it is approved");
+    server.post(&format!("/jobs/{job}/approve"), json!({})).await.expect(200);
+    let tasks = agent.tasks(2).await;
+    agent.finish(&tasks[0], 0).await;
+    agent.finish(&tasks[1], 1).await;
+    server.until_status(job, "failed").await;
+    let shown = server.get(&format!("/webhook/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["executions"], json!({"SUCCESS": 1, "FAILED": 1}));
+    assert_eq!((&shown["approval_state"], &shown["external_id"]), (&json!("APPROVED"), &json!("evt-1")));
+    // A delivery that comes again after its hosts are gone is still the same delivery.
+    for host in ["h0000", "h0002"] {
+        server.send("DELETE", &format!("/hosts/{host}"), &server.admin(), None).await.expect(200);
+    }
+    let by_name = json!({"external_id": "evt-2", "command_type": "restart", "hosts": ["h0000"]});
+    assert_eq!(server.post("/webhook/jobs", by_name).await.code(), "HOST_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn an_approval_is_for_exactly_what_was_shown() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(2).await;
+    put_command(&server, "deploy", json!({"argv": ["true"], "approval": {"four_eyes": true, "hosts_over": 1}})).await;
+    let alone = ask(&server, json!({"command": "deploy", "hosts": ["h0000"]})).await;
+    assert_ne!(server.get(&format!("/jobs/{alone}")).await.expect(200)["job"]["status"], "awaiting_approval");
+    let body = json!({"command": "deploy", "selector": "all"});
+    let job = ask(&server, body.clone()).await;
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    let hash = shown["command"]["approval"]["hash"].as_str().expect("a hash").to_owned();
+    let path = format!("/jobs/{job}/approve");
+    assert_eq!(server.post(&path, json!({"hash": "0".repeat(64)})).await.code(), "APPROVAL_SUPERSEDED");
+    assert_eq!(server.post(&path, json!({"hash": "zz"})).await.status, 400);
+    assert_eq!(server.post(&path, json!({"hash": hash})).await.status, 403, "whoever asked cannot approve");
+    let waiting = server.get("/approvals").await.expect(200);
+    assert_eq!(waiting["approvals"].as_array().expect("a list").len(), 1);
+    let token = json!({"kind": "api", "name": "second", "scopes": ["approvals.write", "jobs.read"]});
+    let second = server.token(token).await;
+    let approve = |body: Value| server.send("POST", &path, &second, Some(body));
+    // A new host that the selector means: something else would run.
+    server
+        .send("PUT", "/hosts/h9", &server.admin(), Some(json!({"connection": {"via": "simulate"}})))
+        .await
+        .expect(201);
+    assert_eq!(approve(json!({"hash": hash})).await.code(), "APPROVAL_SUPERSEDED");
+    assert_eq!(server.get(&format!("/jobs/{job}")).await.expect(200)["job"]["status"], "canceled");
+    assert_eq!(approve(json!({})).await.code(), "APPROVAL_DECIDED");
+    assert_eq!(server.post(&format!("/jobs/{job}/retry"), json!({})).await.code(), "JOB_NOT_READY");
+    // A new version, too.
+    let next = ask(&server, body).await;
+    put_command(&server, "deploy", json!({"argv": ["false"], "approval": {"four_eyes": true}})).await;
+    let answer = server.send("POST", &format!("/jobs/{next}/approve"), &second, Some(json!({}))).await;
+    assert_eq!(answer.code(), "APPROVAL_SUPERSEDED");
+    let plain = server.submit(json!({"type": "echo"})).await;
+    assert_eq!(server.post(&format!("/jobs/{plain}/approve"), json!({})).await.code(), "APPROVAL_NOT_NEEDED");
+    let reject = format!("/jobs/{job}/reject");
+    assert_eq!(server.post(&reject, json!({})).await.status, 400, "a no needs a reason");
+}
+
+#[tokio::test]
+async fn a_block_keeps_commands_away_until_it_is_lifted() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(2).await;
+    let agent = server.agent("agent-1", reach()).await;
+    let block = json!({"host": "h0000", "reason": "being repaired"});
+    let made = server.post("/blocks", block).await.expect(201);
+    let job = ask(&server, json!({"command": {"argv": ["uptime"]}, "selector": "all"})).await;
+    let tasks = agent.tasks(1).await;
+    assert_eq!(tasks.iter().map(host_of).collect::<Vec<_>>(), ["h0001"]);
+    agent.finish(&tasks[0], 0).await;
+    let shown = server.until_status(&job, "failed").await;
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"blocked": 1, "success": 1}));
+    let unit = server.get(&format!("/jobs/{job}/executions?status=blocked")).await.expect(200);
+    assert_eq!(unit["executions"][0]["status"], "BLOCKED");
+    let lift = format!("/blocks/{}/lift", made["id"]);
+    server.post(&lift, json!({"reason": "repaired"})).await.expect(200);
+    assert_eq!(server.post(&lift, json!({})).await.code(), "BLOCK_NOT_FOUND");
+    server.post(&format!("/jobs/{job}/retry"), json!({})).await.expect(200);
+    assert_eq!(host_of(&agent.tasks(1).await[0]), "h0000");
+    for bad in [
+        json!({"host": "h0000", "reason": "x"}),
+        json!({"host": "h0000"}),
+        json!({"reason": "why"}),
+        json!({"host": "h0000", "selector": "all", "reason": "why"}),
+        json!({"selector": "a &", "reason": "why"}),
+        json!({"host": "h0000", "reason": "why", "expires_at": "2001-01-01T00:00:00Z"}),
+    ] {
+        assert_eq!(server.post("/blocks", bad.clone()).await.status, 400, "{bad}");
+    }
+    assert_eq!(server.post("/blocks", json!({"host": "nobody", "reason": "why"})).await.code(), "HOST_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_host_is_given_to_one_command_at_a_time_and_shows_who_waits() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    let agent = server.agent("agent-1", reach()).await;
+    let command = json!({"command": {"argv": ["uptime"]}, "selector": "all"});
+    let first = ask(&server, command.clone()).await;
+    let task = agent.tasks(1).await;
+    let second = ask(&server, command).await;
+    assert!(agent.nothing_comes().await);
+    let line = server.get("/hosts/h0000/queue").await.expect(200);
+    let line: Vec<_> = line["queue"].as_array().expect("a queue").iter().map(|t| (&t["job_id"], &t["held"])).collect();
+    assert_eq!(line, [(&json!(first), &json!(true)), (&json!(second), &json!(false))]);
+    let why = server.get(&format!("/jobs/{second}/why")).await.expect(200);
+    assert_eq!(why["reasons"][1]["code"], "host_busy", "{why}");
+    assert_eq!(why["reasons"][1]["data"]["hosts"][0]["ahead"][0]["job_id"], first);
+    agent.finish(&task[0], 0).await;
+    let next = agent.tasks(1).await;
+    assert_eq!(next[0]["job_id"], second);
+    assert!(next[0]["params"]["host"]["fence"].as_i64() > task[0]["params"]["host"]["fence"].as_i64());
+}
+
+#[tokio::test]
+async fn a_canceled_command_reaches_what_runs() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(3).await;
+    let agent = server.agent("agent-1", reach()).await;
+    let job =
+        ask(&server, json!({"command": {"argv": ["sleep", "60"]}, "selector": "all", "rollout": {"serial": 1}})).await;
+    let task = agent.tasks(1).await;
+    let runs = json!({"runs": [task[0]["task_id"]]});
+    agent.send("POST", "/workers/agent-1/heartbeat", runs.clone()).await.expect(200);
+    server.post(&format!("/jobs/{job}/cancel"), json!({"reason": "wrong hosts"})).await.expect(200);
+    until(Duration::from_secs(30), "the agent is told", async || {
+        let beat = agent.send("POST", "/workers/agent-1/heartbeat", runs.clone()).await.expect(200);
+        beat["cancel"] == json!([task[0]["task_id"]])
+    })
+    .await;
+    let ended = json!([{"run_id": task[0]["task_id"], "fence": 1, "ended": {"status": "canceled", "last_seq": 0}}]);
+    agent.ship(ended).await.expect(200);
+    let shown = server.until_status(&job, "canceled").await;
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"canceled": 1, "new": 2}));
+    let page = server.get(&format!("/jobs/{job}/hosts?limit=2")).await.expect(200);
+    let cursor = page["next_cursor"].as_str().expect("there is more");
+    let rest = server.get(&format!("/jobs/{job}/hosts?limit=2&cursor={cursor}")).await.expect(200);
+    assert_eq!((rest["hosts"].as_array().map(Vec::len), &rest["next_cursor"]), (Some(1), &Value::Null));
+    assert_eq!(rest["hosts"][0]["status"], "canceled", "what was not begun never will be");
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_run_is_refused_with_the_reason() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    put_command(
+        &server,
+        "greet",
+        json!({
+            "argv": ["echo", "{{ params.word }}"],
+            "params": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+        }),
+    )
+    .await;
+    for (body, status, code, field) in [
+        (json!({"command": "greet"}), 400, "VALIDATION_ERROR", "hosts"),
+        (json!({"command": "greet", "selector": "all"}), 422, "VALIDATION_ERROR", "params"),
+        (json!({"command": "greet", "selector": "all", "params": {"word": 1}}), 422, "VALIDATION_ERROR", "params"),
+        (
+            json!({"command": "greet", "selector": "all", "params": {"word": "x", "wrod": "y"}}),
+            422,
+            "VALIDATION_ERROR",
+            "params",
+        ),
+        (json!({"command": "nothing", "selector": "all"}), 422, "COMMAND_NOT_FOUND", "command"),
+        (json!({"command": {"name": "greet", "version": 9}, "selector": "all"}), 422, "COMMAND_NOT_FOUND", "command"),
+        (json!({"command": {"argv": ["x"]}, "selector": "nobody*"}), 422, "NO_HOSTS", "hosts"),
+        (json!({"command": {"argv": ["x"]}, "hosts": []}), 422, "NO_HOSTS", "hosts"),
+        (json!({"command": {"argv": ["x"]}, "hosts": ["nobody"]}), 422, "HOST_NOT_FOUND", "hosts"),
+        (json!({"command": {"argv": ["x"]}, "selector": "a &"}), 400, "VALIDATION_ERROR", "selector"),
+        (
+            json!({"command": {"argv": ["x"]}, "selector": "all", "inventory": "other"}),
+            422,
+            "INVENTORY_NOT_FOUND",
+            "inventory",
+        ),
+        (
+            json!({"command": {"argv": ["x", "{{ host.vars.port }}"]}, "selector": "all"}),
+            422,
+            "VALIDATION_ERROR",
+            "command.argv[1]",
+        ),
+        (json!({"command": {"argv": []}, "selector": "all"}), 422, "VALIDATION_ERROR", "command.argv"),
+        (
+            json!({"command": {"argv": ["x"]}, "selector": "all", "rollout": {"serial": 0}}),
+            422,
+            "VALIDATION_ERROR",
+            "rollout",
+        ),
+        (
+            json!({"command": {"argv": ["x"]}, "selector": "all", "deadline_ms": 1}),
+            422,
+            "VALIDATION_ERROR",
+            "deadline_ms",
+        ),
+        (json!({"command": "greet", "type": "echo", "selector": "all"}), 400, "VALIDATION_ERROR", "type"),
+        (json!({"command": "greet", "payload": {}, "selector": "all"}), 400, "VALIDATION_ERROR", "payload"),
+        (json!({"type": "echo", "selector": "all"}), 400, "VALIDATION_ERROR", "selector"),
+        (json!({"type": "bowline.command"}), 400, "VALIDATION_ERROR", "type"),
+        (json!({}), 400, "VALIDATION_ERROR", "type"),
+    ] {
+        let answer = server.post("/jobs", body.clone()).await;
+        assert_eq!((answer.status, answer.code()), (status, code), "{body}: {}", answer.body);
+        assert_eq!(answer.body["error"]["details"]["field"], field, "{body}: {}", answer.body);
+    }
+    for bad in [json!({"command": 7, "selector": "all"}), json!({"command": {"agrv": []}, "selector": "all"})] {
+        assert_eq!(server.post("/jobs", bad.clone()).await.status, 400, "{bad}");
+    }
+    let api = server.token(json!({"kind": "api", "name": "runner"})).await;
+    let inline = json!({"command": {"argv": ["id"]}, "selector": "all"});
+    assert_eq!(server.send("POST", "/jobs", &api, Some(inline)).await.status, 403, "not everybody may write commands");
+    let named = json!({"command": "greet", "selector": "all", "params": {"word": "x"}});
+    server.send("POST", "/jobs", &api, Some(named)).await.expect(202);
+    assert_eq!(server.jobs().await.len(), 1, "what was refused left nothing behind");
+}
+
+#[tokio::test]
+async fn a_resource_that_a_command_needs_is_not_deleted() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    put_command(&server, "greet", json!({"argv": ["true"]})).await;
+    let job = ask(&server, json!({"command": "greet", "selector": "all"})).await;
+    let admin = server.admin();
+    let delete = || server.send("DELETE", "/resources/command/greet", &admin, Some(json!({"reason": "old"})));
+    let refused = delete().await;
+    assert_eq!((refused.status, refused.code()), (409, "RESOURCE_IN_USE"), "{}", refused.body);
+    server.post(&format!("/jobs/{job}/cancel"), json!({})).await.expect(200);
+    server.until_status(&job, "canceled").await;
+    delete().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_thousand_hosts_survive_the_server() {
+    let mut server = TestServer::start().await;
+    server.simulated_hosts(1_000).await;
+    let job = ask(&server, json!({"command": {"argv": ["true"]}, "selector": "all"})).await;
+    {
+        let agent = server.agent("agent-1", reach()).await;
+        for task in agent.tasks(300).await.iter().take(300) {
+            agent.finish(task, 0).await;
+        }
+    }
+    server.kill_9();
+    server.start_again().await;
+    let token = server.token(json!({"kind": "join", "name": "fleet"})).await;
+    assert!(!token.is_empty());
+    let agent = server.agent("agent-2", reach()).await;
+    // What the first agent had in hand and never named comes back after the accept time.
+    let mut done = 0;
+    while server.get(&format!("/jobs/{job}")).await.expect(200)["job"]["status"] == "running" {
+        let path = "/workers/agent-2/tasks?max=1000&wait=500";
+        let tasks = server.send("GET", path, &agent.token, None).await.expect(200);
+        for task in tasks.as_array().expect("a list") {
+            agent.finish(task, 0).await;
+            done += 1;
+        }
+    }
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!(
+        shown["command"]["hosts"]["by_status"],
+        json!({"success": 1_000}),
+        "{done} were done by the second agent"
+    );
+    server.stop().await;
+    server.assert_verified();
+}

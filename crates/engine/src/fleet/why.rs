@@ -1,0 +1,111 @@
+//! Why a command on hosts stands where it stands: what it waits for, and who is in its way.
+
+use bowline_model::job::Place;
+use bowline_model::{JobStatus, TenantId};
+use bowline_store::{FleetRecord, JobRecord, Ledger, StoreResult, UnitFilter};
+use serde_json::{Value, json};
+
+use crate::why::{Reason, Why};
+
+/// Hosts that are named as examples.
+const NAMED_MAX: usize = 5;
+
+/// Explains a command.
+pub async fn explain_command(
+    ledger: &dyn Ledger,
+    tenant: TenantId,
+    job: &JobRecord,
+    fleet: &FleetRecord,
+) -> StoreResult<Why> {
+    let status = job.state.status;
+    let mut reasons = match status {
+        JobStatus::AwaitingApproval => vec![approval(fleet)],
+        JobStatus::Running | JobStatus::Canceling => {
+            let mut reasons = vec![progress(status, fleet)];
+            reasons.extend(waiting_hosts(ledger, tenant, job, fleet).await?);
+            reasons
+        }
+        JobStatus::Pending => {
+            let due = job.state.due_at.unwrap_or(job.updated_at);
+            let sentence = format!("it is scheduled for {due}");
+            vec![Reason { code: "scheduled", sentence, data: json!({"run_at": due}) }]
+        }
+        _ => {
+            let sentence = match &job.error {
+                Some(error) => format!("it has ended as {status}: {}", error.message),
+                None => format!("it has ended as {status}"),
+            };
+            let data = json!({"finished_at": job.finished_at, "error": job.error});
+            vec![Reason { code: "finished", sentence, data }]
+        }
+    };
+    if let (Some(why), false) = (&fleet.stopped, status.is_terminal()) {
+        let sentence = format!("no more hosts are begun: {why}");
+        reasons.push(Reason { code: "stopped", sentence, data: json!({"reason": why}) });
+    }
+    Ok(Why::new(status, reasons))
+}
+
+fn approval(fleet: &FleetRecord) -> Reason {
+    let approval = fleet.approval.as_ref();
+    let given = approval.map_or(0, |a| a.votes.iter().filter(|vote| vote.yes).count());
+    let needed = approval.map_or(1, |a| a.quorum);
+    let sentence = if needed > 1 {
+        format!("it waits for approval on {} hosts: {given} of {needed} people said yes", fleet.total)
+    } else {
+        format!("it waits for somebody to approve it on {} hosts", fleet.total)
+    };
+    let data = json!({
+        "hosts": fleet.total, "given": given, "needed": needed, "expires_at": approval.and_then(|a| a.expires_at),
+    });
+    Reason { code: "awaiting_approval", sentence, data }
+}
+
+fn progress(status: JobStatus, fleet: &FleetRecord) -> Reason {
+    let (live, all) = (fleet.tally.live(), fleet.tally.all());
+    let counts: serde_json::Map<String, Value> =
+        fleet.tally.counts().map(|(status, units)| (status.as_str().to_owned(), json!(units))).collect();
+    let data = json!({"total": fleet.total, "begun": fleet.planned, "by_status": counts});
+    if status == JobStatus::Canceling {
+        let sentence = format!("it is being stopped; {live} hosts have not confirmed yet");
+        return Reason { code: "canceling", sentence, data };
+    }
+    let sentence = format!("{} of {} hosts are done, {live} are at it", all - live, fleet.total);
+    Reason { code: "running", sentence, data }
+}
+
+/// Hosts where somebody else is, and who.
+async fn waiting_hosts(
+    ledger: &dyn Ledger,
+    tenant: TenantId,
+    job: &JobRecord,
+    fleet: &FleetRecord,
+) -> StoreResult<Option<Reason>> {
+    if fleet.tally.of(JobStatus::Pending) == 0 {
+        return Ok(None);
+    }
+    let filter = UnitFilter { status: Some(JobStatus::Pending), host: None };
+    let units = ledger.list_units(tenant, job.id, filter, None, 100).await?.items;
+    let waiting: Vec<_> = units.into_iter().filter(|unit| unit.state.place() == Place::Host).collect();
+    let Some(first) = waiting.first() else { return Ok(None) };
+    let mut hosts = Vec::new();
+    let mut held_by = None;
+    for unit in waiting.iter().take(NAMED_MAX) {
+        let line = ledger.host_queue(tenant, fleet.inventory.clone(), unit.host.clone()).await?.unwrap_or_default();
+        let ahead: Vec<Value> = line
+            .iter()
+            .take_while(|turn| turn.job != job.id)
+            .map(|turn| json!({"job_id": turn.job, "command": turn.command, "held": turn.held}))
+            .collect();
+        if held_by.is_none() {
+            held_by = line.iter().find(|turn| turn.held).map(|turn| (turn.command.clone(), turn.job_number));
+        }
+        hosts.push(json!({"host": unit.host, "ahead": ahead}));
+    }
+    let holder = held_by.map_or_else(String::new, |(command, number)| format!(" (job #{number}, {command})"));
+    let sentence = match waiting.len() {
+        1 => format!("host {} is held by another command{holder}", first.host),
+        many => format!("{many} hosts are held by other commands, such as {}{holder}", first.host),
+    };
+    Ok(Some(Reason { code: "host_busy", sentence, data: json!({"hosts": hosts}) }))
+}

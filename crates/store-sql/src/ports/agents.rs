@@ -1,0 +1,53 @@
+//! Agents and the output they bring.
+
+use async_trait::async_trait;
+use bowline_model::{HostName, JobId, RunId, TenantId, WorkerName};
+use bowline_store::{
+    AgentRecord, AgentStore, Enrolled, NewOutput, OutputAnswer, OutputOf, OutputRange, OutputStore, OutputStream,
+    StoreResult, TokenRecord,
+};
+
+use crate::command::Command;
+use crate::{SqlLedger, read};
+
+#[async_trait]
+impl AgentStore for SqlLedger {
+    async fn enroll_agent(&self, join: String, agent: AgentRecord, token: TokenRecord) -> StoreResult<Enrolled> {
+        self.wish(|line| Command::Enroll((join, agent, token), line)).await
+    }
+
+    async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>> {
+        self.look(move |db| Box::pin(async move { read::find_agent(db, tenant, &name).await })).await
+    }
+}
+
+#[async_trait]
+impl OutputStore for SqlLedger {
+    async fn may_bring(
+        &self,
+        tenant: TenantId,
+        worker: WorkerName,
+        run: RunId,
+        stream: OutputStream,
+    ) -> StoreResult<OutputAnswer> {
+        self.look(move |db| Box::pin(async move { read::may_bring(db, tenant, &worker, run, stream).await })).await
+    }
+
+    async fn add_output(&self, output: NewOutput) -> StoreResult<OutputAnswer> {
+        self.wish(|line| Command::AddOutput(output, line)).await
+    }
+
+    async fn find_output(&self, tenant: TenantId, job: JobId, host: Option<HostName>) -> StoreResult<Option<OutputOf>> {
+        self.look(move |db| Box::pin(async move { read::find_output(db, tenant, job, host.as_ref()).await })).await
+    }
+
+    async fn list_output(
+        &self,
+        run: RunId,
+        stream: OutputStream,
+        after: u64,
+        limit: u32,
+    ) -> StoreResult<Vec<OutputRange>> {
+        self.look(move |db| Box::pin(read::list_output(db, run, stream, after, limit))).await
+    }
+}

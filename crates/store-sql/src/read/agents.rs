@@ -1,0 +1,25 @@
+//! Agents, read.
+
+use bowline_model::{Labels, TenantId, WorkerName};
+use bowline_store::{AgentRecord, StoreError, StoreResult};
+
+use crate::db::{Db, Sql, Val};
+
+pub async fn find_agent(db: &mut impl Db, tenant: TenantId, name: &WorkerName) -> StoreResult<Option<AgentRecord>> {
+    let broken = |e: String| StoreError::Broken(format!("a stored agent cannot be read: {e}"));
+    let key = [Val::Id(*tenant.as_uuid()), Val::Text(name.as_str())];
+    let found = db.query(AGENT, &key, |row| {
+        Ok(AgentRecord {
+            tenant,
+            name: name.clone(),
+            public_key: row.bytes(0)?.try_into().map_err(|_| broken("its key is no key".to_owned()))?,
+            labels: Labels::from_canonical(&row.text(1)?).map_err(|e| broken(e.to_string()))?,
+            token: row.text(2)?,
+            enrolled_at: row.at(3)?,
+        })
+    });
+    Ok(found.await?.into_iter().next())
+}
+
+const AGENT: Sql =
+    Sql::Same("select public_key, labels, token, enrolled_at from agent where tenant = $1 and name = $2");

@@ -1,0 +1,42 @@
+//! Where output is, written: a range once, and nothing else at its place.
+
+use bowline_store::{NewOutput, OutputAnswer, StoreResult};
+
+use super::Desk;
+use crate::db::{Db, Sql, Val};
+use crate::read::{held_to, may_bring};
+
+pub async fn add_output(db: &mut impl Db, desk: &Desk<'_>, output: &NewOutput) -> StoreResult<OutputAnswer> {
+    let allowed = may_bring(db, output.tenant, &output.worker, output.run, output.stream).await?;
+    if !matches!(allowed, OutputAnswer::Held { .. }) {
+        return Ok(allowed);
+    }
+    let range = &output.range;
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let params = [
+        Val::Id(*output.run.as_uuid()),
+        Val::Int(output.stream.code()),
+        Val::Int(signed(range.begins)),
+        Val::Int(signed(range.bytes)),
+        Val::Bytes(&range.sha256),
+        Val::Int(range.encoding.code()),
+        Val::Text(&range.key),
+        Val::At(desk.now),
+    ];
+    let added = db.execute(ADD, &params).await? == 1;
+    if !added {
+        let there = db.query(THERE, &params[..3], |row| Ok((row.int(0)?, row.bytes(1)?))).await?;
+        let same = there.first().is_some_and(|(bytes, hash)| *bytes == signed(range.bytes) && *hash == range.sha256);
+        if !same {
+            return Ok(OutputAnswer::Conflict);
+        }
+    }
+    let stored = held_to(db, output.run, output.stream).await?;
+    Ok(OutputAnswer::Held { stored, added })
+}
+
+const ADD: Sql = Sql::Same(
+    "insert into output (run, stream, begins, bytes, sha256, encoding, key, at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",
+);
+const THERE: Sql = Sql::Same("select bytes, sha256 from output where run = $1 and stream = $2 and begins = $3");

@@ -1,0 +1,166 @@
+//! Promises about agents: a join token lets one in, once; news of many runs come together; output is where it was put.
+
+use std::sync::Arc;
+
+use bowline_model::{ErrorClass, JobStatus, Labels, Outcome, RunStatus};
+use tokio::task::JoinSet;
+
+use super::bench::{Bench, labels, worker_name};
+use super::tokens::token;
+use crate::{
+    AgentRecord, Encoding, Enrolled, NewOutput, OutputAnswer, OutputRange, OutputStream, PruneMark, ReportAnswer,
+    Retention, TellAnswer, TokenRecord,
+};
+
+fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
+    let own = TokenRecord { kind: "wrk".to_owned(), name: name.to_owned(), ..token(bench, &format!("of-{name}")) };
+    let agent = AgentRecord {
+        tenant: bench.tenant,
+        name: worker_name(name),
+        public_key: [key; 32],
+        labels: labels(&[("dc", "fra")]),
+        token: own.id.clone(),
+        enrolled_at: bench.now(),
+    };
+    (agent, own)
+}
+
+async fn join_token(bench: &Bench, id: &str) -> String {
+    let join = TokenRecord {
+        kind: "joi".to_owned(),
+        scopes: String::new(),
+        labels: labels(&[("dc", "fra")]),
+        expires_at: Some(bench.now().plus_millis(60_000)),
+        ..token(bench, id)
+    };
+    assert!(bench.ledger.create_token(join, "ops".to_owned()).await.expect("the ledger takes tokens"));
+    id.to_owned()
+}
+
+async fn enroll(bench: &Bench, join: &str, name: &str, key: u8) -> Enrolled {
+    let (agent, own) = agent(bench, name, key);
+    bench.ledger.enroll_agent(join.to_owned(), agent, own).await.expect("the ledger takes agents")
+}
+
+pub async fn a_join_token_lets_one_agent_in(bench: &Bench) {
+    let join = join_token(bench, "j1").await;
+    assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::Done);
+    assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::Done, "whoever lost the answer asks again");
+    assert_eq!(enroll(bench, &join, "a2", 2).await, Enrolled::NotWelcome);
+    let found = bench.ledger.find_agent(bench.tenant, worker_name("a1")).await.expect("read").expect("it is there");
+    assert_eq!(found, agent(bench, "a1", 1).0);
+    let own = bench.ledger.find_token("of-a1".to_owned()).await.expect("read").expect("it has a credential");
+    assert_eq!((own.kind.as_str(), own.labels), ("wrk", Labels::default()));
+    assert_eq!(bench.ledger.find_agent(bench.tenant, worker_name("a2")).await.expect("read"), None);
+    assert_eq!(bench.ledger.find_agent(bench.neighbour, worker_name("a1")).await.expect("read"), None);
+    assert_eq!(bench.ledger.find_token("of-a2".to_owned()).await.expect("read"), None, "all or nothing");
+}
+
+pub async fn agents_that_join_at_once_with_one_token_are_one(bench: &Bench) {
+    let join = join_token(bench, "j1").await;
+    let mut agents = JoinSet::new();
+    for n in 0..8 {
+        let (ledger, join, (agent, own)) = (bench.ledger.clone(), join.clone(), agent(bench, &format!("a{n}"), n));
+        agents.spawn(async move { ledger.enroll_agent(join, agent, own).await.expect("the ledger takes agents") });
+    }
+    let answers = agents.join_all().await;
+    assert_eq!(answers.iter().filter(|answer| **answer == Enrolled::Done).count(), 1, "{answers:?}");
+}
+
+pub async fn a_join_token_that_is_old_or_of_another_tenant_lets_nobody_in(bench: &Bench) {
+    let join = join_token(bench, "j1").await;
+    let (stranger, own) = agent(bench, "a1", 1);
+    let stranger = AgentRecord { tenant: bench.neighbour, ..stranger };
+    let answer = bench.ledger.enroll_agent(join.clone(), stranger, own).await.expect("the ledger takes agents");
+    assert_eq!(answer, Enrolled::NotWelcome);
+    bench.pass_ms(60_001);
+    assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::NotWelcome);
+    assert_eq!(enroll(bench, "nothing", "a1", 1).await, Enrolled::NotWelcome);
+}
+
+pub async fn a_name_and_a_key_are_given_once(bench: &Bench) {
+    let (first, second) = (join_token(bench, "j1").await, join_token(bench, "j2").await);
+    enroll(bench, &first, "a1", 1).await;
+    assert_eq!(enroll(bench, &second, "a1", 2).await, Enrolled::NameTaken);
+    assert_eq!(enroll(bench, &second, "a2", 1).await, Enrolled::KeyTaken);
+    bench.ledger.register_worker(super::workers::registration(bench, "a3")).await.expect("it registers");
+    assert_eq!(enroll(bench, &second, "a3", 3).await, Enrolled::NameTaken, "a worker has this name");
+    assert_eq!(enroll(bench, &second, "a2", 2).await, Enrolled::Done, "a refusal uses nothing up");
+}
+
+pub async fn news_of_many_runs_come_together(bench: &Bench) {
+    let (one, two) = (bench.running(bench.job()).await, bench.running(bench.job()).await);
+    let told = vec![bench.telling(&one, &[1, 2]), bench.telling(&two, &[1])];
+    let reports = vec![bench.report_of(&two, Outcome::Failed(ErrorClass::Permanent))];
+    let (heard, settled) = bench.ledger.ship(told.clone(), reports.clone()).await.expect("the ledger takes news");
+    let acked = |answer: &TellAnswer| match answer {
+        TellAnswer::Held { acked, added, .. } => (*acked, *added),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(heard.iter().map(acked).collect::<Vec<_>>(), [(2, 2), (1, 1)]);
+    assert_eq!(settled, [ReportAnswer::Recorded(JobStatus::Dead)]);
+    let (again, settled) = bench.ledger.ship(told, reports).await.expect("the ledger takes news");
+    assert_eq!(again.iter().map(acked).collect::<Vec<_>>(), [(2, 0), (1, 0)], "twice is once");
+    assert_eq!(settled, [ReportAnswer::Duplicate]);
+    let (_, runs) = bench.find(two.job).await;
+    assert_eq!((runs[0].status, runs[0].acked_seq), (RunStatus::Failed, 1));
+    assert_eq!(bench.status(one.job).await, JobStatus::Running);
+}
+
+pub async fn two_tellings_of_one_run_in_one_shipment_are_taken_in_order(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let told = vec![bench.telling(&run, &[2]), bench.telling(&run, &[1]), bench.telling(&run, &[3, 2])];
+    let (heard, _) = bench.ledger.ship(told, Vec::new()).await.expect("the ledger takes news");
+    let acked: Vec<u64> =
+        heard.iter().map(|a| if let TellAnswer::Held { acked, .. } = a { *acked } else { u64::MAX }).collect();
+    assert_eq!(acked, [0, 2, 3]);
+}
+
+fn output(bench: &Bench, run: &crate::ClaimedRun, begins: u64, bytes: u64, hash: u8) -> NewOutput {
+    let key = Arc::from(format!("runs/x/stdout/{begins}"));
+    let range = OutputRange { begins, bytes, sha256: [hash; 32], encoding: Encoding::Zstd, key };
+    NewOutput { tenant: bench.tenant, worker: run.worker.clone(), run: run.run, stream: OutputStream::Stdout, range }
+}
+
+async fn add(bench: &Bench, output: NewOutput) -> OutputAnswer {
+    bench.ledger.add_output(output).await.expect("the ledger takes output")
+}
+
+pub async fn output_is_found_in_order_and_counts_up_to_a_gap(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    assert_eq!(add(bench, output(bench, &run, 0, 10, 1)).await, OutputAnswer::Held { stored: 10, added: true });
+    assert_eq!(add(bench, output(bench, &run, 20, 5, 3)).await, OutputAnswer::Held { stored: 10, added: true });
+    assert_eq!(add(bench, output(bench, &run, 0, 10, 1)).await, OutputAnswer::Held { stored: 10, added: false });
+    assert_eq!(add(bench, output(bench, &run, 0, 10, 9)).await, OutputAnswer::Conflict);
+    let found = bench.ledger.find_output(bench.tenant, run.job, None).await.expect("read").expect("it runs");
+    assert_eq!((found.run, found.stdout, found.stderr, found.ended), (run.run, 10, 0, false));
+    assert_eq!(add(bench, output(bench, &run, 10, 10, 2)).await, OutputAnswer::Held { stored: 25, added: true });
+    let ranges = bench.ledger.list_output(run.run, OutputStream::Stdout, 12, 10).await.expect("read");
+    assert_eq!(ranges.iter().map(|range| (range.begins, range.bytes)).collect::<Vec<_>>(), [(10, 10), (20, 5)]);
+    assert_eq!(ranges[0], output(bench, &run, 10, 10, 2).range.clone());
+    bench.succeed(&run).await;
+    let found = bench.ledger.find_output(bench.tenant, run.job, None).await.expect("read").expect("it ran");
+    assert!(found.ended);
+}
+
+pub async fn nobody_brings_or_sees_output_of_another_ones_run(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let other = NewOutput { worker: worker_name("w2"), ..output(bench, &run, 0, 1, 1) };
+    assert_eq!(add(bench, other).await, OutputAnswer::NotYours);
+    let stranger = NewOutput { tenant: bench.neighbour, ..output(bench, &run, 0, 1, 1) };
+    assert_eq!(add(bench, stranger).await, OutputAnswer::NotFound);
+    assert_eq!(bench.ledger.find_output(bench.neighbour, run.job, None).await.expect("read"), None);
+    let may = bench.ledger.may_bring(bench.tenant, run.worker.clone(), run.run, OutputStream::Stderr).await;
+    assert_eq!(may.expect("read"), OutputAnswer::Held { stored: 0, added: false });
+}
+
+pub async fn retention_says_whose_output_is_to_go(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    add(bench, output(bench, &run, 0, 1, 1)).await;
+    bench.succeed(&run).await;
+    bench.pass_ms(100_000);
+    let retention = Retention { finished_jobs_ms: 50_000, events_ms: 50_000 };
+    let pruned = bench.ledger.prune(retention, PruneMark::default()).await.expect("it prunes");
+    assert_eq!(pruned.outputs, [run.run]);
+    assert!(bench.ledger.list_output(run.run, OutputStream::Stdout, 0, 10).await.expect("read").is_empty());
+}

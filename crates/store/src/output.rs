@@ -1,0 +1,140 @@
+//! Output of runs: which ranges of a stream the blob store holds, and where.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bowline_model::{HostName, JobId, RunId, TenantId, WorkerName};
+
+use crate::StoreResult;
+
+/// One of the two streams of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OutputStream {
+    Stdout,
+    Stderr,
+}
+
+impl OutputStream {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+
+    /// The number the ledger keeps. Never reuse one.
+    pub const fn code(self) -> i64 {
+        match self {
+            Self::Stdout => 1,
+            Self::Stderr => 2,
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Stdout, Self::Stderr].into_iter().find(|stream| stream.as_str() == word)
+    }
+}
+
+/// How an object of the blob store is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Plain,
+    Zstd,
+}
+
+impl Encoding {
+    /// The number the ledger keeps. Never reuse one.
+    pub const fn code(self) -> i64 {
+        match self {
+            Self::Plain => 0,
+            Self::Zstd => 1,
+        }
+    }
+
+    pub const fn from_code(code: i64) -> Option<Self> {
+        match code {
+            0 => Some(Self::Plain),
+            1 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// A range of a stream, and the object that has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputRange {
+    pub begins: u64,
+    pub bytes: u64,
+    /// Of the bytes themselves, however the object is written.
+    pub sha256: [u8; 32],
+    pub encoding: Encoding,
+    pub key: Arc<str>,
+}
+
+/// A range somebody brings.
+#[derive(Debug, Clone)]
+pub struct NewOutput {
+    pub tenant: TenantId,
+    pub worker: WorkerName,
+    pub run: RunId,
+    pub stream: OutputStream,
+    pub range: OutputRange,
+}
+
+/// What became of a [`NewOutput`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputAnswer {
+    /// The ledger knows 0..`stored` of the stream without a gap. `added` is false when it knew this range before.
+    Held {
+        stored: u64,
+        added: bool,
+    },
+    /// There is something else at this place.
+    Conflict,
+    NotYours,
+    NotFound,
+}
+
+/// The run whose output somebody wants to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputOf {
+    pub run: RunId,
+    /// It has ended, and everything it told has arrived: nothing more comes.
+    pub ended: bool,
+    /// How much of each stream is there without a gap.
+    pub stdout: u64,
+    pub stderr: u64,
+}
+
+impl OutputOf {
+    pub const fn held(&self, stream: OutputStream) -> u64 {
+        match stream {
+            OutputStream::Stdout => self.stdout,
+            OutputStream::Stderr => self.stderr,
+        }
+    }
+}
+
+#[async_trait]
+pub trait OutputStore: Send + Sync {
+    /// Whether this worker may bring output of this run, and how much of it is held already.
+    async fn may_bring(
+        &self,
+        tenant: TenantId,
+        worker: WorkerName,
+        run: RunId,
+        stream: OutputStream,
+    ) -> StoreResult<OutputAnswer>;
+    /// Remembers where a range is. The object must be durable already.
+    async fn add_output(&self, output: NewOutput) -> StoreResult<OutputAnswer>;
+    /// The latest run of a job, or of one host of it.
+    async fn find_output(&self, tenant: TenantId, job: JobId, host: Option<HostName>) -> StoreResult<Option<OutputOf>>;
+    /// Ranges of a stream that end after this place, in order.
+    async fn list_output(
+        &self,
+        run: RunId,
+        stream: OutputStream,
+        after: u64,
+        limit: u32,
+    ) -> StoreResult<Vec<OutputRange>>;
+}
