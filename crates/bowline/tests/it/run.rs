@@ -216,3 +216,24 @@ async fn a_blocked_host_is_left_alone_until_the_block_is_lifted() {
     executor.hold(false);
     assert_eq!(bowline(&server, &["job", "watch", &job]).await.status.code(), Some(0));
 }
+
+#[tokio::test]
+async fn what_was_written_is_printed_host_by_host_and_while_it_comes() {
+    let server = TestServer::start().await;
+    fleet(&server, 2).await;
+    let executor = Simulation::start(&server).await;
+    executor.hold(true);
+    assert_eq!(bowline(&server, &["run", "talk", "--on", "all", "--detach"]).await.status.code(), Some(0));
+    let job = newest_job(&server).await;
+    let following = Child::spawn(command(&server, &["job", "logs", &job, "-f", "--stream", "stdout"]), "bowline logs");
+    executor.hold(false);
+    assert_eq!(following.wait_exit(PATIENCE).await.code(), Some(0), "{}", following.log());
+    let mut lines: Vec<String> = following.stdout().lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["web1 | hello \u{1b}[2Jthere", "web2 | hello \u{1b}[2Jthere"]);
+    let all = text(&bowline(&server, &["job", "logs", &job]).await);
+    let of = |host: &str| format!("==> {host} <==\nhello \u{1b}[2Jthere\n\n==> {host} stderr <==\ngoodbye\n");
+    assert_eq!(all, format!("{}\n{}", of("web1"), of("web2")));
+    let one = bowline(&server, &["job", "logs", &job, "--host", "web2", "--stream", "stderr"]).await;
+    assert_eq!(text(&one), "goodbye\n");
+}

@@ -3,6 +3,7 @@
 //! | program | what comes of it |
 //! |---|---|
 //! | `flaky` | every third host fails, the first time |
+//! | `talk` | says hello on one stream and goodbye on the other |
 //! | `stubborn` | does not stop when it is told to |
 //! | anything else | succeeds |
 //!
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 
 use super::TestServer;
@@ -27,13 +29,9 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Registers with the server. The one place that knows how such an executor comes by its label.
+    /// Joins the server and says that it reaches hosts like this.
     pub async fn start(server: &TestServer) -> Self {
-        let token = server.token(json!({"kind": "worker", "name": NAME})).await;
-        let body = json!({
-            "worker_id": NAME, "task_types": ["bowline.command"], "labels": {"bowline/reach": "simulate"}, "slots": 1_000,
-        });
-        server.send("POST", "/workers/register", &token, Some(body)).await.expect(200);
+        let token = server.agent(NAME, json!({"bowline/reach": "simulate"})).await.token;
         let held = Arc::new(AtomicBool::new(false));
         let executor = Executor {
             http: server.http().clone(),
@@ -85,6 +83,16 @@ impl Executor {
         request.send().await.ok()?.json().await.ok()
     }
 
+    async fn say(&self, run: &str, stream: &str, bytes: &[u8]) -> Option<()> {
+        let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let url = format!("{}/runs/{run}/output/{stream}?offset=0", self.url);
+        let request = self.http.put(url).bearer_auth(&self.token).body(bytes.to_vec());
+        let request = request.header("x-raw-length", bytes.len()).header("x-content-sha256", hash);
+        let answer = request.send().await.ok()?;
+        assert!(answer.status().is_success(), "{}", answer.status());
+        Some(())
+    }
+
     /// Whether something ended.
     async fn round(&mut self) -> Option<bool> {
         let taken = self.call("GET", &format!("/workers/{NAME}/tasks?max=100&wait=20"), None).await?;
@@ -99,7 +107,7 @@ impl Executor {
         let cancel: BTreeSet<&str> = heard["cancel"].as_array()?.iter().filter_map(Value::as_str).collect();
         let mut ended = false;
         for (run, task) in self.tasks.clone() {
-            let program = task["params"]["spec"]["argv"][0].as_str().unwrap_or("").to_owned();
+            let program = task["params"]["command"]["spec"]["argv"][0].as_str().unwrap_or("").to_owned();
             let mut report = json!({"task_id": run, "fence": task["fence"], "last_seq": 0});
             if cancel.contains(run.as_str()) && program != "stubborn" {
                 report["status"] = json!("canceled");
@@ -107,13 +115,17 @@ impl Executor {
                 continue;
             } else {
                 self.begun += 1;
-                let unit = task["job_id"].as_str()?.to_owned();
+                let unit = task["params"]["unit_id"].as_str()?.to_owned();
                 if program == "flaky" && self.begun.is_multiple_of(3) && self.failed.insert(unit) {
                     report["status"] = json!("failure");
                     report["error"] = json!({"class": "permanent", "message": "it is flaky"});
                 } else {
                     report["status"] = json!("success");
                 }
+            }
+            if program == "talk" {
+                self.say(&run, "stdout", b"hello \x1b[2Jthere\n").await?;
+                self.say(&run, "stderr", b"goodbye\n").await?;
             }
             self.call("POST", "/tasks/result", Some(report)).await?;
             self.tasks.remove(&run);
