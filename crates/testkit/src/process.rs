@@ -54,6 +54,11 @@ impl Child {
         self.send(Signal::Term);
     }
 
+    /// SIGINT, what Ctrl-C sends, without waiting.
+    pub fn interrupt(&self) {
+        self.send(Signal::Int);
+    }
+
     /// SIGSTOP: alive, but not running until [`cont`](Self::cont).
     pub fn stop(&self) {
         self.send(Signal::Stop);

@@ -21,4 +21,5 @@ mod jobs;
 mod metrics;
 mod resources;
 mod retry;
+mod run;
 mod workers;

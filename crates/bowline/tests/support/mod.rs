@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod oracle;
+pub mod simulation;
 
 use std::path::PathBuf;
 use std::process::Command;

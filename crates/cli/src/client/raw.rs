@@ -13,8 +13,10 @@ use crate::failure::Failure;
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Whoever is silent this long is asked again from the same place; if nothing was written, that costs nothing.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
-/// The server's word for where the next bytes begin.
+/// The server's words for where the next bytes begin, whether there will be any, and which attempt wrote them.
 const NEXT_OFFSET: &str = "x-next-offset";
+const COMPLETE: &str = "x-output-complete";
+const RUN_ID: &str = "x-run-id";
 
 /// An answer that is being read.
 pub struct Raw<'c> {
@@ -22,6 +24,10 @@ pub struct Raw<'c> {
     response: Response,
     /// Where the bytes after this answer begin, if the server knew when it began.
     pub next_offset: Option<u64>,
+    /// There is nothing after this answer, and never will be.
+    pub complete: bool,
+    /// Whose bytes these are.
+    pub run: Option<String>,
 }
 
 impl Raw<'_> {
@@ -44,9 +50,11 @@ impl Client {
             let sending = self.send(request, "text/plain, application/json;q=0.5", HeaderMap::new());
             let failure = match tokio::time::timeout(OPEN_TIMEOUT, sending).await {
                 Ok(Ok(response)) => {
-                    let next = response.headers().get(NEXT_OFFSET).and_then(|value| value.to_str().ok());
-                    let next_offset = next.and_then(|text| text.parse().ok());
-                    return Ok(Raw { client: self, response, next_offset });
+                    let word = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+                    let next_offset = word(NEXT_OFFSET).and_then(|text| text.parse().ok());
+                    let complete = word(COMPLETE) == Some("true");
+                    let run = word(RUN_ID).map(str::to_owned);
+                    return Ok(Raw { client: self, response, next_offset, complete, run });
                 }
                 Ok(Err(failure)) => failure,
                 Err(_) => self.unreachable(format!("no answer within {}s", OPEN_TIMEOUT.as_secs()), None),

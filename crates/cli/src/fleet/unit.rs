@@ -41,7 +41,7 @@ impl UnitView {
         let status = if !begun && unit.status.as_str() == "canceled" {
             Cell::painted("not begun", Paint::Quiet)
         } else {
-            Cell::painted(unit.status.as_str(), unit.paint())
+            Cell::status(&unit.status)
         };
         let took = if unit.finished_at.is_empty() { "" } else { &between(&unit.started_at, &unit.finished_at) };
         vec![
@@ -57,10 +57,6 @@ impl UnitView {
     /// Nothing more will happen there.
     pub fn has_ended(&self) -> bool {
         ENDED.contains(&self.status.as_str())
-    }
-
-    fn paint(&self) -> Paint {
-        if self.status.as_str() == "blocked" { Paint::Bad } else { Paint::of_status(self.status.as_str()) }
     }
 
     /// What is to be said about it beyond its status.

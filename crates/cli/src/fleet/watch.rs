@@ -48,8 +48,9 @@ enum Seen {
 
 /// Watches a command and says how it ended.
 pub async fn watch(client: &Client, screen: &mut Screen, id: JobId, ending: Ending) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen();
     let mut watch = Watch::new(client, id);
-    let (answer, detail) = match watch.until_end(screen).await {
+    let (answer, detail) = match watch.until_end(screen, &mut interrupts).await {
         Ok(Seen::Job(answer, detail)) => (answer, detail),
         Ok(Seen::Left) => {
             screen.note(&format!("left; job {id} goes on without you: `bowline job watch {id}` shows how it ends"));
@@ -60,19 +61,36 @@ pub async fn watch(client: &Client, screen: &mut Screen, id: JobId, ending: Endi
             return Err(failure);
         }
     };
+    tokio::select! {
+        told = tell_end(client, screen, id, ending, &answer, &detail) => told,
+        // It is over; whoever does not want to read how need not.
+        () = interrupts.next() => Ok(Exit::Interrupted),
+    }
+}
+
+/// Says how it ended, host by host.
+async fn tell_end(
+    client: &Client,
+    screen: &mut Screen,
+    id: JobId,
+    ending: Ending,
+    answer: &Answer,
+    detail: &JobDetail,
+) -> Result<Exit, Failure> {
     let exit = detail.job.end().unwrap_or(Exit::Refused);
     if screen.json() {
-        let json = as_json(client, id, &answer).await?;
+        let json = as_json(client, id, answer).await?;
         screen.json_line(&json)?;
         return Ok(exit);
     }
     if let Some(command) = &detail.command {
         Report { all: ending.all }.show(client, screen, id, &command.hosts).await?;
-        let summary = summary(screen, &detail, command);
+        let summary = summary(screen, detail, command);
         screen.line(&summary)?;
-        if exit != Exit::Success && command.hosts.succeeded() < command.hosts.total {
+        if exit != Exit::Success && command.hosts.begun > 0 {
+            let blocked = if command.hosts.of(&["blocked"]) > 0 { "what blocks: `bowline blocks list`; " } else { "" };
             screen.note(&format!(
-                "what they wrote: `bowline job logs {id}`; those that did not succeed once more: `bowline job retry {id}`"
+                "{blocked}what was written: `bowline job logs {id}`; once more where it did not succeed: `bowline job retry {id}`"
             ));
         }
     }
@@ -87,7 +105,8 @@ fn summary(screen: &Screen, detail: &JobDetail, command: &CommandView) -> String
     let took = if took.is_empty() { String::new() } else { format!(", in {took}") };
     let mut line = format!("{status}: {}{took} (job {})", command.progress(true, color), job.id);
     let why = if command.stopped.is_empty() { job.fault() } else { command.stopped.to_string() };
-    if !why.is_empty() {
+    // How many hosts failed has just been said.
+    if !why.is_empty() && !why.contains(&format!("of {} hosts ", command.hosts.total)) {
         line.push_str(&format!("\n{}", Paint::Bad.on(&why, color)));
     }
     if let Some(approval) = command.approval.as_ref().filter(|approval| approval.state.as_str() != "approved") {
@@ -135,19 +154,16 @@ impl<'c> Watch<'c> {
         }
     }
 
-    async fn until_end(&mut self, screen: &mut Screen) -> Result<Seen, Failure> {
-        let mut interrupts = Interrupts::listen();
+    async fn until_end(&mut self, screen: &mut Screen, interrupts: &mut Interrupts) -> Result<Seen, Failure> {
         let mut bar: Option<LiveBar> = None;
         loop {
             // Whatever is asked of the server only says how it stands, so it may be dropped half-way and asked again.
             let looked = tokio::select! {
                 looked = self.look(screen) => looked?,
                 () = interrupts.next() => {
-                    if self.cancel != Cancel::No {
+                    if self.interrupted(screen) {
                         return Ok(Seen::Left);
                     }
-                    self.cancel = Cancel::Wanted;
-                    screen.note("asking the server to cancel, and watching until it is done; Ctrl-C again leaves");
                     continue;
                 }
             };
@@ -164,14 +180,22 @@ impl<'c> Watch<'c> {
             tokio::select! {
                 () = pause => {}
                 () = interrupts.next() => {
-                    if self.cancel != Cancel::No {
+                    if self.interrupted(screen) {
                         return Ok(Seen::Left);
                     }
-                    self.cancel = Cancel::Wanted;
-                    screen.note("asking the server to cancel, and watching until it is done; Ctrl-C again leaves");
                 }
             }
         }
+    }
+
+    /// What to do about a Ctrl-C: the first is a wish to cancel. Answers whether it is time to leave.
+    fn interrupted(&mut self, screen: &Screen) -> bool {
+        if self.cancel != Cancel::No {
+            return true;
+        }
+        self.cancel = Cancel::Wanted;
+        screen.note("asking the server to cancel, and watching until it is done; Ctrl-C again leaves");
+        false
     }
 
     /// Short commands are watched closely, long ones are not asked about all the time.
@@ -191,7 +215,7 @@ impl<'c> Watch<'c> {
         loop {
             match self.try_look(screen, &id).await {
                 Err(failure) if is_away(&failure) && away_at.elapsed() < AWAY_MAX => {
-                    screen.note(&format!("{}; still trying, Ctrl-C leaves", Text::new(&failure.to_string())));
+                    screen.note(&format!("{}; still trying", Text::new(&failure.to_string())));
                     tokio::time::sleep(Duration::from_secs(2)).await;
                 }
                 looked => return looked,

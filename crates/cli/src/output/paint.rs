@@ -41,7 +41,9 @@ impl Paint {
     pub fn of_status(status: &str) -> Self {
         match status {
             "success" | "succeeded" | "replayed" | "retried" | "corrected" => Self::Good,
-            "failed" | "dead" | "error" | "lost" | "not_found" | "refused" | "open" | "timed_out" => Self::Bad,
+            "failed" | "dead" | "error" | "lost" | "not_found" | "refused" | "open" | "timed_out" | "blocked" => {
+                Self::Bad
+            }
             "running" | "canceling" | "leased" | "claimed" | "started" | "paused" | "draining" => Self::Busy,
             "pending" | "scheduled" | "canceled" | "purged" | "already_closed" | "returned" | "awaiting_approval" => {
                 Self::Quiet

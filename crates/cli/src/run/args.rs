@@ -18,7 +18,7 @@ use crate::output::OutputArgs;
 #[command(after_help = "Examples:
   bowline run uptime --on 'role=web'
   bowline run --on all -- systemctl restart nginx
-  bowline run restart-service --param unit=nginx --on '@prod & role=web' --canary 2 --serial 10% --max-failures 5%
+  bowline run restart --param unit=nginx --on '@prod & role=web' --canary 2 --serial 10%
   bowline run --shell 'df -h / | tail -1' --hosts web1,web2
   bowline run \"apt-get -q update\" --on all --retries 2 --idempotent --detach")]
 pub struct RunArgs {
@@ -57,8 +57,6 @@ pub struct RunArgs {
     /// Your own name for the job
     #[arg(long, value_name = "ID")]
     pub external_id: Option<String>,
-    #[command(flatten)]
-    pub own: OwnArgs,
     /// Do not wait for its end
     #[arg(long)]
     pub detach: bool,
@@ -70,6 +68,9 @@ pub struct RunArgs {
     pub all: bool,
     #[command(flatten)]
     pub output: OutputArgs,
+    // The last one: its heading counts for everything below.
+    #[command(flatten)]
+    pub own: OwnArgs,
 }
 
 /// Which hosts.

@@ -47,6 +47,8 @@ pub enum Reply {
     Stream { pieces: Vec<String>, stays: bool },
     /// Bytes, with the place where the next ones begin.
     Bytes { bytes: Vec<u8>, next_offset: Option<u64> },
+    /// Bytes that one attempt wrote.
+    Run { run: &'static str, bytes: String },
     /// The connection breaks after these bytes of an answer.
     Broken(Vec<u8>),
     /// The connection breaks before an answer.
@@ -169,6 +171,7 @@ async fn answer(request: axum::extract::Request, seen: Arc<Mutex<Vec<Asked>>>, s
             };
             answer.body(bytes.into()).unwrap()
         }
+        Reply::Run { run, bytes } => Response::builder().header("x-run-id", run).body(bytes.into()).unwrap(),
         Reply::Broken(bytes) => answer.body(Body::new(Breaks { bytes: Some(bytes.into()), wait: None })).unwrap(),
         Reply::Hangup => answer
             .status(StatusCode::OK)

@@ -118,3 +118,22 @@ async fn what_the_server_does_not_give_is_a_failure() {
         assert_eq!((ran.exit, ran.err.contains("jobs.read is needed")), (Exit::Refused, true));
     }
 }
+
+#[tokio::test]
+async fn another_attempt_is_read_from_its_own_beginning() {
+    let fake = Fake::start(|asked, before| match asked.path() {
+        path if path.ends_with("/output") => {
+            let run = if before == 0 { "r1" } else { "r2" };
+            let bytes = match (run, query(asked, "offset").unwrap().as_str()) {
+                ("r1", "0") => "first\n",
+                ("r2", "0") => "second\n",
+                _ => "",
+            };
+            Reply::Run { run, bytes: bytes.into() }
+        }
+        path if path.contains("/hosts/") => ok(json!({"host": unit("web1", "success"), "runs": []}).to_string()),
+        path => panic!("{path}"),
+    });
+    let ran = fake.run(&["job", "logs", ID, "-f", "--host", "web1", "--stream", "stdout"]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, "first\nsecond\n"));
+}

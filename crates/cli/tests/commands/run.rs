@@ -12,7 +12,7 @@ pub fn command(status: &str, counts: &[(&str, u64)], approval: Value) -> String 
     let by_status: serde_json::Map<String, Value> =
         counts.iter().map(|(status, hosts)| ((*status).to_owned(), json!(hosts))).collect();
     let finished = ["success", "failed", "canceled"].contains(&status).then_some("2026-01-03T11:59:12.300Z");
-    let error = (status == "failed").then(|| json!({"class": "permanent", "message": "of 37 hosts 1 failed"}));
+    let error = (status == "failed").then(|| json!({"class": "permanent", "message": "of 1000 hosts 2 failed"}));
     json!({
         "job": {
             "id": ID, "number": 7, "type": "bowline.command", "status": status, "lane": "default", "priority": 0,
@@ -266,10 +266,10 @@ async fn failures_are_told_as_they_happen_and_stand_first_at_the_end() {
     0 of 1,000 hosts done: 1,000 running
     f1 failed, exit 2: permanent: exit code 2
     f2 failed, exit 2: permanent: exit code 2
-    what they wrote: `bowline job logs 0198c0de-0000-7000-8000-000000000001`; those that did not succeed once more: `bowline job retry 0198c0de-0000-7000-8000-000000000001`
+    what was written: `bowline job logs 0198c0de-0000-7000-8000-000000000001`; once more where it did not succeed: `bowline job retry 0198c0de-0000-7000-8000-000000000001`
     ");
     let lines: Vec<&str> = ran.out.lines().collect();
-    assert_eq!(lines.len(), 1 + 50 + 3, "{}", ran.out);
+    assert_eq!(lines.len(), 1 + 50 + 2, "{}", ran.out);
     assert_eq!(lines[1], "f1    failed      2      1  1.5s  permanent: exit code 2");
     assert_eq!(lines[3], "s1    success     0      1  1.5s");
     assert_eq!(lines[51], "… and 950 more succeeded");

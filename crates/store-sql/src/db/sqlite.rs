@@ -210,7 +210,7 @@ fn bind_vals(statement: &mut Statement<'_>, params: &[Val<'_>]) -> StoreResult<(
             Val::At(v) | Val::OptAt(Some(v)) => bind(statement, place, v.as_micros())?,
             Val::Bytes(v) => bind(statement, place, Borrowed(v))?,
             Val::OptInt(None) | Val::OptId(None) | Val::OptText(None) | Val::OptAt(None) => {
-                bind(statement, place, Null)?
+                bind(statement, place, Null)?;
             }
         }
     }

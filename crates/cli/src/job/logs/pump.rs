@@ -49,15 +49,37 @@ impl From<Gone> for Stop {
     }
 }
 
+/// How far one source was read.
+#[derive(Debug, Default)]
+struct Place {
+    offset: u64,
+    /// The attempt that wrote it. The next one begins anew.
+    run: Option<String>,
+}
+
+/// What an answer brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Brought {
+    /// Bytes, or word of another attempt.
+    News,
+    Nothing,
+    /// All there will be.
+    Everything,
+}
+
 /// Everything there is now.
 pub async fn read(client: &Client, job: JobId, source: &Source, at: usize, to: &Sender<News>) {
-    let mut offset = 0;
+    let mut place = Place::default();
     let done = async {
         loop {
-            let before = offset;
-            fetch(client, &request(job, source, offset), at, &mut offset, to).await?;
-            if offset == before {
-                return Ok(());
+            let before = place.offset;
+            match fetch(client, request(job, source, place.offset), at, &mut place, to).await {
+                Ok(Brought::News) => {}
+                Ok(Brought::Nothing | Brought::Everything) => return Ok(()),
+                Err(Stop::Failed(failure @ Failure::Unreachable { .. })) if place.offset > before => {
+                    send(to, News::Lost(source.host.clone(), failure)).await?;
+                }
+                Err(stop) => return Err(stop),
             }
         }
     };
@@ -66,22 +88,21 @@ pub async fn read(client: &Client, job: JobId, source: &Source, at: usize, to: &
 
 /// Everything there is and will be, until the host has ended.
 pub async fn follow(client: &Client, job: JobId, source: &Source, at: usize, to: &Sender<News>) {
-    let mut offset = 0;
+    let mut place = Place::default();
     let done = async {
         loop {
-            let before = offset;
             // Asked before, so that nothing is written between the last bytes and the answer.
             let ended = has_ended(client, job, source).await.map_err(Stop::Failed)?;
-            let request = request(job, source, offset).query("follow", "true");
-            match fetch(client, &request, at, &mut offset, to).await {
-                Ok(()) if offset == before && ended => return Ok(()),
-                Ok(()) if offset == before => {
+            let request = request(job, source, place.offset).query("follow", "true");
+            match fetch(client, request, at, &mut place, to).await {
+                Ok(Brought::Nothing | Brought::Everything) if ended => return Ok(()),
+                Ok(Brought::News) => {}
+                Ok(Brought::Nothing | Brought::Everything) => {
                     tokio::select! {
                         () = to.closed() => return Err(Stop::Gone),
                         () = tokio::time::sleep(PAUSE) => {}
                     }
                 }
-                Ok(()) => {}
                 Err(Stop::Failed(failure @ Failure::Unreachable { .. })) => {
                     send(to, News::Lost(source.host.clone(), failure)).await?;
                     tokio::time::sleep(PAUSE).await;
@@ -115,27 +136,44 @@ async fn send(to: &Sender<News>, news: News) -> Result<(), Gone> {
 }
 
 /// Reads one answer to its end, and moves on by what it brought.
-async fn fetch(client: &Client, request: &Request, at: usize, offset: &mut u64, to: &Sender<News>) -> Result<(), Stop> {
-    let mut raw = match client.raw(request).await {
+async fn fetch(
+    client: &Client,
+    request: Request,
+    at: usize,
+    place: &mut Place,
+    to: &Sender<News>,
+) -> Result<Brought, Stop> {
+    let mut raw = match client.raw(&request).await {
         Ok(raw) => raw,
         // A host that never began wrote nothing.
         Err(Failure::Refused(refusal)) if refusal.status == 404 && refusal.code.as_str().contains("OUTPUT") => {
-            return Ok(());
+            return Ok(Brought::Nothing);
         }
         Err(failure) => return Err(Stop::Failed(failure)),
     };
+    let before = place.offset;
+    if before > 0 && place.run != raw.run {
+        // It was tried again meanwhile; what that writes has its own beginning.
+        *place = Place { offset: 0, run: raw.run };
+        return Ok(Brought::News);
+    }
+    place.run.clone_from(&raw.run);
     loop {
         let chunk = tokio::select! {
             () = to.closed() => return Err(Stop::Gone),
             chunk = raw.chunk() => chunk.map_err(Stop::Failed)?,
         };
         let Some(bytes) = chunk else { break };
-        *offset += bytes.len() as u64;
+        place.offset += bytes.len() as u64;
         send(to, News::Bytes(at, bytes)).await?;
     }
     // What was left out on the way is not asked for again; and nothing is asked for twice.
-    *offset = raw.next_offset.unwrap_or(0).max(*offset);
-    Ok(())
+    place.offset = raw.next_offset.unwrap_or(0).max(place.offset);
+    Ok(match (raw.complete, place.offset == before) {
+        (true, _) => Brought::Everything,
+        (false, true) => Brought::Nothing,
+        (false, false) => Brought::News,
+    })
 }
 
 async fn has_ended(client: &Client, job: JobId, source: &Source) -> Result<bool, Failure> {
