@@ -19,6 +19,8 @@ use crate::recent::RecentRuns;
 pub(crate) enum Executor {
     /// A keeper on this host. It outlives this process.
     Local,
+    /// This process, on another host.
+    Remote,
     /// This process, in its imagination.
     Simulated,
 }
