@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_agent::CancellationToken;
-use bowline_agent::fleet::{
-    FleetAgent, FleetSettings, HostKeyRule, Reach, ShownOutput, SimulateSettings, SshSettings,
-};
+use bowline_agent::fleet::{FleetAgent, FleetSettings, HostKeyRule, Reach, ShownOutput, SimulateSettings, SshSettings};
 use bowline_execute::simulate::Simulation;
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};

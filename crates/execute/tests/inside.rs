@@ -1,5 +1,8 @@
 //! Runs that the agent itself executes, elsewhere.
 
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "all of this is a test, its helpers too")]
+
 mod room;
 
 use bowline_execute::{BeginError, Confirmed, Ended, EndedAs, Happening, HostLock, Secrets, Standing, Stream};

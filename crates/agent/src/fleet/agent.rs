@@ -13,7 +13,7 @@ use bowline_protocol::RegisterRequest;
 use bowline_ssh::SshPool;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -217,9 +217,10 @@ impl Day {
                 () = failed.cancelled() => return false,
                 () = &mut until => return true,
                 // Loops end by themselves when their time has come, and otherwise only by a mistake of ours.
-                Some(Err(broken)) = self.loops.join_next() => match broken.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => return false,
+                Some(ended) = self.loops.join_next() => match ended.map_err(JoinError::try_into_panic) {
+                    Ok(()) => {}
+                    Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                    Err(Err(_)) => return false,
                 },
             }
         }

@@ -83,15 +83,12 @@ async fn begin(fleet: &Arc<Fleet>, places: &Semaphore, task: Task, wish: HostTas
     let begun = tokio::task::spawn_blocking(move || {
         let (manifest, secrets) = prepare(&fleet, &task, &wish, Executor::Remote)?;
         let order = Order { run, target: target(&wish), command: command(&manifest, &secrets) };
-        let began = fleet.runs.begin_inside(manifest, &secrets).and_then(|mut inside| {
-            let connecting = json!({"kind": "connecting", "via": "ssh", "target": order.target.to_string()});
-            if let serde_json::Value::Object(connecting) = connecting {
-                inside.tell(Happening::Other(connecting));
-            }
-            Ok(inside)
-        });
-        match began {
-            Ok(inside) => {
+        match fleet.runs.begin_inside(manifest, &secrets) {
+            Ok(mut inside) => {
+                let connecting = json!({"kind": "connecting", "via": "ssh", "target": order.target.to_string()});
+                if let serde_json::Value::Object(connecting) = connecting {
+                    inside.tell(Happening::Other(connecting));
+                }
                 info!(run.id = %run, job.id = %task.job_id, "run {run} of {} has begun on {}", wish.command.type_name(), wish.host.name);
                 Some((inside, order))
             }

@@ -65,7 +65,7 @@ pub(crate) struct Orders {
     pub stale: Vec<RunId>,
 }
 
-/// A run that is ours.
+/// A run in hand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InHand {
     pub run: RunId,
@@ -171,17 +171,16 @@ impl Roster {
         self.inner().held.iter().filter(|(_, held)| is_named(held)).map(|(run, _)| *run).collect()
     }
 
-    /// Everything in hand that is ours.
+    /// Everything in hand.
     pub fn held(&self) -> Vec<InHand> {
-        let ours = |(run, held): (&RunId, &Held)| {
+        let in_hand = |(run, held): (&RunId, &Held)| {
             let executor = match held.phase {
-                Phase::Offered => return None,
-                Phase::Accepted => None,
+                Phase::Offered | Phase::Accepted => None,
                 Phase::Begun(executor) => Some(executor),
             };
-            Some(InHand { run: *run, executor, ending: held.ending })
+            InHand { run: *run, executor, ending: held.ending }
         };
-        self.inner().held.iter().filter_map(ours).collect()
+        self.inner().held.iter().map(in_hand).collect()
     }
 
     pub fn hear(&self, answer: &HeartbeatAnswer, sent_at: Instant) -> Orders {
