@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use bowline_agent::CancellationToken;
-use bowline_agent::fleet::{FleetAgent, FleetSettings, Reach, ShownOutput, SimulateSettings};
+use bowline_agent::fleet::{FleetAgent, FleetSettings, HostKeyRule, Reach, ShownOutput, SimulateSettings, SshSettings};
 use bowline_execute::simulate::Simulation;
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,6 +21,8 @@ Examples:
       The first start: makes a key, enrolls under the name of this machine, and begins to work
   bowline agent --server https://bowline.example.org
       Every start after that
+  bowline agent --join TOKEN --name site-fra --reach ssh --ssh-key id_ed25519 --known-hosts known_hosts
+      Reaches hosts that have no agent of their own
   bowline agent --join TOKEN --name sim-1 --reach simulate --latency 20:400 --failure 0.02
       Plays hosts that do not exist, to try out rollouts without touching anything
 
@@ -40,7 +42,7 @@ pub struct AgentArgs {
     /// Where it keeps its key, its credential and its runs; one agent for one directory
     #[arg(long, value_name = "DIR", env = "BOWLINE_AGENT_DATA", default_value = "./bowline-agent-data")]
     pub data: PathBuf,
-    /// How many runs it has in hand at once [default: 16, 10000 with --reach simulate]
+    /// How many runs it has in hand at once [default: 16; 256 with --reach ssh, 10000 with --reach simulate]
     #[arg(long, value_name = "N", env = "BOWLINE_AGENT_SLOTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub slots: Option<u32>,
     /// A label that commands may ask for; may be given more than once
@@ -63,6 +65,8 @@ pub struct AgentArgs {
     pub log_level: String,
     #[command(flatten)]
     pub simulate: SimulateArgs,
+    #[command(flatten)]
+    pub ssh: SshArgs,
 }
 
 /// Hosts that do not exist.
@@ -89,10 +93,33 @@ pub struct SimulateArgs {
     pub show_output: ShowOutput,
 }
 
+/// Hosts without an agent.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --reach ssh")]
+pub struct SshArgs {
+    /// Whom to become on hosts whose connection names nobody [default: the user who starts the agent]
+    #[arg(long, value_name = "USER", env = "BOWLINE_AGENT_SSH_USER")]
+    pub ssh_user: Option<String>,
+    /// A private key to log in with; may be given more than once. Keys of an ssh-agent (SSH_AUTH_SOCK) are tried after it
+    #[arg(long = "ssh-key", value_name = "FILE", env = "BOWLINE_AGENT_SSH_KEY", value_delimiter = ',')]
+    pub ssh_keys: Vec<PathBuf>,
+    /// Known host keys in OpenSSH's format; may be given more than once [default: known_hosts in the data directory]
+    #[arg(long, value_name = "FILE", env = "BOWLINE_AGENT_KNOWN_HOSTS", value_delimiter = ',')]
+    pub known_hosts: Vec<PathBuf>,
+    /// Trust the key of a host that is seen for the first time, and remember it. A changed key is refused all the same
+    #[arg(long, env = "BOWLINE_AGENT_ACCEPT_NEW_HOST_KEYS")]
+    pub accept_new_host_keys: bool,
+    /// How many connections are open at once
+    #[arg(long, value_name = "N", env = "BOWLINE_AGENT_SSH_CONNECTIONS", default_value_t = 512)]
+    pub ssh_connections: usize,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReachHow {
     /// Hosts that do not exist
     Simulate,
+    /// Hosts without an agent
+    Ssh,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -148,10 +175,12 @@ fn settings(args: &AgentArgs, server: &str) -> anyhow::Result<FleetSettings> {
     settings.grace = Duration::from_secs(args.grace);
     settings.slots = args.slots.unwrap_or(match args.reach {
         Some(ReachHow::Simulate) => 10_000,
+        Some(ReachHow::Ssh) => 256,
         None => settings.slots,
     });
     settings.reach = args.reach.map(|how| match how {
         ReachHow::Simulate => Reach::Simulate(args.simulate.settings()),
+        ReachHow::Ssh => Reach::Ssh(args.ssh.settings(&args.data)),
     });
     Ok(settings)
 }
@@ -174,9 +203,28 @@ impl SimulateArgs {
     }
 }
 
+impl SshArgs {
+    fn settings(&self, data: &Path) -> SshSettings {
+        let user = self.ssh_user.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "root".to_owned());
+        let mut settings = SshSettings::new(user);
+        settings.key_files.clone_from(&self.ssh_keys);
+        settings.agent_socket = std::env::var_os("SSH_AUTH_SOCK").filter(|path| !path.is_empty()).map(PathBuf::from);
+        settings.known_hosts.clone_from(&self.known_hosts);
+        if settings.known_hosts.is_empty() {
+            settings.known_hosts.push(data.join("known_hosts"));
+        }
+        if self.accept_new_host_keys {
+            settings.host_keys = HostKeyRule::AcceptNew { remember_in: settings.known_hosts[0].clone() };
+        }
+        settings.connections_max = self.ssh_connections;
+        settings
+    }
+}
+
 fn greet(args: &AgentArgs, server: &str, agent: &FleetAgent) {
     let reach = match args.reach {
         Some(ReachHow::Simulate) => "this host, and hosts that do not exist",
+        Some(ReachHow::Ssh) => "this host, and others over SSH",
         None => "this host",
     };
     println!("Bowline {} works as agent {} for {server}", env!("CARGO_PKG_VERSION"), agent.name());

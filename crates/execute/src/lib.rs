@@ -6,7 +6,8 @@
 //! outage anywhere delays what people see, and never changes what happened.
 //!
 //! Two processes share this crate. The *agent* holds [`Runs`]: it begins runs, reads what they wrote, and frees them.
-//! Each run belongs to a [`keeper`], a small process of its own that outlives the agent. They meet in the run directory:
+//! Each run belongs to a [`keeper`], a small process of its own that outlives the agent; only what the agent executes
+//! elsewhere ([`Inside`]) is its own. They meet in the run directory:
 //!
 //! | file | written by | what it says |
 //! |---|---|---|

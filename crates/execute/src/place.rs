@@ -23,6 +23,9 @@ pub(crate) struct Marker {
     pub keeper: Identity,
     #[serde(default)]
     pub cgroups: Cgroups,
+    /// It is executed elsewhere, by the agent itself, and there is nothing of it on this host.
+    #[serde(default)]
+    pub inside: bool,
 }
 
 /// What an agent tells a keeper through its standard input, and nobody else.

@@ -10,9 +10,10 @@ use bowline_execute::{Runs, Settings, Standing};
 use bowline_model::host::Connection;
 use bowline_model::{Labels, TaskType, WorkerName};
 use bowline_protocol::RegisterRequest;
+use bowline_ssh::SshPool;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -23,6 +24,7 @@ use crate::fleet::intake::{Desk, TASK_TYPE, accept_loop};
 use crate::fleet::local::cancel_loop;
 use crate::fleet::outbox::Outbox;
 use crate::fleet::recovery::recover;
+use crate::fleet::remote::Remotes;
 use crate::fleet::roster::{Executor, InHand, Roster};
 use crate::fleet::secrets::SecretStore;
 use crate::fleet::settings::{FleetSettings, Reach};
@@ -46,6 +48,7 @@ pub struct FleetAgent {
     runs: Arc<Runs>,
     secrets: SecretStore,
     credential: Credential,
+    remotes: Option<Arc<Remotes>>,
     client: Client,
     request: RegisterRequest,
 }
@@ -62,6 +65,10 @@ impl FleetAgent {
         }
         let labels = Labels::new(labels)?;
         let secrets = SecretStore::open(settings.secrets.as_deref())?;
+        let remotes = match &settings.reach {
+            Some(Reach::Ssh(ssh)) => Some(Arc::new(Remotes::new(SshPool::new(ssh.clone())?))),
+            Some(Reach::Simulate(_)) | None => None,
+        };
         let execute = Settings::new(settings.keeper.clone(), Arc::clone(&settings.clock));
         let runs = Runs::open(&settings.data, execute)
             .map_err(|source| FleetError::Data { path: settings.data.clone(), source })?;
@@ -77,7 +84,7 @@ impl FleetAgent {
             resources: Some(json!({"version": env!("CARGO_PKG_VERSION"), "os": std::env::consts::OS,
                                    "arch": std::env::consts::ARCH})),
         };
-        Ok(Self { settings, runs: Arc::new(runs), secrets, credential, client, request })
+        Ok(Self { settings, runs: Arc::new(runs), secrets, credential, remotes, client, request })
     }
 
     pub fn name(&self) -> &WorkerName {
@@ -93,7 +100,7 @@ impl FleetAgent {
     ///
     /// Dropping the future ends this agent where it stands. Runs on this host go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), FleetError> {
-        let Self { settings, runs, secrets, client, request, .. } = self;
+        let Self { settings, runs, secrets, remotes, client, request, .. } = self;
         let patience = Backoff::new(&settings.backoff);
         let terms = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -111,7 +118,8 @@ impl FleetAgent {
             runs,
             secrets,
             clock: Arc::clone(&settings.clock),
-            reach: settings.reach.clone(),
+            remotes,
+            plays: matches!(settings.reach, Some(Reach::Simulate(_))),
             allow_new_privileges: settings.allow_new_privileges,
             cancels,
             stage,
@@ -209,9 +217,10 @@ impl Day {
                 () = failed.cancelled() => return false,
                 () = &mut until => return true,
                 // Loops end by themselves when their time has come, and otherwise only by a mistake of ours.
-                Some(Err(broken)) = self.loops.join_next() => match broken.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => return false,
+                Some(ended) = self.loops.join_next() => match ended.map_err(JoinError::try_into_panic) {
+                    Ok(()) => {}
+                    Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                    Err(Err(_)) => return false,
                 },
             }
         }

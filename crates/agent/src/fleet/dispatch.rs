@@ -12,7 +12,7 @@ use tracing::{error, warn};
 use crate::fleet::intake::Offer;
 use crate::fleet::local;
 use crate::fleet::outbox::Story;
-use crate::fleet::settings::Reach;
+use crate::fleet::remote;
 use crate::fleet::shared::Fleet;
 use crate::fleet::simulate;
 
@@ -46,7 +46,7 @@ impl Dispatcher {
             Ok(wish) => *wish,
             Err(message) => return self.refuse(run, fence, "UNREADABLE", ErrorClass::Handler, &message),
         };
-        match (&wish.host.connection, &self.fleet.reach) {
+        match (&wish.host.connection, &self.fleet.remotes) {
             (Connection::Agent { .. }, _) if !is_here(&self.fleet, &wish) => {
                 let message = format!("this is agent {}, which is not on host {}", self.fleet.name(), wish.host.name);
                 self.refuse(run, fence, "OTHER_AGENT", ErrorClass::Permanent, &message);
@@ -61,7 +61,11 @@ impl Dispatcher {
                     }
                 });
             }
-            (Connection::Simulate { .. }, Some(Reach::Simulate(_))) => {
+            (Connection::Ssh { .. }, Some(remotes)) => {
+                let (fleet, remotes) = (Arc::clone(&self.fleet), Arc::clone(remotes));
+                self.beginning.spawn(remote::carry_out(fleet, remotes, Arc::clone(&self.places), task, wish));
+            }
+            (Connection::Simulate { .. }, _) if self.fleet.plays => {
                 let cue = simulate::Cue {
                     run,
                     fence,
@@ -79,7 +83,7 @@ impl Dispatcher {
         }
     }
 
-    /// Waits for what is being begun.
+    /// Waits for what is being begun, and for what is executed over SSH.
     pub async fn finish(mut self) {
         while self.beginning.join_next().await.is_some() {}
     }

@@ -43,6 +43,8 @@ pub enum FleetError {
     NotEnrollable { agent: WorkerName, refusal: Refusal },
     #[error("the directory of secrets {} cannot be used: {why}", path.display())]
     Secrets { path: PathBuf, why: String },
+    #[error("hosts cannot be reached over SSH")]
+    Ssh(#[from] bowline_ssh::BadSettings),
     #[error(transparent)]
     Server(#[from] WorkerError),
     #[error("the runs in the data directory cannot be looked at")]

@@ -18,11 +18,12 @@ impl Holder for Fleet {
     fn hear(&self, answer: &HeartbeatAnswer, sent_at: Instant) {
         let orders = self.roster.hear(answer, sent_at);
         for (run, executor) in orders.cancel {
-            // Both are there as long as the agent is.
-            let _ = match executor {
-                Executor::Local => self.cancels.send(run).is_ok(),
-                Executor::Simulated => self.stage.send(simulate::Order::Cancel(run)).is_ok(),
-            };
+            // Those who listen are there as long as the agent is.
+            match executor {
+                Executor::Local => drop(self.cancels.send(run)),
+                Executor::Simulated => drop(self.stage.send(simulate::Order::Cancel(run))),
+                Executor::Remote => self.remotes.iter().for_each(|remotes| remotes.cancel(run)),
+            }
         }
         for run in orders.stale {
             warn!(run.id = %run, "run {run} is not ours any more; it goes on, and its end is kept as evidence");

@@ -3,57 +3,26 @@
 use std::sync::Arc;
 
 use bowline_execute::CancelError;
-use bowline_model::{ErrorClass, RunId};
+use bowline_model::RunId;
 use bowline_protocol::{HostTask, Task};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use crate::error::chain;
-use crate::fleet::command::manifest;
-use crate::fleet::outbox::Story;
-use crate::fleet::refusal;
-use crate::fleet::roster::{Executor, Go};
+use crate::fleet::begin::{not_begun, prepare};
+use crate::fleet::roster::Executor;
 use crate::fleet::shared::Fleet;
 
 /// Begins an accepted run, or tells why it was not begun. Waits for the disk.
 pub(crate) fn begin(fleet: &Fleet, task: &Task, wish: &HostTask) {
-    let (run, fence) = (task.task_id, task.fence);
-    let now = || (fleet.clock)();
-    let refuse = |code: &str, message: &str| {
-        warn!(run.id = %run, "run {run} is not begun: {message}");
-        fleet.tell(run, Story::not_begun(fence, now(), code, ErrorClass::Permanent, message));
-    };
-    let manifest = match manifest(task, wish, fleet.allow_new_privileges) {
-        Ok(manifest) => manifest,
-        Err(error) => return refuse("BAD_COMMAND", &chain(&error)),
-    };
-    let secrets = match fleet.secrets.get(manifest.secrets.values()) {
-        Ok(secrets) => secrets,
-        Err(error) => return refuse("SECRET_MISSING", &chain(&error)),
-    };
-    match fleet.roster.begin(run, Executor::Local, Instant::now(), fleet.link.registration.terms().lease) {
-        Go::Begin => {}
-        Go::Canceled => return fleet.tell(run, Story::canceled(fence, now())),
-        Go::NotOurs => {
-            warn!(run.id = %run, "run {run} may be somebody else's by now; it is not begun");
-            return fleet.roster.done(run);
-        }
-    }
+    let run = task.task_id;
+    let Some((manifest, secrets)) = prepare(fleet, task, wish, Executor::Local) else { return };
     match fleet.runs.begin(manifest, &secrets) {
         Ok(_) => {
             let command = wish.command.type_name();
             info!(run.id = %run, job.id = %task.job_id, "run {run} of {command} has begun");
         }
-        Err(error) => {
-            warn!(run.id = %run, "run {run} is not begun: {}", chain(&error));
-            // What has a directory has a story of its own, and it is told from there.
-            if fleet.runs.find(run).is_none()
-                && let Some(story) = refusal::story(fence, now(), &error)
-            {
-                fleet.tell(run, story);
-            }
-        }
+        Err(error) => not_begun(fleet, run, task.fence, &error),
     }
 }
 

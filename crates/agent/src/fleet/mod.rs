@@ -9,10 +9,12 @@
 //!   time limit, or because somebody canceled it; never because heartbeats fail.
 //! - **Nothing is freed before it is confirmed.** Bytes go before the record that names them, records before the end.
 //!
-//! *Local*: a run on this very host, in a directory and under a keeper of its own. *Simulated*: made up, in memory.
+//! *Local*: a run on this very host, in a directory and under a keeper of its own. *Remote*: on another host, over SSH, by this
+//! process. *Simulated*: made up, in memory.
 //! *Story*: what is to be told about a run: on disk for what was executed, in the [`outbox`] for what was not.
 
 mod agent;
+mod begin;
 mod command;
 mod dispatch;
 mod error;
@@ -24,6 +26,7 @@ mod outbox;
 mod outcome;
 mod recovery;
 mod refusal;
+mod remote;
 mod roster;
 mod secrets;
 mod settings;
@@ -32,5 +35,6 @@ mod ship;
 mod simulate;
 
 pub use agent::FleetAgent;
+pub use bowline_ssh::{HostKeyRule, SshSettings};
 pub use error::FleetError;
 pub use settings::{FleetSettings, Reach, ShownOutput, SimulateSettings};

@@ -11,6 +11,9 @@ pub(crate) fn run_end(ended: &Ended) -> RunEnd {
         EndedAs::Succeeded => (ResultStatus::Success, None),
         EndedAs::Canceled => (ResultStatus::Canceled, None),
         EndedAs::Failed => failure(ErrorClass::Permanent, how_it_failed(ended)),
+        EndedAs::NotStarted => {
+            failure(ErrorClass::Transient, said().unwrap_or_else(|| "it could not be started".to_owned()))
+        }
         EndedAs::TimedOut => {
             failure(ErrorClass::Timeout, said().unwrap_or_else(|| "it took longer than it may".to_owned()))
         }
@@ -72,6 +75,7 @@ mod tests {
             ended(E::TimedOut, None, Some(9), None),
             ended(E::Canceled, None, Some(15), None),
             ended(E::Interrupted, None, None, Some("its keeper was lost")),
+            ended(E::NotStarted, None, None, Some("nobody is there")),
         ];
         let mut table = String::new();
         for sample in samples {
@@ -92,7 +96,8 @@ mod tests {
              Failure - timeout: it took longer than 5 ms\n\
              Failure - timeout: it took longer than it may\n\
              Canceled -\n\
-             Failure - lost: its keeper was lost\n"
+             Failure - lost: its keeper was lost\n\
+             Failure - transient: nobody is there\n"
         );
     }
 }

@@ -19,6 +19,8 @@ use crate::recent::RecentRuns;
 pub(crate) enum Executor {
     /// A keeper on this host. It outlives this process.
     Local,
+    /// This process, on another host.
+    Remote,
     /// This process, in its imagination.
     Simulated,
 }
@@ -63,7 +65,7 @@ pub(crate) struct Orders {
     pub stale: Vec<RunId>,
 }
 
-/// A run that is ours.
+/// A run in hand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InHand {
     pub run: RunId,
@@ -169,17 +171,16 @@ impl Roster {
         self.inner().held.iter().filter(|(_, held)| is_named(held)).map(|(run, _)| *run).collect()
     }
 
-    /// Everything in hand that is ours.
+    /// Everything in hand.
     pub fn held(&self) -> Vec<InHand> {
-        let ours = |(run, held): (&RunId, &Held)| {
+        let in_hand = |(run, held): (&RunId, &Held)| {
             let executor = match held.phase {
-                Phase::Offered => return None,
-                Phase::Accepted => None,
+                Phase::Offered | Phase::Accepted => None,
                 Phase::Begun(executor) => Some(executor),
             };
-            Some(InHand { run: *run, executor, ending: held.ending })
+            InHand { run: *run, executor, ending: held.ending }
         };
-        self.inner().held.iter().filter_map(ours).collect()
+        self.inner().held.iter().map(in_hand).collect()
     }
 
     pub fn hear(&self, answer: &HeartbeatAnswer, sent_at: Instant) -> Orders {

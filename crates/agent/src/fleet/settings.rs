@@ -8,6 +8,7 @@ use std::time::Duration;
 use bowline_execute::Clock;
 use bowline_execute::simulate::Simulation;
 use bowline_model::RetryPolicy;
+use bowline_ssh::SshSettings;
 
 /// How an agent is to be. [`FleetSettings::new`] has what most want.
 #[derive(Clone)]
@@ -45,6 +46,8 @@ pub struct FleetSettings {
 pub enum Reach {
     /// Hosts that do not exist.
     Simulate(SimulateSettings),
+    /// Hosts without an agent.
+    Ssh(SshSettings),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +69,7 @@ impl Reach {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Simulate(_) => "simulate",
+            Self::Ssh(_) => "ssh",
         }
     }
 }

@@ -7,9 +7,9 @@ use bowline_model::{RunId, WorkerName};
 use tokio::sync::mpsc;
 
 use crate::fleet::outbox::{Outbox, Story};
+use crate::fleet::remote::Remotes;
 use crate::fleet::roster::Roster;
 use crate::fleet::secrets::SecretStore;
-use crate::fleet::settings::Reach;
 use crate::fleet::simulate;
 use crate::server::link::Link;
 
@@ -20,7 +20,10 @@ pub(crate) struct Fleet {
     pub runs: Arc<Runs>,
     pub secrets: SecretStore,
     pub clock: Clock,
-    pub reach: Option<Reach>,
+    /// There if it reaches hosts over SSH.
+    pub remotes: Option<Arc<Remotes>>,
+    /// It plays hosts that do not exist.
+    pub plays: bool,
     pub allow_new_privileges: bool,
     /// Runs of this host that somebody canceled.
     pub cancels: mpsc::UnboundedSender<RunId>,

@@ -1,5 +1,7 @@
 //! An agent that is killed in the middle of its work.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Child, Command};
 
 use serde_json::json;
@@ -8,16 +10,16 @@ use crate::fake::{Fake, JOIN};
 use crate::local::until_there;
 
 /// An agent in a process of its own. Killed when dropped, as it would be by a machine that has no mercy.
-struct Process(Child);
+pub struct Process(Child);
 
 impl Process {
-    fn start(fake: &Fake, data: &std::path::Path) -> Self {
+    pub fn start(fake: &Fake, data: &Path, join: &str, more: impl IntoIterator<Item = OsString>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowline-fleet"));
-        command.arg("agent").arg(fake.url()).arg(data).args(["web-1", JOIN]);
+        command.arg("agent").arg(fake.url()).arg(data).args(["web-1", join]).args(more);
         Self(command.spawn().unwrap())
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -34,7 +36,7 @@ impl Drop for Process {
 async fn a_command_outlives_an_agent_that_is_killed_and_is_not_started_again() {
     let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
     let data = room.path().join("data");
-    let mut first = Process::start(&fake, &data);
+    let mut first = Process::start(&fake, &data, JOIN, []);
     let (go, starts, done) = (room.path().join("go"), room.path().join("starts"), room.path().join("done"));
     let script = format!(
         "echo $BOWLINE_RUN_ID >> {1}; echo before; mkfifo {0}; read line < {0}; echo after; touch {2}",
@@ -50,7 +52,7 @@ async fn a_command_outlives_an_agent_that_is_killed_and_is_not_started_again() {
     until_there(&go).await;
     std::fs::write(&go, "go\n").unwrap();
     until_there(&done).await;
-    let _second = Process::start(&fake, &data);
+    let _second = Process::start(&fake, &data, JOIN, []);
     assert_eq!(fake.until_ended(&run).await["status"], "success");
     assert_eq!(fake.get(|state| state.text(&run, "stdout")), "before\nafter\n");
     assert_eq!(std::fs::read_to_string(&starts).unwrap(), format!("{run}\n"), "one start");
@@ -61,7 +63,7 @@ async fn a_command_outlives_an_agent_that_is_killed_and_is_not_started_again() {
 async fn a_run_whose_keeper_was_killed_too_is_told_as_lost() {
     let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
     let data = room.path().join("data");
-    let mut first = Process::start(&fake, &data);
+    let mut first = Process::start(&fake, &data, JOIN, []);
     let run = fake.queue(&json!({"argv": ["sleep", "1000"]}));
     fake.until("it at work", |state| (!state.kinds(&run).is_empty()).then_some(())).await;
     first.kill();
@@ -73,7 +75,7 @@ async fn a_run_whose_keeper_was_killed_too_is_told_as_lost() {
     });
     let keeper = rustix::process::Pid::from_raw(keeper.expect("there is a keeper")).unwrap();
     rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
-    let _second = Process::start(&fake, &data);
+    let _second = Process::start(&fake, &data, JOIN, []);
     let end = fake.until_ended(&run).await;
     assert_eq!((&end["status"], &end["error"]["class"]), (&json!("failure"), &json!("lost")), "{end}");
     assert_eq!(end.get("exit_code"), None, "no exit code is invented");

@@ -11,3 +11,4 @@ mod leaving;
 mod local;
 mod shipping;
 mod simulate;
+mod ssh;

@@ -104,3 +104,52 @@ async fn a_server_that_was_restored_from_an_older_copy_gets_what_it_lacks() {
     working.stop().await;
     assert_eq!(directories(room.path()), Vec::<String>::new());
 }
+
+/// What an agent finds that was away for long: many events, on disk.
+fn backlog(data: &Path, events: u64) -> String {
+    let clock: bowline_execute::Clock = std::sync::Arc::new(|| bowline_model::Timestamp::from_millis(1));
+    let settings = bowline_execute::Settings::new(["/bin/false"], clock);
+    let runs = bowline_execute::Runs::open(data, settings).unwrap();
+    let manifest: bowline_execute::Manifest = serde_json::from_value(json!({
+        "version": 1, "run": crate::fake::id(crate::fake::next()), "job": crate::fake::id(crate::fake::next()), "host": "web-1",
+        "fence": 1, "host_fence": 1, "lock": "shared", "argv": ["x"], "timeout_ms": 1_000,
+    }))
+    .unwrap();
+    let run = manifest.run;
+    let mut inside = runs.begin_inside(manifest, &bowline_execute::Secrets::default()).unwrap();
+    for number in 0..events {
+        let data = json!({"kind": "progress", "number": number, "message": "a hundred bytes or so ".repeat(5)});
+        inside.tell(bowline_execute::Happening::Other(data.as_object().unwrap().clone()));
+    }
+    inside
+        .end(bowline_execute::Ended {
+            outcome: bowline_execute::EndedAs::Succeeded,
+            exit_code: Some(0),
+            signal: None,
+            message: None,
+            duration_ms: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            last_seq: 0,
+        })
+        .unwrap();
+    run.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_is_told_in_large_batches() {
+    const EVENTS: u64 = 60_000;
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    fake.set(|state| state.forget_bodies = true);
+    let run = backlog(room.path(), EVENTS);
+    let began = std::time::Instant::now();
+    let working = Working::start(fake.settings(room.path())).await;
+    assert_eq!(fake.until_ended(&run).await["last_seq"], EVENTS + 1);
+    let (took, said) = (began.elapsed(), fake.get(|state| state.said.clone()));
+    println!("{EVENTS} events took {took:?}: {:.0} a second; said: {said:?}", EVENTS as f64 / took.as_secs_f64());
+    // One to ask what is held, six with ten thousand each, one with the rest and the end.
+    assert_eq!(said[&Word::Ship], 8);
+    working.stop().await;
+    assert_eq!(directories(room.path()), Vec::<String>::new());
+    fake.assert_right();
+}

@@ -39,8 +39,7 @@ use crate::redact::Redactor;
 use pump::Pumps;
 use recorder::Recorder;
 use spawn::spawn;
-use spool::Spool;
-pub(crate) use spool::hex;
+pub(crate) use spool::{Spool, hex};
 use watch::{Ending, watch};
 
 /// Owns the run in this directory until it has ended. To be called first thing in a process of its own: it leaves its
@@ -163,7 +162,7 @@ impl Ready {
         }
         let mut cgroups = Cgroups::plan(manifest.run, &manifest.limits, handover.cgroup_parent.as_deref());
         let keeper = Identity::of(std::process::id()).doing("cannot find ourselves in /proc")?;
-        let marker = Marker { keeper, cgroups: cgroups.clone() };
+        let marker = Marker { keeper, cgroups: cgroups.clone(), inside: false };
         place.mark_started(&marker).doing("cannot write the start marker")?;
 
         cgroups.enter(&manifest.limits);

@@ -16,7 +16,7 @@ use crate::place::Place;
 /// The longest range. Whoever ships one holds it in memory.
 const RANGE_MAX_BYTES: u64 = 1 << 20;
 
-pub(super) struct Spool {
+pub(crate) struct Spool {
     stream: Stream,
     file: File,
     max: u64,
@@ -37,14 +37,14 @@ struct Cut {
     told: bool,
 }
 
-pub(super) struct Range {
+pub(crate) struct Range {
     pub offset: u64,
     pub bytes: u64,
     sha256: String,
 }
 
 impl Spool {
-    pub(super) fn create(place: &Place, stream: Stream, max: u64) -> io::Result<Self> {
+    pub(crate) fn create(place: &Place, stream: Stream, max: u64) -> io::Result<Self> {
         // Nothing was started yet, so whatever is there was left by a keeper that came to nothing.
         let file = disk::private().write(true).create(true).truncate(true).open(place.stream(stream))?;
         let state = State { end: 0, ready: Vec::new(), open: Sha256::new(), open_bytes: 0, cut: None };
@@ -52,12 +52,12 @@ impl Spool {
     }
 
     /// How much was kept.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.lock().end
     }
 
     /// Keeps what fits. Only one thread writes to a spool.
-    pub(super) fn write(&self, bytes: &[u8]) {
+    pub(crate) fn write(&self, bytes: &[u8]) {
         let (end, cut) = {
             let state = self.lock();
             (state.end, state.cut.is_some())
@@ -81,12 +81,12 @@ impl Spool {
     }
 
     /// Throws away everything from now on.
-    pub(super) fn cut(&self, why: Truncation) {
+    pub(crate) fn cut(&self, why: Truncation) {
         self.lock().cut.get_or_insert(Cut { why, told: false });
     }
 
     /// What is new since the last time, on disk when this returns, and what is to be told about it.
-    pub(super) fn take(&self) -> Vec<Happening> {
+    pub(crate) fn take(&self) -> Vec<Happening> {
         let mut ranges = {
             let mut state = self.lock();
             state.close_range();
@@ -119,7 +119,7 @@ impl Spool {
     }
 
     /// Whether there is still something to tell.
-    pub(super) fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         let state = self.lock();
         !state.ready.is_empty() || state.open_bytes > 0 || state.cut.as_ref().is_some_and(|cut| !cut.told)
     }

@@ -80,6 +80,9 @@ pub enum EndedAs {
     Canceled,
     /// It was started, and nobody saw how it ended.
     Interrupted,
+    /// It was begun, and then it turned out that it cannot be started: the host cannot be reached, for instance. Nothing
+    /// of it was executed.
+    NotStarted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -63,12 +63,7 @@ impl Runs {
     /// Begins a run. When this returns without an error the run has an owner, which starts it once and no more, whatever
     /// happens to this process.
     pub fn begin(&self, manifest: Manifest, secrets: &Secrets) -> Result<Running, BeginError> {
-        manifest.check()?;
-        let has_value = |name: &&String| secrets.get(name).is_some_and(|value| !value.contains('\0'));
-        if let Some(name) = manifest.secrets.values().find(|name| !has_value(name)) {
-            return Err(BeginError::Secret(name.clone()));
-        }
-        self.admit(&manifest)?;
+        self.check(&manifest, secrets)?;
         let run = manifest.run;
         let launched = self.shared.launch(&manifest, secrets);
         match launched {
@@ -77,14 +72,28 @@ impl Runs {
                 Ok(Running { run, keeper })
             }
             Err(error) => {
-                // What is left of it, if anything, is a run like any other.
-                if self.shared.place(run).path().exists() {
-                    self.watcher.watch(run);
-                } else {
-                    self.shared.lock().runs.remove(&run);
-                }
+                self.not_begun(run);
                 Err(error)
             }
+        }
+    }
+
+    /// Everything that can be asked before something is made. If the answer is yes, the run has its place.
+    pub(super) fn check(&self, manifest: &Manifest, secrets: &Secrets) -> Result<(), BeginError> {
+        manifest.check()?;
+        let has_value = |name: &&String| secrets.get(name).is_some_and(|value| !value.contains('\0'));
+        if let Some(name) = manifest.secrets.values().find(|name| !has_value(name)) {
+            return Err(BeginError::Secret(name.clone()));
+        }
+        self.admit(manifest)
+    }
+
+    /// Gives back the place of a run that came to nothing. What is left of it, if anything, is a run like any other.
+    pub(super) fn not_begun(&self, run: RunId) {
+        if self.shared.place(run).path().exists() {
+            self.watcher.watch(run);
+        } else {
+            self.shared.lock().runs.remove(&run);
         }
     }
 
@@ -92,7 +101,7 @@ impl Runs {
     fn admit(&self, manifest: &Manifest) -> Result<(), BeginError> {
         let shared = &self.shared;
         let mut answer = shared.lock().admit(manifest);
-        if let Err(BeginError::HostBusy { run }) = answer {
+        if let Err(BeginError::HostBusy { run } | BeginError::AlreadyExecuted { run, outcome: None, .. }) = answer {
             // It may have ended a moment ago.
             shared.settle_if_ending(run);
             answer = shared.lock().admit(manifest);
@@ -128,7 +137,7 @@ impl Shared {
     }
 
     /// Makes way for a run whose directory was made before, if it never was started and never will be.
-    fn clear_never_started(&self, place: &Place, run: RunId) -> Result<(), BeginError> {
+    pub(super) fn clear_never_started(&self, place: &Place, run: RunId) -> Result<(), BeginError> {
         if !place.path().try_exists()? {
             return Ok(());
         }
@@ -140,7 +149,7 @@ impl Shared {
     }
 
     /// The directory appears complete, and locked, or not at all.
-    fn make_directory(&self, place: &Place, manifest: &Manifest) -> Result<File, BeginError> {
+    pub(super) fn make_directory(&self, place: &Place, manifest: &Manifest) -> Result<File, BeginError> {
         let parent = self.runs_directory();
         let new = Place::new(parent.join(format!("{NEW}{}", manifest.run)));
         let make = || -> io::Result<File> {

@@ -86,14 +86,21 @@ fn interrupt(place: &Place, run: RunId, mut log: EventLog, summary: &Summary) ->
     let child = summary.started.clone().map(|(pid, boot_id, start_time)| Identity { boot_id, pid, start_time });
     let boot = marker.as_ref().map(|marker| marker.keeper.boot_id.clone());
     let boot = boot.or_else(|| child.as_ref().map(|child| child.boot_id.clone()));
+    let inside = marker.as_ref().is_some_and(|marker| marker.inside);
     let cgroups = marker.map_or_else(Cgroups::default, |marker| marker.cgroups);
     let same_boot = boot.as_deref() == Some(boot_id());
-    let (found, left) = end_orphans(run, child.as_ref(), &cgroups, boot.as_deref().unwrap_or_default());
+    let (found, left) = match inside {
+        true => (0, 0),
+        false => end_orphans(run, child.as_ref(), &cgroups, boot.as_deref().unwrap_or_default()),
+    };
     let mut kept = Vec::new();
     for stream in Stream::BOTH {
         kept.push(rescue(place, stream, &mut log, summary, same_boot)?);
     }
     let message = match (same_boot, found, left) {
+        _ if inside => {
+            "the agent was lost while it executed this elsewhere; what became of it there is not known".to_owned()
+        }
         (false, ..) => "the machine was restarted while it ran, or before anybody could see its end".to_owned(),
         (true, 0, _) => "its keeper was lost; nothing of it was running any more".to_owned(),
         (true, found, 0) => format!("its keeper was lost; processes that were still running and were ended: {found}"),
