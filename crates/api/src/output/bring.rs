@@ -83,7 +83,7 @@ struct Announced {
 impl Announced {
     fn read(headers: &HeaderMap) -> Result<Self, Problem> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let encoding = match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+        let encoding = match headers.get(CONTENT_ENCODING).map(axum::http::HeaderValue::as_bytes) {
             None | Some(b"identity") => Encoding::Plain,
             Some(b"zstd") => Encoding::Zstd,
             Some(_) => {

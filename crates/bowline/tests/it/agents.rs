@@ -107,12 +107,11 @@ async fn output_is_read_from_any_place_and_as_it_grows() {
     };
     assert_eq!(text("").await, (200, Some("6".to_owned()), "hello ".to_owned()), "nothing is shown beyond a gap");
     assert_eq!(text("&stream=stderr").await.2, "oops\n");
-    let follow = {
-        let (http, url, token) = (server.http().clone(), server.url(&format!("{path}&follow=true")), server.admin());
-        tokio::task::spawn(async move {
-            http.get(url).bearer_auth(token).send().await.expect("an answer").text().await.expect("a body")
-        })
-    };
+    let mut followers = tokio::task::JoinSet::new();
+    let (http, url, token) = (server.http().clone(), server.url(&format!("{path}&follow=true")), server.admin());
+    followers.spawn(async move {
+        http.get(url).bearer_auth(token).send().await.expect("an answer").text().await.expect("a body")
+    });
     assert_eq!(agent.bring(run, "stdout", 6, b"world").await.expect(200)["stored"], 12);
     assert_eq!(text("&offset=6&limit=3").await, (200, Some("9".to_owned()), "wor".to_owned()));
     let ranged = server.http().get(server.url(&path)).bearer_auth(server.admin()).header("range", "bytes=3-7");
@@ -124,7 +123,7 @@ async fn output_is_read_from_any_place_and_as_it_grows() {
         assert_eq!(answer.send().await.expect("an answer").status().as_u16(), 400, "{bad}");
     }
     agent.finish(&task, 0).await;
-    assert_eq!(follow.await.expect("it ends"), "hello world!", "whoever follows sees all of it, and its end");
+    assert_eq!(followers.join_all().await, ["hello world!"], "whoever follows sees all of it, and its end");
     until(Duration::from_secs(30), "the command has ended", async || {
         server.get(&format!("/jobs/{job}")).await.expect(200)["job"]["status"] == "success"
     })
