@@ -205,7 +205,18 @@ pub struct Working {
 
 impl Working {
     pub async fn start(settings: FleetSettings) -> Self {
-        let agent = FleetAgent::open(settings).await.unwrap();
+        let opening = async {
+            loop {
+                match FleetAgent::open(settings.clone()).await {
+                    // A thread of the agent before this one is still at its last file.
+                    Err(FleetError::Data { source: bowline_execute::OpenError::InUse, .. }) => {
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                    }
+                    opened => return opened.unwrap(),
+                }
+            }
+        };
+        let agent = timeout(PATIENCE, opening).await.expect("the directory is given up");
         let stop = CancellationToken::new();
         let mut work = JoinSet::new();
         work.spawn(agent.run(stop.clone()));
