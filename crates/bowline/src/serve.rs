@@ -120,11 +120,15 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     greet(&config, address, first);
     if args.demo {
-        let (engine, stop) = (Arc::clone(&engine), supervisor.stop().clone());
-        let bowline = how_to_call(&first_start::token_path(&config.server.data_dir), address);
-        supervisor.start(TaskKind::Demonstration, move || {
-            demo::run(Arc::clone(&engine), tenant, bowline.clone(), stop.clone())
-        });
+        let stage = demo::Stage {
+            engine: Arc::clone(&engine),
+            tenant,
+            bowline: how_to_call(&first_start::token_path(&config.server.data_dir), address),
+            address,
+            data_dir: config.server.data_dir.clone(),
+        };
+        let stop = supervisor.stop().clone();
+        supervisor.start(TaskKind::Demonstration, move || demo::run(stage.clone(), stop.clone()));
     }
     wait_and_close(&config, &supervisor, &app, &*shared).await
 }

@@ -1,4 +1,4 @@
-//! The demonstration: some thousands of jobs over the four lanes, some failing and retried, some hopeless, some
+//! Some thousands of jobs over the four lanes, some failing and retried, some hopeless, some
 //! scheduled; with what becomes of them drawn live.
 
 use std::io::IsTerminal;
@@ -54,12 +54,7 @@ fn wish(n: u64, now: bowline_model::Timestamp) -> JobRequest {
 
 /// Submits the jobs and draws until nothing moves any more.
 /// `bowline` is how the command line is called for this server.
-pub async fn run(
-    engine: Arc<Engine>,
-    tenant: TenantId,
-    bowline: String,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
+pub async fn run(engine: Arc<Engine>, tenant: TenantId, bowline: &str, stop: CancellationToken) -> anyhow::Result<()> {
     let origin = Origin { actor: "demonstration".into(), request_id: "demonstration".into(), ..Origin::default() };
     let before = totals(&engine, tenant).await?;
     let terminal = std::io::stdout().is_terminal();
@@ -95,7 +90,6 @@ pub async fn run(
                 seen.scheduled
             );
             println!("Look at the dead letters with `{bowline} dlq list`, at one job with `{bowline} job watch ID`.");
-            println!("Still serving; stop with Ctrl-C.");
             return Ok(());
         }
         tokio::select! {
