@@ -1,5 +1,7 @@
 //! `token create|list|revoke`: credentials for programs and workers.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +9,7 @@ use crate::client::{Client, Request};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job::label;
 use crate::listing::Listing;
 use crate::output::{Cell, Column, Facts, Paint, Screen, Text};
 use crate::whoami::joined;
@@ -35,6 +38,8 @@ pub enum TokenKind {
     Api,
     /// For programs that execute runs
     Worker,
+    /// For one agent, which joins with it once
+    Join,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -48,7 +53,10 @@ pub struct CreateArgs {
     /// What it may do, such as jobs.write; repeat for several [default: the server's, by kind]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
-    /// How long it is good for, such as 30d [default: the server's]
+    /// A label that the agent gets which joins with it; repeat for several
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// How long it is good for, such as 30d [default: the server's, by kind]
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
     /// The tenant it belongs to [default: yours]
@@ -62,6 +70,8 @@ struct NewToken<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     scopes: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_in_s: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +149,7 @@ async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Resu
         kind: args.kind,
         name: &args.name,
         scopes: &args.scopes,
+        labels: args.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         expires_in_s: args.expires.map(Span::as_secs),
         tenant_id: args.tenant.as_deref(),
     };

@@ -20,7 +20,8 @@ pub struct TargetHost {
     pub name: HostName,
     pub connection: Connection,
     pub lock: HostLock,
-    /// Grows with every hand-out for this host. An older one must be refused there.
+    /// Grows with every hand-out that wants the host alone; those that share it have the same. An older one must be refused
+    /// there.
     pub fence: i64,
     /// What the command wants to know about the host.
     #[serde(default)]

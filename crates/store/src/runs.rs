@@ -63,7 +63,8 @@ pub struct ClaimedUnit {
     pub command: JobId,
     pub host_id: i64,
     pub host: HostName,
-    /// Grows with every hand-out for this host. Whoever acts there must refuse older ones.
+    /// Grows with every hand-out that wants the host alone; those that share it have the same. Whoever acts there must refuse
+    /// older ones.
     pub host_fence: i64,
     pub connection: Connection,
     pub lock: HostLock,

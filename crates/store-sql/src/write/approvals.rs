@@ -15,40 +15,42 @@ use crate::job_row::{JOB_COLUMNS, JobRow, count, job_columns};
 struct Waiting {
     job: JobRow,
     lane: Lane,
-    approval: Option<Approval>,
     run_at: Option<Timestamp>,
 }
 
-fn read(row: &dyn Row) -> StoreResult<Waiting> {
-    let at = JOB_COLUMNS;
-    let lane = row.int(at)?;
-    let approval = match row.opt_int(at + 1)? {
-        None => None,
-        Some(state) => Some(Approval {
-            state: ApprovalState::from_code(state)
-                .ok_or_else(|| StoreError::Broken(format!("unknown state {state} of an approval")))?,
-            hash: RequestHash::from_bytes(row.bytes(at + 2)?.try_into().unwrap_or([0; 32])),
-            quorum: count(row.int(at + 3)?),
-            four_eyes: row.bool(at + 4)?,
-            requester: row.text(at + 5)?,
-            yes: Vec::new(),
-        }),
-    };
+fn read_job(row: &dyn Row) -> StoreResult<Waiting> {
+    let lane = row.int(JOB_COLUMNS)?;
     Ok(Waiting {
         job: JobRow::read(row)?,
         lane: Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?,
-        approval,
-        run_at: row.opt_at(at + 6)?,
+        run_at: row.opt_at(JOB_COLUMNS + 1)?,
+    })
+}
+
+fn read_approval(row: &dyn Row) -> StoreResult<Approval> {
+    let state = row.int(0)?;
+    Ok(Approval {
+        state: ApprovalState::from_code(state)
+            .ok_or_else(|| StoreError::Broken(format!("unknown state {state} of an approval")))?,
+        hash: RequestHash::from_bytes(row.bytes(1)?.try_into().unwrap_or([0; 32])),
+        quorum: count(row.int(2)?),
+        four_eyes: row.bool(3)?,
+        requester: row.text(4)?,
+        yes: Vec::new(),
     })
 }
 
 pub async fn decide(db: &mut impl Db, desk: &Desk<'_>, order: &ApprovalOrder) -> StoreResult<(ApprovalAnswer, Heard)> {
     let key = [Val::Id(*order.tenant.as_uuid()), Val::Id(*order.job.as_uuid())];
-    let Some(waiting) = db.query(JOB, &key, read).await?.into_iter().next() else {
+    let Some(waiting) = db.query(JOB, &key, read_job).await?.into_iter().next() else {
         return Ok((ApprovalAnswer::NotFound, Heard::default()));
     };
-    let Some(mut approval) = waiting.approval else { return Ok((ApprovalAnswer::NotNeeded, Heard::default())) };
+    // Asked for once the job is locked: what was joined to it while waiting for the lock would be what was there before.
     let number = waiting.job.number;
+    let approval = db.query(APPROVAL, &[Val::Int(number)], read_approval).await?;
+    let Some(mut approval) = approval.into_iter().next() else {
+        return Ok((ApprovalAnswer::NotNeeded, Heard::default()));
+    };
     approval.yes = db.query(YES, &[Val::Int(number)], |row| row.text(0)).await?;
     let vote = Vote { by: order.by.to_string(), yes: order.yes, seen: order.seen, current: order.current };
     let decided = match approval.on(&vote) {
@@ -87,15 +89,15 @@ macro_rules! waiting {
         concat!(
             "select ",
             job_columns!(),
-            ", c.lane, a.state, a.hash, a.quorum, a.four_eyes, a.requester, f.run_at
+            ", c.lane, f.run_at
              from job j join channel c on c.id = j.channel join fleet f on f.number = j.number
-             left join approval a on a.number = j.number
              where j.tenant = $1 and j.id = $2 and j.parent is null",
             $rest
         )
     };
 }
 const JOB: Sql = Sql::Each { sqlite: waiting!(""), postgres: waiting!(" for update of j") };
+const APPROVAL: Sql = Sql::Same("select state, hash, quorum, four_eyes, requester from approval where number = $1");
 const YES: Sql = Sql::Same("select by from vote where number = $1 and yes order by by");
 const VOTE: Sql = Sql::Same(
     "insert into vote (number, by, yes, reason, at) values ($1, $2, $3, $4, $5)

@@ -69,15 +69,9 @@ impl Units {
         if units.is_empty() {
             return Ok(Self::default());
         }
+        let fences = next_fences(db, &units).await?;
         let mut hosts: Vec<i64> = units.iter().filter_map(|unit| unit.host).collect();
         hosts.sort_unstable();
-        let mut fences: HashMap<i64, i64> = HashMap::new();
-        for (host, fence) in
-            db.query_many(FENCE, &[Col::Int(hosts.clone())], |row| Ok((row.int(0)?, row.int(1)?))).await?
-        {
-            let last = fences.entry(host).or_default();
-            *last = fence.max(*last);
-        }
         hosts.dedup();
         let found = db.query_many(HOSTS, &[Col::Int(hosts)], |row| read_host(row, &fences)).await?;
         let hosts: HashMap<i64, Found> = found.into_iter().collect();
@@ -147,6 +141,21 @@ impl Units {
     }
 }
 
+/// The fence under which each of these units has its host. It grows with every unit that wants the host alone; those that
+/// share it begin in any order, so they share the fence, too.
+async fn next_fences(db: &mut impl Db, units: &[&JobRow]) -> StoreResult<HashMap<i64, i64>> {
+    let alone = |unit: &&&JobRow| unit.state.kind == JobKind::Unit(HostLock::Exclusive);
+    let mut fences: HashMap<i64, i64> = HashMap::new();
+    for (sql, wanted) in [(FENCE, true), (SAME_FENCE, false)] {
+        let mut hosts: Vec<i64> =
+            units.iter().filter(|unit| alone(unit) == wanted).filter_map(|unit| unit.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        fences.extend(db.query_many(sql, &[Col::Int(hosts)], |row| Ok((row.int(0)?, row.int(1)?))).await?);
+    }
+    Ok(fences)
+}
+
 fn read_host(row: &dyn Row, fences: &HashMap<i64, i64>) -> StoreResult<(i64, Found)> {
     let record = host(row)?;
     let fence = fences.get(&record.id).copied().unwrap_or(0);
@@ -177,10 +186,12 @@ fn read_block(row: &dyn Row) -> StoreResult<Block> {
 
 const FENCE: Sql = Sql::Each {
     sqlite: "update host_lock set fence = fence + 1 where host = ?1 returning host, fence",
-    postgres: "with k as (select host, count(*) as times from unnest($1::bigint[]) as u (host) group by host),
-                    held as (select l.host from host_lock l join k on k.host = l.host order by l.host for update of l)
-               update host_lock l set fence = l.fence + k.times from k join held h on h.host = k.host
-               where l.host = k.host returning l.host, l.fence",
+    postgres: "with held as (select host from host_lock where host = any ($1::bigint[]) order by host for update)
+               update host_lock l set fence = l.fence + 1 from held h where l.host = h.host returning l.host, l.fence",
+};
+const SAME_FENCE: Sql = Sql::Each {
+    sqlite: "select host, fence from host_lock where host = ?1",
+    postgres: "select host, fence from host_lock where host = any ($1::bigint[])",
 };
 const HOSTS: Sql = Sql::Each {
     sqlite: concat!("select ", host_columns!(), ", h.inventory, h.removed_at from host h where h.id = ?1"),

@@ -411,7 +411,7 @@ pub async fn a_waiting_host_that_is_canceled_lets_the_next_one_in(bench: &Bench)
 }
 
 /// L1, for hosts.
-pub async fn every_hand_out_has_a_higher_fence_for_its_host(bench: &Bench) {
+pub async fn whoever_has_a_host_alone_has_a_higher_fence_for_it(bench: &Bench) {
     bench.hosts(1).await;
     let mut last = 0;
     for _ in 0..3 {
@@ -421,6 +421,13 @@ pub async fn every_hand_out_has_a_higher_fence_for_its_host(bench: &Bench) {
         assert!(fence > last, "{fence} after {last}");
         last = fence;
         bench.succeed(&runs[0]).await;
+    }
+    let shared = || CommandSpec { lock: HostLock::Shared, ..spec() };
+    for _ in 0..2 {
+        bench.commanded(shared(), Rollout::default()).await;
+        let runs = bench.begin().await;
+        let fence = runs[0].unit.as_ref().expect("for a host").host_fence;
+        assert_eq!(fence, last, "those who share begin in any order");
     }
 }
 

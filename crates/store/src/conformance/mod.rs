@@ -296,7 +296,7 @@ macro_rules! for_each_promise {
                 a_host_has_one_exclusive_run_at_a_time_in_order
                 those_who_share_a_host_do_not_pass_one_who_wants_it_alone
                 a_waiting_host_that_is_canceled_lets_the_next_one_in
-                every_hand_out_has_a_higher_fence_for_its_host
+                whoever_has_a_host_alone_has_a_higher_fence_for_it
                 a_run_goes_to_the_agent_of_its_host
                 a_command_gets_what_it_asks_about_each_host
                 a_block_in_the_last_moment_counts
