@@ -15,6 +15,8 @@ pub enum ErrorClass {
     Timeout,
     /// The handler itself broke (a panic, an unreadable task).
     Handler,
+    /// A command ended, and not with success. Whether it is tried again is said by its type.
+    Exit,
     /// The executor went silent.
     Lost,
 }
@@ -26,6 +28,7 @@ impl ErrorClass {
             Self::Permanent => "permanent",
             Self::Timeout => "timeout",
             Self::Handler => "handler",
+            Self::Exit => "exit",
             Self::Lost => "lost",
         }
     }

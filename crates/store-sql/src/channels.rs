@@ -25,8 +25,8 @@ pub struct ChannelKey {
 
 #[derive(Debug, Default)]
 struct State {
-    by_key: HashMap<ChannelKey, i64>,
-    by_id: BTreeMap<i64, ChannelKey>,
+    by_key: HashMap<Arc<ChannelKey>, i64>,
+    by_id: BTreeMap<i64, Arc<ChannelKey>>,
     /// Lines that may have work, with a number that changes whenever something is queued there.
     active: BTreeMap<i64, u64>,
     stamp: u64,
@@ -110,7 +110,7 @@ impl Channels {
 
     /// The lines that may have work, with the stamps to give back to [`Self::found_empty`], and whose turn it is. `fresh`
     /// are lines in which this very transaction has queued something.
-    pub fn active(&self, fresh: &[i64]) -> (Vec<(ChannelHead, ChannelKey, u64)>, u64) {
+    pub fn active(&self, fresh: &[i64]) -> (Vec<(ChannelHead, Arc<ChannelKey>, u64)>, u64) {
         let mut state = self.state();
         state.turn += 1;
         let turn = state.turn;
@@ -120,7 +120,7 @@ impl Channels {
             .into_iter()
             .filter_map(|(id, stamp)| {
                 let key = state.by_id.get(&id)?;
-                Some((ChannelHead { channel: id, lane: key.lane, tenant: key.tenant }, key.clone(), stamp))
+                Some((ChannelHead { channel: id, lane: key.lane, tenant: key.tenant }, Arc::clone(key), stamp))
             })
             .collect();
         (heads, turn)
@@ -141,7 +141,8 @@ impl Channels {
     fn remember(&self, lines: impl IntoIterator<Item = (i64, ChannelKey)>) {
         let mut state = self.state();
         for (id, key) in lines {
-            state.by_key.insert(key.clone(), id);
+            let key = Arc::new(key);
+            state.by_key.insert(Arc::clone(&key), id);
             state.by_id.insert(id, key);
         }
     }

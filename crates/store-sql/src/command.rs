@@ -73,7 +73,7 @@ commands! {
     Drain((TenantId, WorkerName, bool)) -> bool,
     Enroll((String, AgentRecord, TokenRecord)) -> Enrolled,
     AddOutput(NewOutput) -> OutputAnswer,
-    Conduct(()) -> Conducted,
+    Conduct(bool) -> Conducted,
     Decide(ApprovalOrder) -> ApprovalAnswer,
     Block(NewBlock) -> BlockAnswer,
     Unblock((TenantId, i64, Arc<str>, Option<String>)) -> bool,
@@ -102,7 +102,7 @@ impl Command {
             Self::Tell(told, _) => told.events.len().max(1),
             Self::Ship((told, reports), _) => told.iter().map(|t| t.events.len()).sum::<usize>() + reports.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
-            Self::Conduct((), _) => 1_000,
+            Self::Conduct(..) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             _ => 1,
         }

@@ -274,8 +274,8 @@ async fn attempt(
     give_hosts(db, &mut desk, after).await?;
     // Timers, retries and replays may queue into lines that another server made. Those that this transaction makes are
     // not to be relied on before the commit.
-    let known: Vec<i64> =
-        after.channels.iter().copied().filter(|id| after.lines.iter().all(|(made, _)| made != id)).collect();
+    let made: HashSet<i64> = after.lines.iter().map(|(made, _)| *made).collect();
+    let known: Vec<i64> = after.channels.iter().copied().filter(|id| !made.contains(id)).collect();
     shared.channels.learn(db, &known).await?;
     if !after.channels.is_empty() || shared.channels.has_active() {
         after.standing = shared.standing.take().map(|claim| (claim, Vec::new()));
@@ -544,10 +544,12 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.events |= matches!(answer, OutputAnswer::Held { added: true, .. });
             Answer::AddOutput(answer)
         }
-        Command::Conduct((), _) => {
+        Command::Conduct(thorough, _) => {
             // What this batch has changed counts already.
             write::write_tally(db, &mut after.tally).await?;
-            after.hosts.extend(write::forgotten_hosts(db, 100).await?);
+            if *thorough {
+                after.hosts.extend(write::forgotten_hosts(db, 100).await?);
+            }
             let (conducted, heard) = write::conduct(db, desk, &mut after.lines).await?;
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::Conduct(conducted)

@@ -210,8 +210,9 @@ pub struct Conducted {
 
 #[async_trait]
 pub trait FleetStore: Send + Sync {
-    /// Moves every command on by one bite: begins hosts, stops, sweeps, ends.
-    async fn conduct(&self) -> StoreResult<Conducted>;
+    /// Moves every command on by one bite: begins hosts, stops, sweeps, ends. `thorough` also looks for hosts where somebody
+    /// waits and nobody is, which is dear, and needed only where a server died between two steps.
+    async fn conduct(&self, thorough: bool) -> StoreResult<Conducted>;
 
     /// A command and how far it has come; `None` if the tenant has no such job or it is no command.
     async fn find_fleet(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<FleetRecord>>;

@@ -10,7 +10,11 @@ pub(crate) fn run_end(ended: &Ended) -> RunEnd {
     let (status, error) = match ended.outcome {
         EndedAs::Succeeded => (ResultStatus::Success, None),
         EndedAs::Canceled => (ResultStatus::Canceled, None),
-        EndedAs::Failed => failure(ErrorClass::Permanent, how_it_failed(ended)),
+        // What never ran will not run the next time either.
+        EndedAs::Failed if ended.exit_code.is_none() && ended.signal.is_none() => {
+            failure(ErrorClass::Permanent, how_it_failed(ended))
+        }
+        EndedAs::Failed => failure(ErrorClass::Exit, how_it_failed(ended)),
         EndedAs::NotStarted => {
             failure(ErrorClass::Transient, said().unwrap_or_else(|| "it could not be started".to_owned()))
         }
@@ -89,9 +93,9 @@ mod tests {
             table,
             "Success 0\n\
              Success 0\n\
-             Failure 3 permanent: exit code 3\n\
-             Failure 3 permanent: exit code 3; the memory limit ended a process of it\n\
-             Failure - permanent: ended by signal 9\n\
+             Failure 3 exit: exit code 3\n\
+             Failure 3 exit: exit code 3; the memory limit ended a process of it\n\
+             Failure - exit: ended by signal 9\n\
              Failure - permanent: the command could not be started: no such file\n\
              Failure - timeout: it took longer than 5 ms\n\
              Failure - timeout: it took longer than it may\n\

@@ -94,7 +94,7 @@ mod tests {
             "-\n\
              STILL_RUNNING Failure None transient: this or a later attempt at the job was executed here before, as run RUN\n\
              repeated_of Success Some(0) \n\
-             repeated_of Failure Some(3) permanent: exit code 3; it was executed here before, as run RUN, and not again\n\
+             repeated_of Failure Some(3) exit: exit code 3; it was executed here before, as run RUN, and not again\n\
              repeated_of Failure None lost: it was executed here before, as run RUN, and not again\n\
              SUPERSEDED Failure None permanent: host web-1 has been leased under 2 since, and 1 is over\n\
              HOST_BUSY Failure None transient: the host is busy with run RUN\n\

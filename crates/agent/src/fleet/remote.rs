@@ -296,8 +296,8 @@ mod tests {
         assert_eq!(
             table,
             "Success Some(0)\n\
-             Failure Some(3) permanent: exit code 3; its output may not be complete\n\
-             Failure None permanent: ended by signal 9\n\
+             Failure Some(3) exit: exit code 3; its output may not be complete\n\
+             Failure None exit: ended by signal 9\n\
              Failure None permanent: ended by signal XCPU\n\
              Failure None transient: the command was not started on web-1:22: the server refused to run a command\n\
              Canceled None\n\

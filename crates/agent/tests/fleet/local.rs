@@ -24,7 +24,7 @@ async fn a_command_is_executed_and_told_to_its_end_and_then_forgotten() {
     fake.set(|state| state.queue.push_back(task));
     let end = fake.until_ended(&run).await;
     assert_eq!((&end["status"], &end["exit_code"]), (&json!("failure"), &json!(3)));
-    assert_eq!(end["error"], json!({"class": "permanent", "message": "exit code 3"}));
+    assert_eq!(end["error"], json!({"class": "exit", "message": "exit code 3"}));
     assert_eq!(fake.get(|state| state.text(&run, "stdout")), "$(id) ann at web-1, try 1\n");
     let stderr = fake.get(|state| state.text(&run, "stderr"));
     assert!(!stderr.contains("hunter22") && !stderr.is_empty(), "{stderr}");

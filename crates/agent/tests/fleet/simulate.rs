@@ -55,7 +55,7 @@ async fn made_up_hosts_fail_time_out_and_are_canceled_like_others() {
     let failed = id(&tasks[0]);
     fake.set(|state| state.queue.extend(tasks));
     let end = fake.until_ended(&failed).await;
-    assert_eq!((&end["status"], &end["error"]["class"]), (&json!("failure"), &json!("permanent")), "{end}");
+    assert_eq!((&end["status"], &end["error"]["class"]), (&json!("failure"), &json!("exit")), "{end}");
     assert!(fake.get(|state| state.text(&failed, "stdout")).contains("failed with"));
     assert_eq!(fake.get(|state| state.kinds(&failed)), ["started", "output", "ended"]);
     working.stop().await;

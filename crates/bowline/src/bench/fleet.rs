@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::client::{Line, get, post};
 use super::fake_agent::FakeAgent;
+use super::figures::Figures;
 use super::server::Measured;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,17 +84,9 @@ pub async fn run(args: FleetArgs, json: bool) -> anyhow::Result<ExitCode> {
         None => tempfile::tempdir()?,
     };
     let server = Measured::start(&directory.path().join("server"), args.database_url.as_deref()).await?;
-    let mut figures = serde_json::Map::new();
-    let engine = if args.database_url.is_some() { "postgres" } else { "sqlite" };
-    figures.insert("engine".to_owned(), engine.into());
-    let mut note = |name: &str, value: Value| {
-        if !json {
-            println!("{name}: {value}");
-        }
-        figures.insert(name.to_owned(), value);
-    };
+    let mut figures = Figures::new(args.database_url.is_some(), json);
     if args.wants(Part::Agents) {
-        note("agents", agents(&server, args.agents, args.seconds).await?);
+        figures.note("agents", agents(&server, args.agents, args.seconds).await?);
     }
     if args.wants(Part::Job) || args.wants(Part::Cost) {
         let _agent = start_agent(&server, directory.path()).await?;
@@ -103,29 +96,20 @@ pub async fn run(args: FleetArgs, json: bool) -> anyhow::Result<ExitCode> {
             let first = one_job(&server, "job", args.hosts).await?;
             let again = one_job(&server, "job", args.hosts).await?;
             let hosts = args.hosts;
-            note("job", json!({"hosts": hosts, "first_s": seconds(first), "again_s": seconds(again)}));
+            figures.note("job", json!({"hosts": hosts, "first_s": seconds(first), "again_s": seconds(again)}));
         }
         if args.wants(Part::Cost) {
-            note("cost", cost(&server, args.small, args.large).await?);
+            figures.note("cost", cost(&server, args.small, args.large).await?);
         }
     }
     if args.wants(Part::Events) {
-        note("events", events(&server, args.seconds).await?);
+        figures.note("events", events(&server, args.seconds).await?);
     }
     if args.wants(Part::Output) {
-        note("output", output(&server, args.output_mib).await?);
+        figures.note("output", output(&server, args.output_mib).await?);
     }
-    note("memory_mib", json!(server.memory_mib()?.round()));
-    let figures = Value::Object(figures);
-    if json {
-        println!("{figures}");
-    }
-    if let Some(path) = &args.out {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        std::fs::write(path, format!("{figures:#}\n"))?;
-    }
+    figures.note("memory_mib", json!(server.memory_mib()?.round()));
+    figures.finish(args.out.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 

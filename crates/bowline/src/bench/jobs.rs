@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::client::{Line, get, post};
+use super::figures::Figures;
 use super::server::Measured;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,52 +71,32 @@ pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<ExitCode> {
         None => tempfile::tempdir()?,
     };
     let server = Measured::start(directory.path(), args.database_url.as_deref()).await?;
-    let mut figures = serde_json::Map::new();
-    let engine = if args.database_url.is_some() { "postgres" } else { "sqlite" };
-    figures.insert("engine".to_owned(), engine.into());
-    figures.insert("ready_ms_empty".to_owned(), server.ready_ms.into());
-    let say = |name: &str, value: &Value| {
-        if !json {
-            println!("{name}: {value}");
-        }
-    };
-    let mut note = |name: &str, value: Value| {
-        say(name, &value);
-        figures.insert(name.to_owned(), value);
-    };
+    let mut figures = Figures::new(args.database_url.is_some(), json);
+    figures.note("ready_ms_empty", round(server.ready_ms));
     if args.wants(Part::Memory) {
         let idle = server.memory_mib()?;
-        note("memory_idle_mib", round(idle));
+        figures.note("memory_idle_mib", round(idle));
     }
     if args.wants(Part::Latency) {
-        note("latency", latency(&server, args.rate, args.seconds).await?);
+        figures.note("latency", latency(&server, args.rate, args.seconds).await?);
     }
     if args.wants(Part::Remote) {
-        note("remote_latency", remote(&server, args.rate, args.seconds).await?);
+        figures.note("remote_latency", remote(&server, args.rate, args.seconds).await?);
     }
     if args.wants(Part::Batched) {
-        note("batched", batched(&server, args.jobs, args.batch).await?);
+        figures.note("batched", batched(&server, args.jobs, args.batch).await?);
     }
     if args.wants(Part::Single) {
-        note("single", single(&server, args.seconds).await?);
+        figures.note("single", single(&server, args.seconds).await?);
     }
     if args.wants(Part::Memory) {
-        note("memory_100k_queued_mib", round(queued_memory(&server).await?));
+        figures.note("memory_100k_queued_mib", round(queued_memory(&server).await?));
     }
     if args.wants(Part::Scale) {
         drop(server);
-        note("scale", scale(&args, directory.path()).await?);
+        figures.note("scale", scale(&args, directory.path()).await?);
     }
-    let figures = Value::Object(figures);
-    if json {
-        println!("{figures}");
-    }
-    if let Some(path) = &args.out {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        std::fs::write(path, format!("{figures:#}\n"))?;
-    }
+    figures.finish(args.out.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 

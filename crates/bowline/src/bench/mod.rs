@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 mod client;
 mod fake_agent;
+mod figures;
 mod fleet;
 mod jobs;
 mod server;

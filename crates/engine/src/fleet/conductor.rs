@@ -13,9 +13,10 @@ const SAFETY_NET: Duration = Duration::from_secs(1);
 /// Conducts until the house closes.
 pub async fn conduct_forever(ledger: Arc<dyn Ledger>, stop: CancellationToken) -> anyhow::Result<()> {
     let mut bell = ledger.fleet_wake().listen();
+    let mut thorough = true;
     loop {
         bell.forget();
-        let wait = match ledger.conduct().await {
+        let wait = match ledger.conduct(thorough).await {
             Ok(conducted) if conducted.moved > 0 => Duration::ZERO,
             Ok(_) => SAFETY_NET,
             Err(error) => {
@@ -26,8 +27,9 @@ pub async fn conduct_forever(ledger: Arc<dyn Ledger>, stop: CancellationToken) -
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(wait) => {}
-            () = bell.rung() => {}
+            // Whatever nobody rings for is found when it is quiet.
+            () = tokio::time::sleep(wait) => thorough = !wait.is_zero(),
+            () = bell.rung() => thorough = false,
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::{SqlLedger, read};
 
 #[async_trait]
 impl FleetStore for SqlLedger {
-    async fn conduct(&self) -> StoreResult<Conducted> {
-        self.wish(|line| Command::Conduct((), line)).await
+    async fn conduct(&self, thorough: bool) -> StoreResult<Conducted> {
+        self.wish(|line| Command::Conduct(thorough, line)).await
     }
 
     async fn find_fleet(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<FleetRecord>> {

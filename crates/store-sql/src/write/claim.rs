@@ -30,7 +30,7 @@ struct Found {
 /// A line that somebody here can serve.
 struct Line {
     head: ChannelHead,
-    key: ChannelKey,
+    key: Arc<ChannelKey>,
     stamp: u64,
     able: Vec<usize>,
     empty: bool,

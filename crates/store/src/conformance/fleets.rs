@@ -84,7 +84,7 @@ impl Bench {
     pub(super) async fn conduct(&self) -> u64 {
         let mut moved = 0;
         loop {
-            match self.ledger.conduct().await.expect("the ledger conducts").moved {
+            match self.ledger.conduct(false).await.expect("the ledger conducts").moved {
                 0 => return moved,
                 more => moved += more,
             }
@@ -178,10 +178,10 @@ pub async fn hosts_are_begun_in_bites(bench: &Bench) {
     bench.hosts(2_500).await;
     let job = bench.commanded(spec(), Rollout::default()).await;
     for planned in [1_000, 2_000, 2_500] {
-        assert_eq!(bench.ledger.conduct().await.expect("it conducts").moved, 1);
+        assert_eq!(bench.ledger.conduct(false).await.expect("it conducts").moved, 1);
         assert_eq!(bench.fleet(job).await.planned, planned);
     }
-    assert_eq!(bench.ledger.conduct().await.expect("it conducts").moved, 0);
+    assert_eq!(bench.ledger.conduct(false).await.expect("it conducts").moved, 0);
     let hosts: BTreeSet<i64> = bench.units(job).await.iter().map(|unit| unit.host_id).collect();
     assert_eq!(hosts.len(), 2_500);
 }
@@ -194,7 +194,7 @@ pub async fn conductors_at_once_begin_every_host_once(bench: &Bench) {
         let ledger = bench.ledger.clone();
         conductors.spawn(async move {
             for _ in 0..6 {
-                ledger.conduct().await.expect("it conducts");
+                ledger.conduct(false).await.expect("it conducts");
             }
         });
     }

@@ -1,0 +1,41 @@
+//! What was measured: told as it comes, and written down whole.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+/// Figures of one run of the bench.
+#[derive(Debug)]
+pub struct Figures {
+    json: bool,
+    all: Map<String, Value>,
+}
+
+impl Figures {
+    /// `json`: one document at the end instead of a line for each figure.
+    pub fn new(on_postgres: bool, json: bool) -> Self {
+        let engine = if on_postgres { "postgres" } else { "sqlite" };
+        Self { json, all: Map::from_iter([("engine".to_owned(), engine.into())]) }
+    }
+
+    pub fn note(&mut self, name: &str, value: Value) {
+        if !self.json {
+            println!("{name}: {value}");
+        }
+        self.all.insert(name.to_owned(), value);
+    }
+
+    pub fn finish(self, out: Option<&Path>) -> anyhow::Result<()> {
+        let figures = Value::Object(self.all);
+        if self.json {
+            println!("{figures}");
+        }
+        if let Some(path) = out {
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, format!("{figures:#}\n"))?;
+        }
+        Ok(())
+    }
+}
