@@ -93,8 +93,13 @@ impl Place {
 
     /// Says that the run is being started. On disk, with its name, when this returns. Fails if it was said before.
     pub(crate) fn mark_started(&self, marker: &Marker) -> io::Result<()> {
-        disk::write_new(&self.marker(), &serde_json::to_vec(marker)?)?;
+        self.write_marker(marker)?;
         disk::sync_directory(&self.0)
+    }
+
+    /// The same in a directory that has not appeared yet, and whose names are brought to disk before it does.
+    pub(crate) fn write_marker(&self, marker: &Marker) -> io::Result<()> {
+        disk::write_new(&self.marker(), &serde_json::to_vec(marker)?)
     }
 
     /// What the marker says; nothing if there is none or a crash cut it short.

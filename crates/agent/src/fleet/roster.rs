@@ -202,7 +202,10 @@ impl Roster {
         for run in &answer.stale {
             if let Some(held) = inner.held.get_mut(run).filter(|held| !held.stale) {
                 held.stale = true;
-                orders.stale.push(*run);
+                // One whose end is on its way may have been heard before this answer was written.
+                if !held.ending {
+                    orders.stale.push(*run);
+                }
             }
         }
         orders

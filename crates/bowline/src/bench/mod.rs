@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 mod client;
-mod fake_agent;
 mod figures;
 mod fleet;
 mod jobs;

@@ -1,6 +1,6 @@
 //! The server that is measured: this same program, as a process of its own on a free port.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,8 @@ use anyhow::{Context, bail};
 /// A running server; it goes when this goes.
 pub struct Measured {
     child: Child,
+    directory: PathBuf,
+    database_url: Option<String>,
     pub address: String,
     pub token: String,
     /// From the start of the process to the first good answer of `/readyz`.
@@ -18,7 +20,10 @@ pub struct Measured {
 impl Measured {
     pub async fn start(directory: &Path, database_url: Option<&str>) -> anyhow::Result<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let address = format!("127.0.0.1:{port}");
+        Self::start_on(format!("127.0.0.1:{port}"), directory, database_url).await
+    }
+
+    async fn start_on(address: String, directory: &Path, database_url: Option<&str>) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("this program cannot be found")?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", &address, "--data-dir"]).arg(directory);
@@ -44,7 +49,21 @@ impl Measured {
         }
         let ready_ms = started.elapsed().as_secs_f64() * 1_000.0;
         let token = std::fs::read_to_string(directory.join("admin.token"))?.trim().to_owned();
-        Ok(Self { child, address, token, ready_ms })
+        let (directory, database_url) = (directory.to_owned(), database_url.map(str::to_owned));
+        Ok(Self { child, directory, database_url, address, token, ready_ms })
+    }
+
+    /// Ends it without a warning, as a crash would.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again where it was, with what it had.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        *self = Self::start_on(self.address.clone(), &self.directory, self.database_url.as_deref()).await?;
+        Ok(())
     }
 
     /// Resident memory, in MiB.

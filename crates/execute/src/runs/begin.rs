@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use bowline_model::{HostName, RunId};
@@ -128,7 +128,7 @@ impl Shared {
         let run = manifest.run;
         let place = self.place(run);
         self.clear_never_started(&place, run)?;
-        let lock = self.make_directory(&place, manifest)?;
+        let (lock, ()) = self.make_directory(&place, manifest, |_| Ok(()))?;
         let spawned = self.spawn_keeper(&place, lock, secrets);
         if spawned.is_err() && !place.is_started().unwrap_or(true) {
             self.discard(&place, run)?;
@@ -148,11 +148,16 @@ impl Shared {
         Ok(self.discard(place, run)?)
     }
 
-    /// The directory appears complete, and locked, or not at all.
-    pub(super) fn make_directory(&self, place: &Place, manifest: &Manifest) -> Result<File, BeginError> {
+    /// The directory appears complete, with what `furnish` puts there, and locked, or not at all.
+    pub(super) fn make_directory<T>(
+        &self,
+        place: &Place,
+        manifest: &Manifest,
+        furnish: impl FnOnce(&Place) -> io::Result<T>,
+    ) -> Result<(File, T), BeginError> {
         let parent = self.runs_directory();
         let new = Place::new(parent.join(format!("{NEW}{}", manifest.run)));
-        let make = || -> io::Result<File> {
+        let make = || -> io::Result<(File, T)> {
             if new.path().try_exists()? {
                 fs::remove_dir_all(new.path())?;
             }
@@ -161,10 +166,11 @@ impl Shared {
             new.write_manifest(manifest)?;
             new.make_reserve(self.settings.reserve_bytes)?;
             let lock = new.try_lock()?.ok_or(io::ErrorKind::ResourceBusy)?;
+            let furniture = furnish(&new)?;
             disk::sync_directory(new.path())?;
             fs::rename(new.path(), place.path())?;
             disk::sync_directory(&parent)?;
-            Ok(lock)
+            Ok((lock, furniture))
         };
         make().map_err(|error| {
             let _ = fs::remove_dir_all(new.path());
@@ -205,11 +211,17 @@ impl Shared {
 
     /// Removes a directory as a whole: it is there, or it is not.
     pub(super) fn discard(&self, place: &Place, run: RunId) -> io::Result<()> {
-        let gone = self.runs_directory().join(format!("{GONE}{run}"));
-        fs::rename(place.path(), &gone)?;
+        let gone = self.set_aside(place, run)?;
         disk::sync_directory(&self.runs_directory())?;
         sweep(&gone);
         Ok(())
+    }
+
+    /// Gives a directory a name under which it is no run's any more. On disk when the directory above is.
+    pub(super) fn set_aside(&self, place: &Place, run: RunId) -> io::Result<PathBuf> {
+        let gone = self.runs_directory().join(format!("{GONE}{run}"));
+        fs::rename(place.path(), &gone)?;
+        Ok(gone)
     }
 }
 

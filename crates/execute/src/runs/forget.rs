@@ -4,10 +4,13 @@ use std::io;
 
 use bowline_model::RunId;
 
+use super::begin::sweep;
+use super::journal::Executed;
 use super::standing::{Found, Standing};
 use super::state::Runs;
 use crate::disk;
 use crate::log::Stream;
+use crate::place::Marker;
 
 /// What the ledger says it holds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +39,64 @@ pub enum ForgetError {
 impl Runs {
     /// Removes a run that has ended, once the ledger holds all of it. That it was executed is remembered.
     pub fn forget(&self, run: RunId, held: Confirmed) -> Result<(), ForgetError> {
+        self.forget_all([(run, held)]).pop().map_or(Err(ForgetError::Unknown(run)), |(_, answer)| answer)
+    }
+
+    /// The same for many, each with an answer of its own. They wait for the disk together.
+    pub fn forget_all(
+        &self,
+        runs: impl IntoIterator<Item = (RunId, Confirmed)>,
+    ) -> Vec<(RunId, Result<(), ForgetError>)> {
+        let (mut answers, mut ready, mut executed) = (Vec::new(), Vec::new(), Vec::new());
+        for (run, held) in runs {
+            match self.ready_to_forget(run, held) {
+                Ok((done, marker)) => {
+                    executed.push(done);
+                    ready.push((run, marker));
+                }
+                Err(error) => answers.push((run, Err(error))),
+            }
+        }
+        let remembered = match executed.is_empty() {
+            true => Ok(()),
+            false => self.shared.lock().journal.remember(executed),
+        };
+        // From here on the journal answers for them. Nobody who wants to begin a run waits for their directories.
+        let mut gone = Vec::new();
+        for (run, marker) in ready {
+            let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+            match remembered.as_ref().map_err(copy).and_then(|()| self.shared.set_aside(&self.shared.place(run), run)) {
+                Ok(aside) => gone.push((run, marker, aside)),
+                Err(error) => answers.push((run, Err(error.into()))),
+            }
+        }
+        let synced = match gone.is_empty() {
+            true => Ok(()),
+            false => disk::sync_directory(&self.shared.runs_directory()),
+        };
+        if let Err(error) = synced {
+            // After a crash they may be here again. They have ended, and are told and forgotten once more.
+            tracing::warn!(error = &error as &dyn std::error::Error, "what was removed may come back after a crash");
+        }
+        let mut state = self.shared.lock();
+        for (run, ..) in &gone {
+            state.runs.remove(run);
+            state.changed.remove(run);
+        }
+        drop(state);
+        for (run, marker, aside) in gone {
+            sweep(&aside);
+            // Somebody who was left running may be in there; then it stays.
+            if let Some(marker) = marker {
+                marker.cgroups.remove();
+            }
+            answers.push((run, Ok(())));
+        }
+        answers
+    }
+
+    /// What the journal is to remember of the run, if it may be forgotten.
+    fn ready_to_forget(&self, run: RunId, held: Confirmed) -> Result<(Executed, Option<Marker>), ForgetError> {
         let Found { mut standing, manifest, .. } = self.find(run).ok_or(ForgetError::Unknown(run))?;
         if standing == Standing::Running {
             self.shared.settle_if_ending(run);
@@ -55,19 +116,8 @@ impl Runs {
         for stream in Stream::BOTH {
             disk::remove_if_there(&place.stream(stream))?;
         }
-        let marker = place.read_marker();
-        let mut state = self.shared.lock();
         let now = (self.shared.settings.clock)();
-        state.journal.remember(&manifest, ended.outcome, ended.exit_code, now)?;
-        self.shared.discard(&place, run)?;
-        state.runs.remove(&run);
-        state.changed.remove(&run);
-        drop(state);
-        // Somebody who was left running may be in there; then it stays.
-        if let Some(marker) = marker {
-            marker.cgroups.remove();
-        }
-        Ok(())
+        Ok((Executed::new(&manifest, ended.outcome, ended.exit_code, now), place.read_marker()))
     }
 
     /// Removes a run that never was started. Somebody else may start it then.

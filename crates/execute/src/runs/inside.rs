@@ -5,13 +5,13 @@
 //! calls the run interrupted. It is never begun again.
 
 use std::fs::File;
-use std::io;
 use std::sync::Arc;
 
 use bowline_model::RunId;
 
 use super::begin::BeginError;
 use super::settle::SettleError;
+use super::standing::Standing;
 use super::state::{Runs, Shared};
 use crate::keeper::Spool;
 use crate::log::{CommitError, Ended, EventLog, Happening, Stream, Truncation};
@@ -59,22 +59,26 @@ impl Shared {
         let run = manifest.run;
         let place = self.place(run);
         self.clear_never_started(&place, run)?;
-        let lock = self.make_directory(&place, manifest)?;
-        let prepare = || -> io::Result<(EventLog, [Spool; 2])> {
-            let (log, _) = EventLog::open(&place.events(), 0, self.settings.clock.clone())?;
-            let spool = |stream| Spool::create(&place, stream, manifest.output_max_bytes);
-            let spools = [spool(Stream::Stdout)?, spool(Stream::Stderr)?];
+        // Everything, the marker too, is in the directory when it appears: hundreds begin at a time, and each wait for the
+        // disk counts.
+        let furnish = |new: &Place| {
+            let spool = |stream| Spool::create(new, stream, manifest.output_max_bytes);
             let keeper = Identity::of(std::process::id())?;
-            place.mark_started(&Marker { keeper, cgroups: Cgroups::default(), inside: true })?;
-            Ok((log, spools))
+            new.write_marker(&Marker { keeper, cgroups: Cgroups::default(), inside: true })?;
+            Ok([spool(Stream::Stdout)?, spool(Stream::Stderr)?])
         };
-        match prepare() {
-            Ok((log, spools)) => Ok((place, log, spools, lock)),
+        let made = self.make_directory(&place, manifest, furnish).and_then(|(lock, spools)| {
+            let (log, _) = EventLog::open(&place.events(), 0, self.settings.clock.clone())?;
+            Ok((log, spools, lock))
+        });
+        match made {
+            Ok((log, spools, lock)) => Ok((place, log, spools, lock)),
             Err(error) => {
-                if !place.is_started().unwrap_or(true) {
+                // Nothing was executed, whatever the marker says.
+                if place.path().try_exists()? {
                     self.discard(&place, run)?;
                 }
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -99,12 +103,7 @@ impl Inside {
 
     /// Brings everything to disk, and says so to whoever ships it. On a full disk output is cut, and events are kept.
     pub fn flush(&mut self) -> Result<(), SettleError> {
-        for happening in self.spools.iter().flat_map(Spool::take) {
-            if matches!(happening, Happening::OutputTruncated { why: Truncation::NoSpace, .. }) {
-                let _ = self.place.give_up_reserve();
-            }
-            self.log.append(happening);
-        }
+        self.take_output();
         if let Err(CommitError::Full) = self.log.commit() {
             self.spools.iter().for_each(|spool| spool.cut(Truncation::NoSpace));
             let _ = self.place.give_up_reserve();
@@ -121,20 +120,29 @@ impl Inside {
             redactor.finish(&mut clean);
             spool.write(&clean);
         }
-        self.flush()?;
-        // What came after a cut is told by one more.
-        while self.spools.iter().any(Spool::has_news) {
-            self.flush()?;
-        }
+        self.take_output();
         let [stdout, stderr] = &self.spools;
         let (stdout_bytes, stderr_bytes) = (stdout.bytes(), stderr.bytes());
-        self.log.append_end(Ended { stdout_bytes, stderr_bytes, ..ended });
-        self.flush()?;
+        let ended = self.log.append_end(Ended { stdout_bytes, stderr_bytes, ..ended });
+        if let Err(CommitError::Full) = self.log.commit() {
+            let _ = self.place.give_up_reserve();
+            self.log.commit()?;
+        }
         // Without its owner the run is what its log says.
         drop(self.lock.take());
-        self.shared.settle(self.run, 0)?;
+        self.shared.set_standing(self.run, &Standing::Ended(ended));
         self.shared.tell(self.run);
         Ok(())
+    }
+
+    /// Brings output to disk, and into the log what is to be told about it.
+    fn take_output(&mut self) {
+        for happening in self.spools.iter().flat_map(Spool::take) {
+            if matches!(happening, Happening::OutputTruncated { why: Truncation::NoSpace, .. }) {
+                let _ = self.place.give_up_reserve();
+            }
+            self.log.append(happening);
+        }
     }
 }
 

@@ -54,6 +54,14 @@ pub(super) struct Journal {
     lines: usize,
 }
 
+impl Executed {
+    pub(super) fn new(manifest: &Manifest, outcome: EndedAs, exit_code: Option<i32>, at: Timestamp) -> Self {
+        let Manifest { run, job, host, fence, host_fence, .. } = manifest;
+        let (run, job, host) = (*run, *job, host.clone());
+        Self { job, fence: *fence, run, host, host_fence: *host_fence, outcome, exit_code, at }
+    }
+}
+
 impl Journal {
     pub(super) fn open(path: &Path, max: usize) -> io::Result<Self> {
         let file = disk::private().read(true).append(true).create(true).open(path)?;
@@ -97,18 +105,9 @@ impl Journal {
         self.hosts.get(host).copied().unwrap_or(0)
     }
 
-    /// On disk when this returns.
-    pub(super) fn remember(
-        &mut self,
-        manifest: &Manifest,
-        outcome: EndedAs,
-        exit_code: Option<i32>,
-        at: Timestamp,
-    ) -> io::Result<()> {
-        let Manifest { run, job, host, fence, host_fence, .. } = manifest;
-        let (run, job, host) = (*run, *job, host.clone());
-        let (fence, host_fence) = (*fence, *host_fence);
-        self.append(Line::Run(Executed { job, fence, run, host, host_fence, outcome, exit_code, at }))
+    /// All of them are on disk when this returns.
+    pub(super) fn remember(&mut self, executed: Vec<Executed>) -> io::Result<()> {
+        self.append(executed.into_iter().map(Line::Run).collect())
     }
 
     /// Remembers a host's fence, if it is news.
@@ -116,11 +115,11 @@ impl Journal {
         if host_fence <= self.host_fence(host) {
             return Ok(());
         }
-        self.append(Line::Host { host: host.clone(), host_fence })
+        self.append(vec![Line::Host { host: host.clone(), host_fence }])
     }
 
-    fn append(&mut self, line: Line) -> io::Result<()> {
-        let text = sealed(&line)?;
+    fn append(&mut self, lines: Vec<Line>) -> io::Result<()> {
+        let text = lines.iter().map(sealed).collect::<io::Result<String>>()?;
         let before = self.file.metadata()?.len();
         if let Err(error) = self.file.write_all(text.as_bytes()) {
             // Half a line must not stand before the next one.
@@ -128,8 +127,8 @@ impl Journal {
             return Err(error);
         }
         let synced = (disk::SYNC)(&self.file);
-        self.learn(line);
-        self.lines += 1;
+        self.lines += lines.len();
+        lines.into_iter().for_each(|line| self.learn(line));
         // After a failed sync nobody knows what the file holds: memory does, and writes a new one.
         if synced.is_err() || self.lines > 2 * self.max + self.hosts.len() + 1_000 {
             self.rewrite()?;
@@ -205,7 +204,8 @@ mod tests {
     }
 
     fn remember(journal: &mut Journal, manifest: &Manifest) {
-        journal.remember(manifest, EndedAs::Failed, Some(3), Timestamp::from_millis(5)).unwrap();
+        let done = Executed::new(manifest, EndedAs::Failed, Some(3), Timestamp::from_millis(5));
+        journal.remember(vec![done]).unwrap();
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Shipper {
         }
         let mut news = Vec::with_capacity(drafts.len());
         let mut told = Vec::with_capacity(drafts.len());
+        let mut heard_out = Vec::new();
         for Draft { run, fence, events, sent, ended, more, .. } in drafts {
             if more {
                 self.books.look_at(run, now);
@@ -85,9 +86,7 @@ impl Shipper {
             }
             let book = self.books.get(run);
             if events.is_empty() && (ended.is_none() || book.ended) {
-                if let Some(ended) = ended {
-                    self.forget(run, ended).await;
-                }
+                heard_out.extend(ended.map(|ended| (run, ended)));
                 continue;
             }
             let end = ended.as_ref().map(run_end);
@@ -95,7 +94,7 @@ impl Shipper {
             told.push((run, sent, ended));
         }
         if news.is_empty() {
-            return;
+            return self.forget(heard_out).await;
         }
         let Some(heard) = post(&self.fleet.link, news).await else { return };
         let now = Instant::now();
@@ -112,12 +111,13 @@ impl Shipper {
             let book = self.books.get(run);
             book.heard(sent, heard.acknowledged, heard.ended, now);
             match ended {
-                Some(ended) if book.ended && book.held >= ended.last_seq => self.forget(run, ended).await,
+                Some(ended) if book.ended && book.held >= ended.last_seq => heard_out.push((run, ended)),
                 Some(_) => self.books.look_at(run, now),
                 None if book.held < sent.last => self.books.look_at(run, now),
                 None => {}
             }
         }
+        self.forget(heard_out).await;
     }
 
     /// Reads the runs that are next, on a thread that may wait for the disk.
@@ -238,28 +238,31 @@ impl Shipper {
         }
     }
 
-    /// Everything of the run is held by the server.
-    async fn forget(&mut self, run: RunId, ended: Ended) {
-        let book = *self.books.get(run);
-        let held = Confirmed {
-            last_seq: ended.last_seq,
-            stdout_bytes: book.stored(Stream::Stdout),
-            stderr_bytes: book.stored(Stream::Stderr),
-        };
+    /// Everything of these runs is held by the server.
+    async fn forget(&mut self, heard_out: Vec<(RunId, Ended)>) {
+        if heard_out.is_empty() {
+            return;
+        }
+        let mut held = Vec::with_capacity(heard_out.len());
+        for (run, ended) in &heard_out {
+            info!(run.id = %run, "run {run} has ended ({:?}), and the server has all of it", ended.outcome);
+            let (last_seq, book) = (ended.last_seq, self.books.get(*run));
+            let (stdout_bytes, stderr_bytes) = (book.stored(Stream::Stdout), book.stored(Stream::Stderr));
+            held.push((*run, Confirmed { last_seq, stdout_bytes, stderr_bytes }));
+        }
         let runs = Arc::clone(&self.fleet.runs);
-        match tokio::task::spawn_blocking(move || runs.forget(run, held)).await {
-            Ok(Ok(()) | Err(ForgetError::Unknown(_))) => {
-                info!(run.id = %run, "run {run} has ended ({:?}), and the server has all of it", ended.outcome);
-                self.books.forget(run);
-                self.fleet.roster.done(run);
+        let answers = match tokio::task::spawn_blocking(move || runs.forget_all(held)).await {
+            Ok(answers) => answers,
+            Err(broken) => return error!("the agent broke at the end of runs: {broken}"),
+        };
+        for (run, answer) in answers {
+            self.fleet.roster.done(run);
+            match answer {
+                Ok(()) | Err(ForgetError::Unknown(_)) => self.books.forget(run),
+                // Its keeper takes long to leave. When it has left, we are called again.
+                Err(ForgetError::NotEnded(_)) => {}
+                Err(error) => error!(run.id = %run, "the directory of run {run} stays: {}", chain(&error)),
             }
-            // Its keeper takes long to leave. When it has left, we are called again.
-            Ok(Err(ForgetError::NotEnded(_))) => self.fleet.roster.done(run),
-            Ok(Err(error)) => {
-                error!(run.id = %run, "the directory of run {run} stays: {}", chain(&error));
-                self.fleet.roster.done(run);
-            }
-            Err(broken) => error!(run.id = %run, "the agent broke at the end of run {run}: {broken}"),
         }
     }
 

@@ -9,8 +9,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use super::client::{Line, get, post};
-use super::server::Measured;
+use crate::bench::client::{Line, get, post};
+use crate::bench::server::Measured;
 
 pub struct FakeAgent {
     pub name: String,
@@ -45,18 +45,23 @@ impl FakeAgent {
     }
 
     /// Takes this many tasks; says their runs.
-    pub async fn tasks(&self, server: &Measured, count: usize) -> anyhow::Result<Vec<String>> {
+    pub async fn runs(&self, server: &Measured, count: usize) -> anyhow::Result<Vec<String>> {
+        let tasks = self.tasks(server, count).await?;
+        Ok(tasks.iter().filter_map(|task| task["task_id"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Takes this many tasks.
+    pub async fn tasks(&self, server: &Measured, count: usize) -> anyhow::Result<Vec<Value>> {
         let mut line = Line::open(&server.address).await?;
-        let mut runs = Vec::new();
-        while runs.len() < count {
+        let mut all = Vec::new();
+        while all.len() < count {
             let path = format!("/workers/{}/tasks?max=1000&wait=5000", self.name);
             let (status, answer) = line.send(&get(&path, &self.token)).await?;
             ensure!(status == 200, "{status}");
-            let tasks: Value = serde_json::from_slice(answer)?;
-            let tasks = tasks.as_array().context("no list")?;
+            let tasks: Vec<Value> = serde_json::from_slice(answer)?;
             ensure!(!tasks.is_empty(), "no tasks came");
-            runs.extend(tasks.iter().filter_map(|task| task["task_id"].as_str().map(str::to_owned)));
+            all.extend(tasks);
         }
-        Ok(runs)
+        Ok(all)
     }
 }
