@@ -13,7 +13,9 @@
 #   PEERS        other systems to measure in the same run, by name, such as "graphile bullmq" (default: none)
 #   PEERS_RUN    the program that measures them (default ../shared/peers/run.sh)
 #
-# Writes: bench/results/<date>.{limit.txt,sqlite.json,postgres.json,peers.txt}. Everything else stays in the target directory.
+#   FLEET        1 measures commands on many hosts as well, on both engines and over SSH (default 1; 0 leaves that out)
+#
+# Writes: bench/results/<date>.{limit.txt,sqlite.json,postgres.json,sqlite.fleet.json,postgres.fleet.json,ssh.txt,peers.txt}. Everything else stays in the target directory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,6 +25,7 @@ jobs_single="${JOBS_SINGLE:-5000}"
 jobs_batch="${JOBS_BATCH:-200000}"
 
 scale="${SCALE:-1000000}"
+fleet="${FLEET:-1}"
 peers="${PEERS:-}"
 peers_run="${PEERS_RUN:-../shared/peers/run.sh}"
 
@@ -36,6 +39,9 @@ sqlite_out="$results/$stamp.sqlite.json"
 postgres_out="$results/$stamp.postgres.json"
 sqlite_scale_out="$results/$stamp.sqlite.scale.json"
 postgres_scale_out="$results/$stamp.postgres.scale.json"
+sqlite_fleet_out="$results/$stamp.sqlite.fleet.json"
+postgres_fleet_out="$results/$stamp.postgres.fleet.json"
+ssh_out="$results/$stamp.ssh.txt"
 # What is measured in one ledger; `scale` fills one of its own.
 parts=memory,latency,remote,batched,single
 peers_out="$results/$stamp.peers.txt"
@@ -91,6 +97,19 @@ measure_bowline() {
     bowline "$bowline" "$database_variable" "$postgres_scale_out" "$scale"
 }
 
+measure_fleet() {
+  ((fleet == 0)) && return
+  local bowline="$target_dir/release/bowline"
+  heading "the fleet on SQLite"
+  "$bowline" bench fleet --json --out "$sqlite_fleet_out"
+  heading "the fleet on PostgreSQL"
+  # shellcheck disable=SC2016
+  with_postgres bash -c 'exec "$1" bench fleet --json --out "$3" --database-url "${!2:?no address}"' \
+    bowline "$bowline" "$database_variable" "$postgres_fleet_out"
+  heading "hosts over SSH"
+  OUT="$ssh_out" scripts/bench-ssh.sh
+}
+
 measure_peers() {
   [[ -n $peers ]] || return 0
   heading "peers: $peers"
@@ -140,6 +159,7 @@ heading "machine: $(nproc) cores, $(uname -srm), commit $(git rev-parse --short 
 measure_limit
 measure_bowline
 measure_limit
+measure_fleet
 measure_peers
 compare
 heading "results: $results/$stamp.*"
