@@ -19,13 +19,18 @@ use bowline_supervise::{Meters, Supervisor, TaskKind};
 use clap::Args;
 use rand::RngExt;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, ConfigFlags};
 use crate::{demo, first_start, jwks, ledger, log};
 
+const STOPPING: &str = "\
+The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: the
+server leaves at once. What it has answered is in the ledger, and workers and agents go on without it.";
+
 /// Flags of `serve`.
 #[derive(Debug, Args)]
+#[command(after_help = STOPPING)]
 pub struct ServeArgs {
     #[command(flatten)]
     pub config: ConfigFlags,
@@ -193,8 +198,11 @@ async fn wait_and_close(
     };
     let left = tokio::select! {
         left = closing => left,
-        _ = term.recv() => vec!["everybody: a second signal insisted"],
-        _ = int.recv() => vec!["everybody: a second signal insisted"],
+        () = insisted(&mut term, &mut int) => {
+            tracing::warn!("left at once, because a second signal insisted");
+            // Not by returning: that would wait for threads that wait for a disk. The ledger holds what was answered.
+            std::process::exit(1);
+        }
     };
     if left.is_empty() {
         ledger.close().await;
@@ -203,4 +211,11 @@ async fn wait_and_close(
     }
     tracing::warn!("closed, leaving behind: {}", left.join(", "));
     Ok(ExitCode::FAILURE)
+}
+
+async fn insisted(term: &mut Signal, int: &mut Signal) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
 }
