@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
-use bowline_backbone::FileBlobs;
 use bowline_engine::builtin::{Handlers, NAME_PREFIX};
 use bowline_engine::{Engine, EngineSettings, Figures};
 use bowline_model::EventKind;
@@ -22,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, ConfigFlags};
-use crate::{demo, first_start, jwks, ledger, log};
+use crate::{demo, first_start, jwks, ledger, log, objects};
 
 const STOPPING: &str = "\
 The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: the
@@ -37,6 +36,10 @@ pub struct ServeArgs {
     /// Listen on this address
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    /// Keep output in this server's objects directory from now on, although the ledger knows another one. What is only in
+    /// the other one is lost
+    #[arg(long)]
+    pub adopt_objects: bool,
     /// Submit some thousands of demonstration jobs and show how they go
     #[arg(long)]
     pub demo: bool,
@@ -85,10 +88,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         server_name: format!("{seed:016x}"),
         seed,
     };
-    let objects = config.server.data_dir.join("objects");
-    let blobs = FileBlobs::open(&objects).with_context(|| format!("output cannot be kept in {}", objects.display()))?;
-    let engine =
-        Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), Arc::new(blobs))?;
+    let blobs = objects::open(&config, &*shared, args.adopt_objects).await?;
+    let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), blobs)?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());
     let supervisor = Supervisor::new();
     let api = ApiSettings {

@@ -73,6 +73,7 @@ commands! {
     Drain((TenantId, WorkerName, bool)) -> bool,
     Enroll((String, AgentRecord, TokenRecord)) -> Enrolled,
     AddOutput(NewOutput) -> OutputAnswer,
+    PlaceForOutput((String, bool)) -> String,
     Conduct(bool) -> Conducted,
     Decide(ApprovalOrder) -> ApprovalAnswer,
     Block(NewBlock) -> BlockAnswer,

@@ -544,6 +544,9 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.events |= matches!(answer, OutputAnswer::Held { added: true, .. });
             Answer::AddOutput(answer)
         }
+        Command::PlaceForOutput((identity, adopt), _) => {
+            Answer::PlaceForOutput(write::place_for_output(db, identity, *adopt).await?)
+        }
         Command::Conduct(thorough, _) => {
             // What this batch has changed counts already.
             write::write_tally(db, &mut after.tally).await?;

@@ -31,6 +31,8 @@ pub struct Config {
 pub struct ServerConfig {
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
+    /// Where output is kept; `objects` in `data_dir` unless given. All servers of a ledger share it.
+    pub objects_dir: Option<PathBuf>,
     /// How long running work may take to finish when the server is asked to stop.
     pub close_ms: u64,
     /// How long requests are still taken after readiness went off, so that balancers see it first.
@@ -42,9 +44,16 @@ impl Default for ServerConfig {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             data_dir: PathBuf::from("bowline-data"),
+            objects_dir: None,
             close_ms: 25_000,
             farewell_ms: 500,
         }
+    }
+}
+
+impl ServerConfig {
+    pub fn objects_dir(&self) -> PathBuf {
+        self.objects_dir.clone().unwrap_or_else(|| self.data_dir.join("objects"))
     }
 }
 

@@ -40,7 +40,7 @@ pub use dead_letters::{purge, replay};
 pub use heartbeat::heartbeat;
 pub use hosts::{put_inventory, remove_hosts};
 pub use order::{cancel, retry};
-pub use output::add_output;
+pub use output::{add_output, place_for_output};
 pub use promote::promote;
 pub use prune::prune;
 pub use reap::{give_back, reap, reclaim};
