@@ -598,7 +598,17 @@ pub async fn a_list_of_jobs_shows_commands_and_not_their_hosts(bench: &Bench) {
     bench.begin().await;
     let page = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 10).await.expect("read");
     assert_eq!(page.items.iter().map(|record| record.id).collect::<Vec<_>>(), [job]);
+    assert_eq!(page.items[0].command.as_deref(), Some("uptime"), "by the first word of what is executed");
     assert_eq!(page.next, None);
+    let script = CommandSpec { argv: Vec::new(), script: Some("exit 0".to_owned()), ..spec() };
+    let script = bench.commanded(script, Rollout::default()).await;
+    assert_eq!(bench.find(script).await.0.command.as_deref(), Some("script"));
+    let mut named = bench.command(spec(), Rollout::default()).await;
+    named.payload = r#"{"name":"restart-service","version":1,"spec":{"argv":["systemctl"]}}"#.into();
+    let named = bench.submit(named).await;
+    assert_eq!(bench.find(named).await.0.command.as_deref(), Some("restart-service"));
+    let task = bench.submit(bench.job()).await;
+    assert_eq!(bench.find(task).await.0.command, None);
 }
 
 pub async fn events_name_the_host_and_the_command(bench: &Bench) {
