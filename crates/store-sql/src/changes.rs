@@ -100,6 +100,8 @@ pub struct Changes {
     fleet_live: Vec<(i64, bool)>,
     fleet_sweep: Vec<(i64, Sweep, Option<String>)>,
     approvals: Vec<(i64, ApprovalState)>,
+    /// Unit and block.
+    blocked: Vec<(i64, i64)>,
     fleets: bool,
 }
 
@@ -180,6 +182,7 @@ impl Changes {
             fleet_live: Vec::new(),
             fleet_sweep: Vec::new(),
             approvals: Vec::new(),
+            blocked: Vec::new(),
             fleets: false,
         }
     }
@@ -324,6 +327,11 @@ impl Changes {
             Place::Timer(due) => self.timer_add.push((due, job.number, job.channel)),
             Place::Lease | Place::Host | Place::Nowhere => {}
         }
+    }
+
+    /// Remembers which block keeps a unit from running.
+    pub fn block(&mut self, unit: i64, block: i64) {
+        self.blocked.push((unit, block));
     }
 
     pub fn lease(&mut self, run: NewRun) {
@@ -545,6 +553,13 @@ impl Changes {
             ];
             batch.push((APPROVAL_END, cols));
         }
+        if !self.blocked.is_empty() {
+            let cols = vec![
+                Col::Int(self.blocked.iter().map(|b| b.0).collect()),
+                Col::Int(self.blocked.iter().map(|b| b.1).collect()),
+            ];
+            batch.push((BLOCKED, cols));
+        }
     }
 
     fn job_columns(&self, jobs: &[&JobChange]) -> Vec<Col<'static>> {
@@ -632,6 +647,11 @@ const APPROVAL_END: Sql = Sql::Each {
     sqlite: "update approval set state = ?2 where number = ?1",
     postgres: "update approval a set state = k.state from unnest($1::bigint[], $2::bigint[]) as k (number, state)
                where a.number = k.number",
+};
+const BLOCKED: Sql = Sql::Each {
+    sqlite: "update job set block = ?2 where number = ?1",
+    postgres: "update job j set block = k.block from unnest($1::bigint[], $2::bigint[]) as k (number, block)
+               where j.number = k.number",
 };
 const QUEUE_ADD: Sql = Sql::Each {
     sqlite: "insert into queue (channel, rank, number) values (?1, ?2, ?3) on conflict do nothing",

@@ -100,8 +100,19 @@ pub struct UnitRecord {
     pub result: Option<String>,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+    /// What kept it from running, while that is how it stands.
+    pub blocked_by: Option<BlockedBy>,
     /// The latest attempt, if there was one.
     pub run: Option<UnitRun>,
+}
+
+/// The rule that kept a command from running on a host, as it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockedBy {
+    pub block: i64,
+    pub reason: String,
+    pub by: String,
+    pub expires_at: Option<Timestamp>,
 }
 
 /// The latest attempt on a host.

@@ -481,6 +481,10 @@ pub async fn a_block_in_the_last_moment_counts(bench: &Bench) {
     assert_eq!(names(&runs), ["h0000", "h0002"], "another command's block is not ours");
     let blocked = bench.unit(job, "h0001").await;
     assert_eq!((blocked.state.status, blocked.state.attempts, blocked.run), (JobStatus::Blocked, 0, None));
+    let rule = blocked.blocked_by.expect("it says by what");
+    assert_eq!((rule.reason.as_str(), rule.by.as_str(), rule.expires_at), ("maintenance", "ops", None));
+    assert!(matches!(made, BlockAnswer::Made(id) if id == rule.block));
+    assert_eq!(bench.unit(job, "h0000").await.blocked_by, None);
     for run in &runs {
         bench.succeed(run).await;
     }
@@ -488,6 +492,10 @@ pub async fn a_block_in_the_last_moment_counts(bench: &Bench) {
     let (record, _) = bench.find(job).await;
     assert_eq!(record.state.status, JobStatus::Failed, "it did not run everywhere, and says so");
     assert_eq!(record.error.expect("it says why").message, "of 3 hosts 1 blocked");
+    assert!(bench.ledger.unblock(bench.tenant, rule.block, "ops".into(), None).await.expect("orders"));
+    bench.retry(job).await;
+    assert_eq!(names(&bench.begin().await), ["h0001"]);
+    assert_eq!(bench.unit(job, "h0001").await.blocked_by, None, "that was before");
 }
 
 pub async fn a_block_by_selector_holds_for_whoever_is_meant_then(bench: &Bench) {
