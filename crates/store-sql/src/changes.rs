@@ -92,6 +92,7 @@ pub struct Changes {
     /// Host, unit, shared, held.
     turn_add: Vec<(i64, i64, bool, bool)>,
     turn_hold: Vec<i64>,
+    turn_wait: Vec<i64>,
     turn_remove: Vec<i64>,
     /// Hosts at whose turns somebody should look.
     hosts: Vec<i64>,
@@ -176,6 +177,7 @@ impl Changes {
             dead_close: Vec::new(),
             turn_add: Vec::new(),
             turn_hold: Vec::new(),
+            turn_wait: Vec::new(),
             turn_remove: Vec::new(),
             hosts: Vec::new(),
             tally: Tallied::new(),
@@ -302,10 +304,12 @@ impl Changes {
                 self.turn_remove.push(job.number);
                 self.hosts.push(host);
             }
-            (AtHost::Held, AtHost::Waiting)
-            | (AtHost::Nowhere, AtHost::Nowhere)
-            | (AtHost::Waiting, AtHost::Waiting)
-            | (AtHost::Held, AtHost::Held) => {}
+            // It asks for the host anew, and keeps its place in the line.
+            (AtHost::Held, AtHost::Waiting) => {
+                self.turn_wait.push(job.number);
+                self.hosts.push(host);
+            }
+            (AtHost::Nowhere, AtHost::Nowhere) | (AtHost::Waiting, AtHost::Waiting) | (AtHost::Held, AtHost::Held) => {}
         }
     }
 
@@ -516,6 +520,9 @@ impl Changes {
         if !self.turn_remove.is_empty() {
             batch.push((TURN_REMOVE, vec![Col::Int(self.turn_remove.clone())]));
         }
+        if !self.turn_wait.is_empty() {
+            batch.push((TURN_WAIT, vec![Col::Int(self.turn_wait.clone())]));
+        }
         if !self.turn_hold.is_empty() {
             batch.push((TURN_HOLD, vec![Col::Int(self.turn_hold.clone())]));
         }
@@ -627,6 +634,10 @@ const TURN_ADD: Sql = Sql::Each {
 const TURN_HOLD: Sql = Sql::Each {
     sqlite: "update turn set held = 1 where unit = ?1",
     postgres: "update turn set held = true where unit = any ($1::bigint[])",
+};
+const TURN_WAIT: Sql = Sql::Each {
+    sqlite: "update turn set held = 0 where unit = ?1",
+    postgres: "update turn set held = false where unit = any ($1::bigint[])",
 };
 const TURN_REMOVE: Sql = Sql::Each {
     sqlite: "delete from turn where unit = ?1",

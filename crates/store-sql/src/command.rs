@@ -9,9 +9,9 @@ use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerN
 use bowline_store::{
     Activated, AgentRecord, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules, Claimant, ClaimedRun,
     Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock,
-    NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReportAnswer,
-    ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer,
-    Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder,
+    ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted,
+    TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -78,6 +78,7 @@ commands! {
     Decide(ApprovalOrder) -> ApprovalAnswer,
     Block(NewBlock) -> BlockAnswer,
     Unblock((TenantId, i64, Arc<str>, Option<String>)) -> bool,
+    Release(ReleaseOrder) -> Option<u64>,
     PutInventory(InventoryPut) -> PutAnswer,
     RemoveHosts((TenantId, InventoryName, Vec<HostName>, Arc<str>)) -> u64,
     PutResource(ResourcePut) -> ResourceStored,

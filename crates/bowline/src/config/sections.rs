@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use bowline_auth::SecretText;
+use bowline_model::fleet::MarginRules;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
@@ -85,6 +86,9 @@ pub struct LeaseConfig {
     pub heartbeat_ms: i64,
     /// How long past its time limit a run that does not stop is waited for.
     pub deadline_grace_ms: i64,
+    /// A host that several agents reach is kept while a run that went missing there could still go on, but no longer than
+    /// this. 0 keeps none.
+    pub host_margin_max_ms: i64,
 }
 
 impl Default for LeaseConfig {
@@ -95,11 +99,16 @@ impl Default for LeaseConfig {
             accept_ms: times.accept_ms,
             heartbeat_ms: times.heartbeat_ms,
             deadline_grace_ms: times.deadline_grace_ms,
+            host_margin_max_ms: MarginRules::default().max_ms,
         }
     }
 }
 
 impl LeaseConfig {
+    pub const fn margin(&self) -> MarginRules {
+        MarginRules { start_ms: self.ttl_ms, max_ms: self.host_margin_max_ms }
+    }
+
     pub const fn times(&self) -> LeaseTimes {
         LeaseTimes {
             ttl_ms: self.ttl_ms,

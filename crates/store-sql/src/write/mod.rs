@@ -11,6 +11,7 @@ mod conduct;
 mod dead_letters;
 mod heartbeat;
 mod hosts;
+mod kept;
 mod order;
 mod output;
 mod promote;
@@ -27,6 +28,7 @@ mod units;
 mod workers;
 
 use bowline_model::Timestamp;
+use bowline_model::fleet::MarginRules;
 use rand::rngs::StdRng;
 
 use crate::channels::Channels;
@@ -39,6 +41,7 @@ pub use conduct::conduct;
 pub use dead_letters::{purge, replay};
 pub use heartbeat::heartbeat;
 pub use hosts::{put_inventory, remove_hosts};
+pub use kept::{let_go_of_the_past, release};
 pub use order::{cancel, retry};
 pub use output::{add_output, place_for_output};
 pub use promote::promote;
@@ -61,6 +64,8 @@ pub struct Desk<'a> {
     pub channels: &'a Channels,
     /// How long an idempotency key is remembered.
     pub key_ttl_ms: i64,
+    /// How long hosts are kept when a run went missing there.
+    pub margin: MarginRules,
 }
 
 impl Desk<'_> {
