@@ -3,7 +3,7 @@
 use bowline_cli::Exit;
 use serde_json::json;
 
-use crate::fake::{Fake, Reply, ok};
+use crate::fake::{Asked, Fake, Reply, ok};
 use crate::jobs::ID;
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_kept_host_says_for_whom_and_is_released_with_a_reason() {
     assert!(ran.err.contains("bowline hosts release db1"), "{}", ran.err);
     let ran = fake.run(&["hosts", "release", "db1", "--reason", "looked"]).await;
     assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, "db1 is released; it was kept for a missing run\n"));
-    assert_eq!(fake.asked().last().map(|asked| asked.json()), Some(json!({"inventory": "main", "reason": "looked"})));
+    assert_eq!(fake.asked().last().map(Asked::json), Some(json!({"inventory": "main", "reason": "looked"})));
 }
 
 #[tokio::test]
