@@ -601,6 +601,16 @@ fn configuration() -> Vec<Route> {
     use Scope as S;
     vec![
         Route::new(
+            "POST",
+            "/apply",
+            "applyDocuments",
+            "Store several documents at once, all or nothing; needs resources.write, and fleet.write for inventories",
+            control(S::ResourcesRead),
+            post(resources::apply),
+        )
+        .takes::<resources::ApplyRequest>()
+        .gives::<resources::AppliedView>(200),
+        Route::new(
             "GET",
             "/resources/kinds",
             "listKinds",

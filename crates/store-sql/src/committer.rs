@@ -595,6 +595,11 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.hear(heard);
             Answer::PutResource(answer)
         }
+        Command::Apply(documents, _) => {
+            let (applied, heard) = write::apply(db, desk, documents).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Apply(applied)
+        }
         Command::ActivateResource((order, version), _) => {
             let (answer, heard) = write::activate_resource(db, desk, order, *version).await?;
             after.hear(heard);

@@ -4,6 +4,7 @@
 //! None of them commits, and none of them is alone: the committer runs many wishes in one transaction.
 
 mod agents;
+mod apply;
 mod approvals;
 mod blocks;
 mod claim;
@@ -34,6 +35,7 @@ use rand::rngs::StdRng;
 use crate::channels::Channels;
 
 pub use agents::enroll_agent;
+pub use apply::apply;
 pub use approvals::decide;
 pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};

@@ -281,6 +281,7 @@ macro_rules! for_each_promise {
                 a_deleted_resource_is_gone_with_its_versions
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource
+                documents_are_applied_together_or_not_at_all
             ;
             fleets:
                 a_command_runs_once_on_every_host_and_succeeds
