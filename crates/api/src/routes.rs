@@ -447,6 +447,16 @@ fn command_routes() -> Vec<Route> {
         .gives::<commands::QueueView>(200),
         Route::new(
             "POST",
+            "/hosts/{name}/release",
+            "releaseHost",
+            "Keep a host no longer for runs that went missing there",
+            control(S::FleetWrite),
+            post(commands::release),
+        )
+        .takes::<commands::ReleaseRequest>()
+        .gives::<commands::ReleasedView>(200),
+        Route::new(
+            "POST",
             "/blocks",
             "blockHosts",
             "Forbid commands on hosts; counts for runs that are about to start",
@@ -590,6 +600,16 @@ fn fleet() -> Vec<Route> {
 fn configuration() -> Vec<Route> {
     use Scope as S;
     vec![
+        Route::new(
+            "POST",
+            "/apply",
+            "applyDocuments",
+            "Store several documents at once, all or nothing; needs resources.write, and fleet.write for inventories",
+            control(S::ResourcesRead),
+            post(resources::apply),
+        )
+        .takes::<resources::ApplyRequest>()
+        .gives::<resources::AppliedView>(200),
         Route::new(
             "GET",
             "/resources/kinds",

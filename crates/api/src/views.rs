@@ -39,6 +39,8 @@ pub struct JobView {
     pub number: i64,
     pub tenant_id: TenantId,
     pub r#type: bowline_model::TaskType,
+    /// What people call it: its type; for a command on hosts the command's, or the first word of what is executed.
+    pub title: String,
     pub lane: Lane,
     pub priority: i16,
     /// queued, running, success, failed, dead, canceled, pending, canceling, paused, awaiting_approval, error.
@@ -74,6 +76,7 @@ impl From<JobRecord> for JobView {
             id: job.id,
             number: job.number,
             tenant_id: job.tenant,
+            title: job.command.unwrap_or_else(|| job.task_type.to_string()),
             r#type: job.task_type,
             lane: job.lane,
             priority: job.priority,

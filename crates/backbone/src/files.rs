@@ -3,7 +3,9 @@
 //! An object is written beside its place, synced, and moved there; then the directory is synced. So a file that has its
 //! name is whole, whatever happened in between.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +20,9 @@ use crate::{BlobError, BlobStore, Key};
 #[derive(Debug)]
 pub struct FileBlobs {
     root: PathBuf,
-    /// Tells half-written files apart.
+    /// Tells half-written files apart: ours from each other, and from those of other servers, wherever they run.
     turn: AtomicU64,
+    nonce: u64,
 }
 
 impl FileBlobs {
@@ -34,7 +37,25 @@ impl FileBlobs {
                 drop(fs::remove_file(entry.path()));
             }
         }
-        Ok(Self { root: root.to_owned(), turn: AtomicU64::new(0) })
+        Ok(Self { root: root.to_owned(), turn: AtomicU64::new(0), nonce: RandomState::new().build_hasher().finish() })
+    }
+
+    /// What this directory calls itself; `fresh`, if it was never asked before. It keeps that name wherever it is mounted.
+    pub fn identity(&self, fresh: &str) -> io::Result<String> {
+        let place = self.root.join(IDENTITY);
+        let half = self.root.join(HALF).join(format!("{:016x}-{IDENTITY}", self.nonce));
+        if !place.try_exists()? {
+            write(&half, fresh.as_bytes())?;
+            // A link is made by one of those who try at once; the others read what that one wrote.
+            let named = match fs::hard_link(&half, &place) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                named => named,
+            };
+            fs::remove_file(&half)?;
+            named?;
+            File::open(&self.root)?.sync_all()?;
+        }
+        Ok(fs::read_to_string(place)?.trim().to_owned())
     }
 
     async fn blocking<T: Send + 'static>(
@@ -57,12 +78,14 @@ impl FileBlobs {
 const HALF_MAX: Duration = Duration::from_secs(3_600);
 /// Where files are that have no name yet.
 const HALF: &str = ".half";
+/// Where the directory says what it calls itself. No key begins with a dot.
+const IDENTITY: &str = ".identity";
 
-fn put(root: &Path, key: &str, turn: u64, bytes: &[u8]) -> io::Result<()> {
+fn put(root: &Path, key: &str, turn: &str, bytes: &[u8]) -> io::Result<()> {
     let place = root.join(key);
     let parent = place.parent().unwrap_or(root);
     make_dirs(root, parent)?;
-    let half = root.join(HALF).join(format!("{}-{turn}", std::process::id()));
+    let half = root.join(HALF).join(turn);
     let written = write(&half, bytes).and_then(|()| fs::rename(&half, &place));
     if written.is_err() {
         drop(fs::remove_file(&half));
@@ -97,8 +120,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 impl BlobStore for FileBlobs {
     async fn put(&self, key: &Key, bytes: Bytes) -> Result<(), BlobError> {
         let (root, name) = (self.root.clone(), key.as_str().to_owned());
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        self.blocking(key, move || put(&root, &name, turn, &bytes)).await
+        let turn = format!("{:016x}-{}", self.nonce, self.turn.fetch_add(1, Ordering::Relaxed));
+        self.blocking(key, move || put(&root, &name, &turn, &bytes)).await
     }
 
     async fn get(&self, key: &Key) -> Result<Bytes, BlobError> {
@@ -135,6 +158,22 @@ mod tests {
         assert_eq!(&again.get(&key("runs/a/stdout/0")).await.unwrap()[..], b"two");
         assert_eq!(fs::read_dir(dir.path().join(HALF)).unwrap().count(), 0, "nothing is left half-written");
         assert!(matches!(again.get(&key("runs/a/stdout/1")).await, Err(BlobError::Missing(_))));
+    }
+
+    #[test]
+    fn a_directory_keeps_its_name_and_two_who_ask_at_once_hear_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || FileBlobs::open(dir.path()).unwrap();
+        let names: Vec<String> = std::thread::scope(|scope| {
+            let asked: Vec<_> =
+                (0..8).map(|n| scope.spawn(move || open().identity(&format!("name-{n}")).unwrap())).collect();
+            asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+        });
+        assert!(names[0].starts_with("name-") && names.iter().all(|name| *name == names[0]), "{names:?}");
+        assert_eq!(open().identity("another").unwrap(), names[0]);
+        assert_eq!(fs::read_dir(dir.path().join(HALF)).unwrap().count(), 0, "nothing is left half-written");
+        let other = tempfile::tempdir().unwrap();
+        assert_eq!(FileBlobs::open(other.path()).unwrap().identity("another").unwrap(), "another");
     }
 
     #[tokio::test]

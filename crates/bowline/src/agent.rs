@@ -27,7 +27,8 @@ Examples:
       Plays hosts that do not exist, to try out rollouts without touching anything
 
 The agent only calls out; nothing has to be opened for it. Commands go on when it is stopped, and the next start tells
-how they ended. Run it as a service with KillMode=process: see docs/guide/agents.md.";
+how they ended. The first SIGTERM or Ctrl-C asks it to leave: what it executes itself may finish, what has ended is told.
+The second one insists: it leaves at once, commands on this host go on, and the next start tells the rest. Run it as a service with KillMode=process: see docs/guide/agents.md.";
 
 /// Flags of `agent`.
 #[derive(Debug, Args)]

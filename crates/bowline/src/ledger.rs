@@ -32,6 +32,7 @@ async fn open_or_make(config: &Config, make: bool, observer: Option<Arc<dyn Obse
     let settings = SqlSettings {
         clock: Arc::clone(&clock),
         key_ttl_ms: (config.retention.idempotency_hours * 3_600_000.0) as i64,
+        margin: config.lease.margin(),
         backlog_max: config.limits.backlog_jobs,
         seed: rand::rng().random(),
         make,

@@ -15,6 +15,7 @@ mod jwks;
 mod ledger;
 mod log;
 mod migrate;
+mod objects;
 mod serve;
 mod verify;
 

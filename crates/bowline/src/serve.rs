@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
-use bowline_backbone::FileBlobs;
 use bowline_engine::builtin::{Handlers, NAME_PREFIX};
 use bowline_engine::{Engine, EngineSettings, Figures};
 use bowline_model::EventKind;
@@ -19,19 +18,28 @@ use bowline_supervise::{Meters, Supervisor, TaskKind};
 use clap::Args;
 use rand::RngExt;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, ConfigFlags};
-use crate::{demo, first_start, jwks, ledger, log};
+use crate::{demo, first_start, jwks, ledger, log, objects};
+
+const STOPPING: &str = "\
+The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: the
+server leaves at once. What it has answered is in the ledger, and workers and agents go on without it.";
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
+#[command(after_help = STOPPING)]
 pub struct ServeArgs {
     #[command(flatten)]
     pub config: ConfigFlags,
     /// Listen on this address
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    /// Keep output in this server's objects directory from now on, although the ledger knows another one. What is only in
+    /// the other one is lost
+    #[arg(long)]
+    pub adopt_objects: bool,
     /// Submit some thousands of demonstration jobs and show how they go
     #[arg(long)]
     pub demo: bool,
@@ -80,10 +88,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         server_name: format!("{seed:016x}"),
         seed,
     };
-    let objects = config.server.data_dir.join("objects");
-    let blobs = FileBlobs::open(&objects).with_context(|| format!("output cannot be kept in {}", objects.display()))?;
-    let engine =
-        Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), Arc::new(blobs))?;
+    let blobs = objects::open(&config, &*shared, args.adopt_objects).await?;
+    let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), blobs)?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());
     let supervisor = Supervisor::new();
     let api = ApiSettings {
@@ -193,8 +199,11 @@ async fn wait_and_close(
     };
     let left = tokio::select! {
         left = closing => left,
-        _ = term.recv() => vec!["everybody: a second signal insisted"],
-        _ = int.recv() => vec!["everybody: a second signal insisted"],
+        () = insisted(&mut term, &mut int) => {
+            tracing::warn!("left at once, because a second signal insisted");
+            // Not by returning: that would wait for threads that wait for a disk. The ledger holds what was answered.
+            std::process::exit(1);
+        }
     };
     if left.is_empty() {
         ledger.close().await;
@@ -203,4 +212,11 @@ async fn wait_and_close(
     }
     tracing::warn!("closed, leaving behind: {}", left.join(", "));
     Ok(ExitCode::FAILURE)
+}
+
+async fn insisted(term: &mut Signal, int: &mut Signal) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
 }

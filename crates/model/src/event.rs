@@ -118,6 +118,7 @@ kinds! {
     HostsPlanned "hosts_planned" Debug "More hosts of the job were begun",
     HostBlocked "host_blocked" Info "Commands were forbidden on hosts",
     HostUnblocked "host_unblocked" Info "Commands were allowed on hosts again",
+    HostReleased "host_released" Info "A host that was kept for a missing run was released",
     JobReplayed "job_replayed" Info "Dead letter replayed as a new job",
     DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
     ServerStarted "server_started" Info "Server started",

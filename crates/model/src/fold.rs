@@ -96,12 +96,12 @@ impl FoldedJob {
             K::RunAccepted => self.end_run(event, RunStatus::Running)?,
             K::RunFailed => {
                 self.state.failures += 1;
-                self.waits(if data.due_at.is_some() { S::Pending } else { S::Queued }, data.due_at);
+                self.waits(if data.due_at.is_some() { S::Pending } else { self.ready() }, data.due_at);
                 self.end_run(event, data.outcome.unwrap_or(RunStatus::Failed))?;
             }
             K::RunLost => {
                 self.state.losses += 1;
-                self.waits(S::Queued, None);
+                self.waits(self.ready(), None);
                 self.end_run(event, RunStatus::Lost)?;
             }
             K::RunReturned => {
@@ -167,6 +167,7 @@ impl FoldedJob {
             | K::HostsPlanned
             | K::HostBlocked
             | K::HostUnblocked
+            | K::HostReleased
             | K::JobReplayed
             | K::DeadLetterPurged
             | K::ServerStarted

@@ -31,10 +31,12 @@ pub enum Mistake {
     QueueTwice = 18,
     /// A host is given to whoever asks.
     HostForEverybody = 19,
+    /// A host is given away although a run went missing there.
+    HostNotKept = 20,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -47,6 +49,7 @@ impl Mistake {
         Self::ReplayTwice,
         Self::QueueTwice,
         Self::HostForEverybody,
+        Self::HostNotKept,
     ];
 }
 

@@ -92,6 +92,7 @@ pub struct Changes {
     /// Host, unit, shared, held.
     turn_add: Vec<(i64, i64, bool, bool)>,
     turn_hold: Vec<i64>,
+    turn_wait: Vec<i64>,
     turn_remove: Vec<i64>,
     /// Hosts at whose turns somebody should look.
     hosts: Vec<i64>,
@@ -100,6 +101,8 @@ pub struct Changes {
     fleet_live: Vec<(i64, bool)>,
     fleet_sweep: Vec<(i64, Sweep, Option<String>)>,
     approvals: Vec<(i64, ApprovalState)>,
+    /// Unit and block.
+    blocked: Vec<(i64, i64)>,
     fleets: bool,
 }
 
@@ -174,12 +177,14 @@ impl Changes {
             dead_close: Vec::new(),
             turn_add: Vec::new(),
             turn_hold: Vec::new(),
+            turn_wait: Vec::new(),
             turn_remove: Vec::new(),
             hosts: Vec::new(),
             tally: Tallied::new(),
             fleet_live: Vec::new(),
             fleet_sweep: Vec::new(),
             approvals: Vec::new(),
+            blocked: Vec::new(),
             fleets: false,
         }
     }
@@ -299,10 +304,12 @@ impl Changes {
                 self.turn_remove.push(job.number);
                 self.hosts.push(host);
             }
-            (AtHost::Held, AtHost::Waiting)
-            | (AtHost::Nowhere, AtHost::Nowhere)
-            | (AtHost::Waiting, AtHost::Waiting)
-            | (AtHost::Held, AtHost::Held) => {}
+            // It asks for the host anew, and keeps its place in the line.
+            (AtHost::Held, AtHost::Waiting) => {
+                self.turn_wait.push(job.number);
+                self.hosts.push(host);
+            }
+            (AtHost::Nowhere, AtHost::Nowhere) | (AtHost::Waiting, AtHost::Waiting) | (AtHost::Held, AtHost::Held) => {}
         }
     }
 
@@ -324,6 +331,11 @@ impl Changes {
             Place::Timer(due) => self.timer_add.push((due, job.number, job.channel)),
             Place::Lease | Place::Host | Place::Nowhere => {}
         }
+    }
+
+    /// Remembers which block keeps a unit from running.
+    pub fn block(&mut self, unit: i64, block: i64) {
+        self.blocked.push((unit, block));
     }
 
     pub fn lease(&mut self, run: NewRun) {
@@ -508,6 +520,9 @@ impl Changes {
         if !self.turn_remove.is_empty() {
             batch.push((TURN_REMOVE, vec![Col::Int(self.turn_remove.clone())]));
         }
+        if !self.turn_wait.is_empty() {
+            batch.push((TURN_WAIT, vec![Col::Int(self.turn_wait.clone())]));
+        }
         if !self.turn_hold.is_empty() {
             batch.push((TURN_HOLD, vec![Col::Int(self.turn_hold.clone())]));
         }
@@ -544,6 +559,13 @@ impl Changes {
                 Col::Int(decided.iter().map(|a| a.1.code()).collect()),
             ];
             batch.push((APPROVAL_END, cols));
+        }
+        if !self.blocked.is_empty() {
+            let cols = vec![
+                Col::Int(self.blocked.iter().map(|b| b.0).collect()),
+                Col::Int(self.blocked.iter().map(|b| b.1).collect()),
+            ];
+            batch.push((BLOCKED, cols));
         }
     }
 
@@ -613,6 +635,10 @@ const TURN_HOLD: Sql = Sql::Each {
     sqlite: "update turn set held = 1 where unit = ?1",
     postgres: "update turn set held = true where unit = any ($1::bigint[])",
 };
+const TURN_WAIT: Sql = Sql::Each {
+    sqlite: "update turn set held = 0 where unit = ?1",
+    postgres: "update turn set held = false where unit = any ($1::bigint[])",
+};
 const TURN_REMOVE: Sql = Sql::Each {
     sqlite: "delete from turn where unit = ?1",
     postgres: "delete from turn where unit = any ($1::bigint[])",
@@ -632,6 +658,11 @@ const APPROVAL_END: Sql = Sql::Each {
     sqlite: "update approval set state = ?2 where number = ?1",
     postgres: "update approval a set state = k.state from unnest($1::bigint[], $2::bigint[]) as k (number, state)
                where a.number = k.number",
+};
+const BLOCKED: Sql = Sql::Each {
+    sqlite: "update job set block = ?2 where number = ?1",
+    postgres: "update job j set block = k.block from unnest($1::bigint[], $2::bigint[]) as k (number, block)
+               where j.number = k.number",
 };
 const QUEUE_ADD: Sql = Sql::Each {
     sqlite: "insert into queue (channel, rank, number) values (?1, ?2, ?3) on conflict do nothing",

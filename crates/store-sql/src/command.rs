@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
-    Activated, AgentRecord, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules, Claimant, ClaimedRun,
-    Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock,
-    NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReportAnswer,
-    ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer,
-    Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
+    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Heartbeat, InventoryPut, JobOrder,
+    Listened, NewBlock, NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
+    Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError,
+    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -73,13 +73,16 @@ commands! {
     Drain((TenantId, WorkerName, bool)) -> bool,
     Enroll((String, AgentRecord, TokenRecord)) -> Enrolled,
     AddOutput(NewOutput) -> OutputAnswer,
+    PlaceForOutput((String, bool)) -> String,
     Conduct(bool) -> Conducted,
     Decide(ApprovalOrder) -> ApprovalAnswer,
     Block(NewBlock) -> BlockAnswer,
     Unblock((TenantId, i64, Arc<str>, Option<String>)) -> bool,
+    Release(ReleaseOrder) -> Option<u64>,
     PutInventory(InventoryPut) -> PutAnswer,
     RemoveHosts((TenantId, InventoryName, Vec<HostName>, Arc<str>)) -> u64,
     PutResource(ResourcePut) -> ResourceStored,
+    Apply(Vec<Applying>) -> Applied,
     ActivateResource((ResourceOrder, u32)) -> Activated,
     DeleteResource(ResourceOrder) -> Deleted,
     Prune((Retention, PruneMark)) -> Pruned,
@@ -104,6 +107,14 @@ impl Command {
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
             Self::Conduct(..) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
+            Self::Apply(documents, _) => documents
+                .iter()
+                .map(|document| match document {
+                    Applying::Resource(_) => 1,
+                    Applying::Inventory(put) => put.content.hosts.len().max(1),
+                })
+                .sum::<usize>()
+                .max(1),
             _ => 1,
         }
     }

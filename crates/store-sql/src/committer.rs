@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bowline_model::RunId;
+use bowline_model::fleet::MarginRules;
 use bowline_model::planted::{self, Mistake};
 use bowline_store::{
     Claimant, ClaimedRun, Observer, OutputAnswer, StoreError, StoreResult, TellAnswer, ToldEvents, Wake,
@@ -36,6 +37,7 @@ pub struct Shared {
     /// Rung when commands on hosts may have something to do.
     pub fleets: Wake,
     pub key_ttl_ms: i64,
+    pub margin: MarginRules,
     /// Rung for other servers, where there are any.
     pub others: Wake,
     pub standing: Standing,
@@ -260,7 +262,7 @@ async fn attempt(
         }
     }
     let now = db.begin(Mode::Write).await?;
-    let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms };
+    let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms, margin: shared.margin };
     let mut answers: Vec<Option<Answer>> = wishes.iter().map(|_| None).collect();
     submit_all(db, &mut desk, wishes, &mut answers, after).await?;
     let told = tell_all(db, &mut desk, wishes, &mut answers, after).await?;
@@ -544,9 +546,13 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.events |= matches!(answer, OutputAnswer::Held { added: true, .. });
             Answer::AddOutput(answer)
         }
+        Command::PlaceForOutput((identity, adopt), _) => {
+            Answer::PlaceForOutput(write::place_for_output(db, identity, *adopt).await?)
+        }
         Command::Conduct(thorough, _) => {
             // What this batch has changed counts already.
             write::write_tally(db, &mut after.tally).await?;
+            after.hear(write::let_go_of_the_past(db, desk).await?);
             if *thorough {
                 after.hosts.extend(write::forgotten_hosts(db, 100).await?);
             }
@@ -569,6 +575,11 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.hear(heard);
             Answer::Unblock(lifted)
         }
+        Command::Release(order, _) => {
+            let (answer, heard) = write::release(db, desk, order).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Release(answer)
+        }
         Command::PutInventory(put, _) => {
             let (answer, heard) = write::put_inventory(db, desk, put).await?;
             after.hear(heard);
@@ -583,6 +594,11 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             let (answer, heard) = write::put_resource(db, desk, put).await?;
             after.hear(heard);
             Answer::PutResource(answer)
+        }
+        Command::Apply(documents, _) => {
+            let (applied, heard) = write::apply(db, desk, documents).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::Apply(applied)
         }
         Command::ActivateResource((order, version), _) => {
             let (answer, heard) = write::activate_resource(db, desk, order, *version).await?;

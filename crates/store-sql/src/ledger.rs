@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bowline_model::dead_letter::DeadLetterStatus;
+use bowline_model::fleet::MarginRules;
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
@@ -40,6 +41,8 @@ pub struct SqlSettings {
     pub clock: Arc<dyn Clock>,
     /// How long an idempotency key is remembered.
     pub key_ttl_ms: i64,
+    /// How long hosts are kept when a run went missing there.
+    pub margin: MarginRules,
     /// Jobs that may wait for the committer before callers are told to come back later.
     pub backlog_max: usize,
     /// Chance, for run ids and jitter. The same seed gives the same ledger.
@@ -53,7 +56,15 @@ pub struct SqlSettings {
 impl SqlSettings {
     /// What suits most: keys for three days, room for 50,000 submissions, a ledger made where there is none.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, key_ttl_ms: 72 * 3_600_000, backlog_max: 50_000, seed: 7, make: true, observer: None }
+        Self {
+            clock,
+            key_ttl_ms: 72 * 3_600_000,
+            margin: MarginRules::default(),
+            backlog_max: 50_000,
+            seed: 7,
+            make: true,
+            observer: None,
+        }
     }
 }
 
@@ -126,6 +137,7 @@ pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
         fleets: Wake::default(),
         others: Wake::default(),
         key_ttl_ms: settings.key_ttl_ms,
+        margin: settings.margin,
         standing: Standing::default(),
         observer: settings.observer.clone(),
     })

@@ -43,6 +43,18 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0005_agents.sql"),
         postgres: include_str!("migrations/postgres/0005_agents.sql"),
     },
+    Migration {
+        number: 6,
+        name: "kept",
+        sqlite: include_str!("migrations/sqlite/0006_kept.sql"),
+        postgres: include_str!("migrations/postgres/0006_kept.sql"),
+    },
+    Migration {
+        number: 7,
+        name: "blocked",
+        sqlite: include_str!("migrations/sqlite/0007_blocked.sql"),
+        postgres: include_str!("migrations/postgres/0007_blocked.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

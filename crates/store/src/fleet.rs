@@ -100,8 +100,19 @@ pub struct UnitRecord {
     pub result: Option<String>,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+    /// What kept it from running, while that is how it stands.
+    pub blocked_by: Option<BlockedBy>,
     /// The latest attempt, if there was one.
     pub run: Option<UnitRun>,
+}
+
+/// The rule that kept a command from running on a host, as it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockedBy {
+    pub block: i64,
+    pub reason: String,
+    pub by: String,
+    pub expires_at: Option<Timestamp>,
 }
 
 /// The latest attempt on a host.
@@ -194,6 +205,39 @@ pub struct TurnRecord {
     pub since: Timestamp,
 }
 
+/// A run that went missing, for which its host is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptRecord {
+    pub run: RunId,
+    /// Through whom it was executed.
+    pub agent: WorkerName,
+    pub lock: HostLock,
+    pub since: Timestamp,
+    /// When it must be over; earlier if somebody says how it ended.
+    pub until: Timestamp,
+    pub job: Option<JobId>,
+    pub job_number: Option<i64>,
+    pub command: Option<String>,
+}
+
+/// What goes on at a host.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HostLine {
+    pub kept: Vec<KeptRecord>,
+    /// Who is there and who waits, in the order of their turns.
+    pub turns: Vec<TurnRecord>,
+}
+
+/// Somebody knows that nothing runs on a host any more.
+#[derive(Debug, Clone)]
+pub struct ReleaseOrder {
+    pub tenant: TenantId,
+    pub inventory: InventoryName,
+    pub host: HostName,
+    pub by: Arc<str>,
+    pub reason: String,
+}
+
 /// Which units to list.
 #[derive(Debug, Clone, Default)]
 pub struct UnitFilter {
@@ -263,11 +307,15 @@ pub trait FleetStore: Send + Sync {
     /// The rules in force, newest first.
     async fn list_blocks(&self, tenant: TenantId) -> StoreResult<Vec<BlockRecord>>;
 
-    /// Who is at a host and who waits, in the order of their turns; `None` if there is no such host.
+    /// Who is at a host, who waits, and for which missing runs it is kept; `None` if there is no such host.
     async fn host_queue(
         &self,
         tenant: TenantId,
         inventory: InventoryName,
         host: HostName,
-    ) -> StoreResult<Option<Vec<TurnRecord>>>;
+    ) -> StoreResult<Option<HostLine>>;
+
+    /// Keeps a host no longer for runs that went missing there; says for how many it was kept, `None` if there is no such
+    /// host.
+    async fn release_host(&self, order: ReleaseOrder) -> StoreResult<Option<u64>>;
 }

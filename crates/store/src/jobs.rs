@@ -90,6 +90,8 @@ pub struct JobRecord {
     pub idempotency_key: Option<String>,
     pub external_id: Option<String>,
     pub replay_of: Option<JobId>,
+    /// What people call a command on hosts: its type, or the first word of what is executed.
+    pub command: Option<String>,
 }
 
 /// A run as it stands.

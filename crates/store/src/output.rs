@@ -125,6 +125,8 @@ pub trait OutputStore: Send + Sync {
         run: RunId,
         stream: OutputStream,
     ) -> StoreResult<OutputAnswer>;
+    /// Which place the ledger's output is in: this one, if it had none before or is to have it from now on (`adopt`).
+    async fn place_for_output(&self, identity: String, adopt: bool) -> StoreResult<String>;
     /// Remembers where a range is. The object must be durable already.
     async fn add_output(&self, output: NewOutput) -> StoreResult<OutputAnswer>;
     /// The latest run of a job, or of one host of it.

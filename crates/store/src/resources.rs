@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId, Timestamp};
 
-use crate::{Page, StoreResult};
+use crate::{Applied, Applying, Page, StoreResult};
 
 /// Which resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +99,9 @@ pub enum Deleted {
 #[async_trait]
 pub trait ResourceStore: Send + Sync {
     async fn put_resource(&self, put: ResourcePut) -> StoreResult<ResourceStored>;
+
+    /// Makes all of these true, or none of them.
+    async fn apply(&self, documents: Vec<Applying>) -> StoreResult<Applied>;
 
     /// A resource with this version; with the active one, or the latest if none is active, for `None`.
     async fn find_resource(&self, key: ResourceKey, version: Option<u32>) -> StoreResult<Option<ResourceRecord>>;

@@ -67,6 +67,8 @@ pub struct State {
     pub drain: bool,
     /// Runs to refuse, and how.
     pub refuse: HashMap<String, &'static str>,
+    /// The output of these runs is not answered as long as they are named here.
+    pub slow: BTreeSet<String>,
     /// What the ledger would hold.
     pub enrolled: Option<Value>,
     pub accepted: BTreeSet<String>,
@@ -324,6 +326,10 @@ async fn answer(stage: Arc<Stage>, request: Request<Incoming>) -> io::Result<Res
                 raw_length: header("x-raw-length").parse().unwrap(),
                 body: raw,
             };
+            let mut changed = stage.changed.subscribe();
+            while stage.state().slow.contains(&run) {
+                changed.changed().await.unwrap();
+            }
             output(&mut stage.state(), run, stream, part)
         }
     };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::fake::{Fake, Reply, Word, Working};
+use crate::fake::{Fake, Reply, State, Word, Working};
 use crate::local::until_there;
 
 fn directories(data: &Path) -> Vec<String> {
@@ -71,7 +71,20 @@ async fn what_the_server_does_not_want_to_hear_is_kept_and_holds_nothing_up() {
         fake.until_ended(&next).await;
         working.stop().await;
         assert_eq!(directories(room.path()), [refused.as_str()], "{code}");
-        // The next agent tries again, and this time it is heard.
+        // The next agent offers it once more. It is refused again, holds nothing up, and is not begun again.
+        let offered = |state: &State| {
+            let bodies = state.bodies.iter().filter(|(word, _)| *word == Word::Ship).map(|(_, body)| body);
+            let news = bodies.flat_map(|body| body["runs"].as_array().into_iter().flatten());
+            news.filter(|news| news["run_id"] == refused.as_str() && news["events"] != json!([])).count()
+        };
+        assert_eq!(fake.get(offered), 1, "{code}");
+        let working = Working::start(settings.clone()).await;
+        let next = fake.queue(&json!({"argv": ["true"]}));
+        fake.until_ended(&next).await;
+        fake.until("it offered", |state| (offered(state) == 2).then_some(())).await;
+        working.stop().await;
+        assert_eq!((fake.get(offered), directories(room.path())), (2, vec![refused.clone()]), "{code}");
+        // Once the server wants to hear it, a new agent is enough.
         fake.set(|state| state.refuse.clear());
         let working = Working::start(settings).await;
         assert_eq!(fake.until_ended(&refused).await["status"], "success");
@@ -103,6 +116,54 @@ async fn a_server_that_was_restored_from_an_older_copy_gets_what_it_lacks() {
     fake.until("all of its output", |state| (state.text(&run, "stdout") == text).then_some(())).await;
     working.stop().await;
     assert_eq!(directories(room.path()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn output_that_takes_long_holds_up_nobody_else() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let working = Working::start(fake.settings(room.path())).await;
+    let script = "seq 1 200000; echo done";
+    let task = crate::fake::task(&json!({"via": "agent"}), "web-1", &json!({"spec": {"script": script}}));
+    let slow = task["task_id"].as_str().unwrap().to_owned();
+    fake.set(|state| {
+        state.slow.insert(slow.clone());
+        state.queue.push_back(task);
+    });
+    fake.until_said(Word::Output, 1).await;
+    // While the first part of it is not answered, others come, write, and are heard to their end.
+    for n in 0..20 {
+        let other = fake.queue(&json!({"script": format!("echo {n}")}));
+        assert_eq!(fake.until_ended(&other).await["status"], "success");
+        assert_eq!(fake.get(|state| state.text(&other, "stdout")), format!("{n}\n"));
+    }
+    assert!(fake.get(|state| !state.ended.contains_key(&slow)), "its own bytes go before its records");
+    fake.set(|state| state.slow.clear());
+    assert_eq!(fake.until_ended(&slow).await["status"], "success");
+    let text: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(fake.get(|state| state.text(&slow, "stdout")), format!("{text}done\n"));
+    working.stop().await;
+    assert_eq!(directories(room.path()), Vec::<String>::new());
+    fake.assert_right();
+}
+
+/// Somebody who never stops writing is heard while it writes.
+#[tokio::test]
+async fn a_run_that_never_stops_writing_is_told_meanwhile() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let working = Working::start(fake.settings(room.path())).await;
+    let run = fake.queue(&json!({"script": "while :; do seq 1 1000; done"}));
+    for records in [1, 3, 6] {
+        fake.until("records of its output", |state| {
+            (state.kinds(&run).iter().filter(|kind| *kind == "output").count() >= records).then_some(())
+        })
+        .await;
+    }
+    fake.set(|state| {
+        state.cancel.insert(run.clone());
+    });
+    assert_eq!(fake.until_ended(&run).await["status"], "canceled");
+    working.stop().await;
+    fake.assert_right();
 }
 
 /// What an agent finds that was away for long: many events, on disk.

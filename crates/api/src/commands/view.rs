@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bowline_model::fleet::{HostLock, Rollout};
 use bowline_model::{HostName, InventoryName, RunError, RunId, Timestamp, WorkerName};
-use bowline_store::{ApprovalRecord, FleetRecord, UnitRecord, VoteRecord};
+use bowline_store::{ApprovalRecord, BlockedBy, FleetRecord, UnitRecord, VoteRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -139,6 +139,24 @@ pub struct UnitView {
     pub retry_at: Option<Timestamp>,
     /// It waits for its host, where somebody else is.
     pub waits_for_host: bool,
+    /// What kept it from running, where something did.
+    pub blocked: Option<BlockedView>,
+}
+
+/// The rule that kept a command from running on a host.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BlockedView {
+    pub block_id: i64,
+    pub reason: String,
+    pub by: String,
+    /// Until somebody lifts it, unless given.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl From<BlockedBy> for BlockedView {
+    fn from(rule: BlockedBy) -> Self {
+        Self { block_id: rule.block, reason: rule.reason, by: rule.by, expires_at: rule.expires_at }
+    }
 }
 
 impl UnitView {
@@ -159,6 +177,7 @@ impl UnitView {
             finished_at: None,
             retry_at: None,
             waits_for_host: false,
+            blocked: None,
         }
     }
 }
@@ -181,6 +200,7 @@ impl From<UnitRecord> for UnitView {
             finished_at: unit.finished_at,
             retry_at: unit.state.due_at,
             waits_for_host,
+            blocked: unit.blocked_by.map(Into::into),
         }
     }
 }

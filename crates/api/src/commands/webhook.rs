@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::hosts::{HostsQuery, page};
 use super::request::{CommandField, CommandWish};
-use super::view::UnitView;
+use super::view::{BlockedView, UnitView};
 use crate::app::App;
 use crate::body::Body;
 use crate::context::Context;
@@ -88,7 +88,9 @@ pub struct ExecutionView {
     pub status: &'static str,
     pub attempts: u32,
     pub exit_code: Option<i32>,
+    /// Also why it may not run there, if it is blocked.
     pub error: Option<String>,
+    pub blocked: Option<BlockedView>,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
 }
@@ -222,7 +224,11 @@ impl From<UnitView> for ExecutionView {
             status: execution_word(unit.status, unit.error.as_ref().map(|error| error.class)),
             attempts: unit.attempts,
             exit_code: unit.exit_code,
-            error: unit.error.map(|error| error.message),
+            error: unit
+                .error
+                .map(|error| error.message)
+                .or_else(|| unit.blocked.as_ref().map(|rule| format!("blocked by {}: {}", rule.by, rule.reason))),
+            blocked: unit.blocked,
             started_at: unit.started_at,
             finished_at: unit.finished_at,
         }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use bowline_inventory::limits::{GROUPS_MAX, HOSTS_MAX};
-use bowline_inventory::{Tangled, check_nesting};
+use bowline_inventory::{Format, Tangled, check_nesting};
 use bowline_model::host::{Group, GroupsInACircle, Host, Inventory};
-use bowline_model::{HostName, InventoryName};
+use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{InventoryPut, PutAnswer, Unmentioned};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::changes::{Changes, groups_after, telling};
 use crate::app::App;
@@ -156,11 +156,7 @@ pub struct Wish {
 /// Makes it true, or says what that would change.
 pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish) -> Result<PutView, Problem> {
     let (tenant, Wish { inventory, mut content, unmentioned, dry_run }) = (known.tenant()?, wish);
-    let groups = app.engine.ledger.list_groups(tenant, inventory.clone()).await?;
-    telling(&mut content, &groups, unmentioned);
-    // Asked here, and not left to the ledger: what spells out the nesting must not be handed one without end.
-    let after: Vec<Group> = groups_after(&groups, &content, unmentioned).into_values().cloned().collect();
-    check_nesting(&after).map_err(tangled)?;
+    untangle(app, tenant, &inventory, &mut content, unmentioned).await?;
     if dry_run {
         let reading = app.engine.inventories.snapshot(tenant, &inventory);
         let before = patience.besides(STORING_MAX, reading).await?;
@@ -186,7 +182,7 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
     let by = known.actor().into();
     let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by };
     match patience.besides(STORING_MAX, app.engine.ledger.put_inventory(put)).await? {
-        PutAnswer::Circle(group) => Err(tangled(GroupsInACircle(group).into())),
+        PutAnswer::Circle(group) => Err(circle(group)),
         PutAnswer::Done(counts) => Ok(PutView {
             inventory,
             dry_run,
@@ -199,6 +195,49 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
             names: None,
         }),
     }
+}
+
+/// Holds a description against the groups that are there.
+async fn untangle(
+    app: &App,
+    tenant: TenantId,
+    inventory: &InventoryName,
+    content: &mut Inventory,
+    unmentioned: Unmentioned,
+) -> Result<(), Problem> {
+    let groups = app.engine.ledger.list_groups(tenant, inventory.clone()).await?;
+    telling(content, &groups, unmentioned);
+    // Asked here, and not left to the ledger: what spells out the nesting must not be handed one without end.
+    let after: Vec<Group> = groups_after(&groups, content, unmentioned).into_values().cloned().collect();
+    check_nesting(&after).map_err(tangled)
+}
+
+/// A document of an inventory, read and checked, to be made true together with others.
+pub async fn inventory_put(
+    app: &App,
+    tenant: TenantId,
+    by: Arc<str>,
+    inventory: InventoryName,
+    mut spec: Value,
+) -> Result<InventoryPut, Problem> {
+    let unmentioned = match spec.as_object_mut().and_then(|spec| spec.remove("unmentioned")) {
+        None => UnmentionedWord::default(),
+        Some(word) => {
+            serde_json::from_value(word).map_err(|error| Problem::validation(format!("spec.unmentioned: {error}")))?
+        }
+    };
+    let unmentioned = unmentioned.into();
+    let reading = aside(move || bowline_inventory::read(spec.to_string().as_bytes(), Format::Json));
+    let mut content = reading.await?.map_err(|error| {
+        Problem::validation(format!("this is not an inventory: {error}")).with(json!({"path": error.place().path}))
+    })?;
+    untangle(app, tenant, &inventory, &mut content, unmentioned).await?;
+    Ok(InventoryPut { tenant, inventory, content: Arc::new(content), unmentioned, by })
+}
+
+/// A group would be in itself.
+pub fn circle(group: GroupName) -> Problem {
+    tangled(GroupsInACircle(group).into())
 }
 
 /// The description is fine by itself; together with the groups that are there it is not.

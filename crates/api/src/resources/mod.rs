@@ -1,6 +1,7 @@
 //! Resources: one endpoint, one file.
 
 mod activate;
+mod apply;
 mod delete;
 mod diff;
 mod get;
@@ -14,6 +15,7 @@ mod versions;
 mod view;
 
 pub use activate::{ActivateRequest, ActivatedView, activate};
+pub use apply::{AppliedView, ApplyRequest, apply};
 pub use delete::{DeleteQuery, DeleteRequest, DeletedView, delete};
 pub use diff::{DiffAnswer, DiffQuery, diff};
 pub use get::{GetQuery, ResourceAnswer, get};

@@ -37,7 +37,7 @@ pub struct PutRequest {
     pub seen: Option<u32>,
 }
 
-const fn yes() -> bool {
+pub const fn yes() -> bool {
     true
 }
 
@@ -82,7 +82,7 @@ pub async fn put(
     }
 }
 
-fn note(text: Option<String>) -> Result<Option<String>, Problem> {
+pub fn note(text: Option<String>) -> Result<Option<String>, Problem> {
     let text = text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     match text {
         Some(text) if text.len() > NOTE_MAX => {

@@ -28,7 +28,8 @@ impl Measured {
         let mut command = Command::new(program);
         command.args(["serve", "--listen", &address, "--data-dir"]).arg(directory);
         if let Some(url) = database_url {
-            command.args(["--database-url", url]);
+            // Measured one after the other, each with a directory of its own.
+            command.args(["--adopt-objects", "--database-url", url]);
         }
         command.env("LOG_LEVEL", "warn").env_remove("DATABASE_URL").env_remove("PORT").stdout(Stdio::null());
         let started = Instant::now();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use bowline_auth::SecretText;
+use bowline_model::fleet::MarginRules;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
@@ -31,6 +32,8 @@ pub struct Config {
 pub struct ServerConfig {
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
+    /// Where output is kept; `objects` in `data_dir` unless given. All servers of a ledger share it.
+    pub objects_dir: Option<PathBuf>,
     /// How long running work may take to finish when the server is asked to stop.
     pub close_ms: u64,
     /// How long requests are still taken after readiness went off, so that balancers see it first.
@@ -42,9 +45,16 @@ impl Default for ServerConfig {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             data_dir: PathBuf::from("bowline-data"),
+            objects_dir: None,
             close_ms: 25_000,
             farewell_ms: 500,
         }
+    }
+}
+
+impl ServerConfig {
+    pub fn objects_dir(&self) -> PathBuf {
+        self.objects_dir.clone().unwrap_or_else(|| self.data_dir.join("objects"))
     }
 }
 
@@ -76,6 +86,9 @@ pub struct LeaseConfig {
     pub heartbeat_ms: i64,
     /// How long past its time limit a run that does not stop is waited for.
     pub deadline_grace_ms: i64,
+    /// A host that several agents reach is kept while a run that went missing there could still go on, but no longer than
+    /// this. 0 keeps none.
+    pub host_margin_max_ms: i64,
 }
 
 impl Default for LeaseConfig {
@@ -86,11 +99,16 @@ impl Default for LeaseConfig {
             accept_ms: times.accept_ms,
             heartbeat_ms: times.heartbeat_ms,
             deadline_grace_ms: times.deadline_grace_ms,
+            host_margin_max_ms: MarginRules::default().max_ms,
         }
     }
 }
 
 impl LeaseConfig {
+    pub const fn margin(&self) -> MarginRules {
+        MarginRules { start_ms: self.ttl_ms, max_ms: self.host_margin_max_ms }
+    }
+
     pub const fn times(&self) -> LeaseTimes {
         LeaseTimes {
             ttl_ms: self.ttl_ms,

@@ -22,6 +22,7 @@ async fn press(caller: Caller, writer: usize, stop: Arc<AtomicBool>, asked: Arc<
             Ok(answer) if answer.status == 202 => {
                 journal.insert(key, answer.body["job_id"].as_str().expect("a job id").to_owned());
             }
+            // The pace of a caller whose server is away.
             _ => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }

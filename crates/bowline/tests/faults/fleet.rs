@@ -42,11 +42,16 @@ impl Fleet {
     }
 
     fn start(&mut self, join: Option<&str>) {
+        self.start_with(join, &[]);
+    }
+
+    fn start_with(&mut self, join: Option<&str>, more: &[&str]) {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"));
         command
             .arg("agent")
             .args(["--server", &self.url, "--name", "web1", "--slots", "64", "--data"])
-            .arg(self.data());
+            .arg(self.data())
+            .args(more);
         if let Some(join) = join {
             command.args(["--join", join]);
         }
@@ -301,6 +306,40 @@ async fn what_was_executed_is_not_executed_again_after_a_restore() {
     fleet.start(None);
     server.until_status(&job, "success").await;
     assert_eq!((fleet.lines("start").len(), fleet.lines("end").len()), (1, 1), "it was executed once");
+}
+
+/// An agent lets what it executes itself finish; the second signal ends that. What has a keeper does not notice either.
+#[tokio::test]
+async fn a_second_signal_makes_an_agent_leave_at_once_and_commands_go_on() {
+    let server = server().await;
+    let mut fleet = Fleet::join(&server, &server.url("")).await;
+    fleet.agent().term();
+    fleet.agent().wait_exit(Duration::from_secs(30)).await;
+    fleet.start_with(None, &["--reach", "simulate", "--latency", "600000:600000"]);
+    let simulated = json!({"connection": {"via": "simulate"}});
+    server.send("PUT", "/hosts/played", &server.admin(), Some(simulated)).await.expect(201);
+    let inside = ask(&server, json!({"command": {"argv": ["true"]}, "selector": "played"})).await;
+    let kept = ask(&server, fleet.command(5)).await;
+    fleet.begun(1).await;
+    until(Duration::from_secs(30), "the other one plays", async || {
+        let shown = server.get(&format!("/jobs/{inside}/hosts")).await.expect(200);
+        if shown["hosts"][0]["status"] == "running" { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
+    fleet.agent().term();
+    until(Duration::from_secs(10), "the agent is leaving", async || {
+        let log = fleet.agent().log();
+        if log.contains("takes nothing more") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    assert!(fleet.agent().is_running(), "what it executes itself may finish");
+    fleet.agent().term();
+    let status = fleet.agent().wait_exit(Duration::from_secs(10)).await;
+    assert_eq!(status.code(), Some(1), "it says that something was left");
+    assert!(!fleet.processes().is_empty(), "the command goes on with its keeper");
+    fleet.start(None);
+    server.until_status(&kept, "success").await;
+    whole(&server, &fleet, &kept, 5).await.expect("the command ran once and whole");
 }
 
 fn copy_dir(from: &Path, to: &Path) {

@@ -36,6 +36,7 @@ async fn an_outage_of_the_database_changes_no_outcome() {
         let answer = server.send("POST", "/workers/w1/heartbeat", &token, Some(beat.clone())).await;
         answered_well(&answer, asked.elapsed()).expect("a heartbeat");
         refusals += 1;
+        // The pace of a worker, not a wait.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert!(refusals >= 10, "the outage was felt {refusals} times");

@@ -69,6 +69,7 @@ impl House {
                     let asked = Instant::now();
                     let answer = caller.submit(&key, json!({"type": "noop"})).await.expect("an answer");
                     answers.push((key, answer, asked.elapsed()));
+                    // The pace of a caller, not a wait.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 answers
@@ -79,6 +80,7 @@ impl House {
             let beat = json!({"runs": [self.run]});
             let answer = self.server.send("POST", "/workers/w1/heartbeat", &self.worker, Some(beat)).await;
             answered_well(&answer, asked.elapsed()).expect("a heartbeat");
+            // The pace of a worker, not a wait.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         let mut seen = Seen { slowest: Duration::ZERO, refused: 0, connections: 0, journal: Journal::new() };

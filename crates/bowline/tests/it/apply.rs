@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::{Value, json};
+
 use crate::support::TestServer;
 
 fn bowline(server: &TestServer, args: &[&str], input: Option<&str>) -> Output {
@@ -110,6 +112,69 @@ async fn applying_twice_is_applying_once() {
     assert!(text(&bowline(&server, &["get", "command", "cleanup"], None)).contains("/tmp/build\n"));
     let (_, out) = said(&apply(&[]));
     assert!(out.contains("cleanup        activated v2"), "{out}");
+}
+
+/// What only the ledger can see takes the whole list back, and says which document it was.
+#[tokio::test]
+async fn documents_are_applied_together_or_not_at_all() {
+    let server = TestServer::start().await;
+    let command = |name: &str, argv: &str| json!({"kind": "command", "name": name, "spec": {"argv": [argv]}});
+    let inventory = |spec: Value| json!({"kind": "inventory", "name": "main", "spec": spec, "place": "fleet.yaml:7"});
+    let fleet = json!({"hosts": {"web1": {"groups": ["web"]}}, "groups": {"all-web": {"groups": ["web"]}, "web": {}}});
+    let documents = json!([command("restart", "systemctl"), inventory(fleet)]);
+    let done = server.post("/apply", json!({"documents": documents, "note": "first"})).await.expect(200);
+    assert_eq!(done["results"][0], json!({"kind": "command", "name": "restart", "outcome": "created", "version": 1}));
+    let hosts = json!({"created": 1, "changed": 0, "unchanged": 0, "removed": 0, "groups": 2});
+    assert_eq!((&done["results"][1]["outcome"], &done["results"][1]["hosts"]), (&json!("updated"), &hosts));
+    let again = server.post("/apply", json!({"documents": documents})).await.expect(200);
+    assert!(
+        again["results"].as_array().is_some_and(|all| all.iter().all(|one| one["outcome"] == "unchanged")),
+        "{again}"
+    );
+
+    // With the groups that are there already, this one would be in itself.
+    let circle = json!({"hosts": {"web2": {}}, "groups": {"web": {"groups": ["all-web"]}}});
+    let refused = json!([command("restart", "false"), command("new", "true"), inventory(circle)]);
+    let refused = server.post("/apply", json!({"documents": refused})).await;
+    assert_eq!((refused.status, refused.code()), (409, "GROUPS_IN_A_CIRCLE"), "{}", refused.body);
+    let error = &refused.body["error"];
+    assert_eq!((&error["details"]["document"], &error["details"]["place"]), (&json!(2), &json!("fleet.yaml:7")));
+    assert!(
+        error["message"].as_str().is_some_and(|text| text.starts_with("fleet.yaml:7: inventory main: ")),
+        "{error}"
+    );
+    assert_eq!(server.get("/resources/command/new").await.status, 404, "nothing of it is there");
+    let restart = server.get("/resources/command/restart").await.expect(200);
+    assert_eq!(restart["resource"]["latest"], 1);
+    assert_eq!(server.get("/hosts/web2").await.status, 404);
+
+    for (documents, status, place) in [
+        (json!([]), 400, "documents"),
+        (json!([command("a", "true"), command("a", "true")]), 400, "documents[1]: command a"),
+        (json!([command("a", "true"), {"kind": "comand", "name": "b", "spec": {}}]), 422, "documents[1]: comand b"),
+        (
+            json!([command("a", "true"), {"kind": "command", "name": "B B", "spec": {}}]),
+            400,
+            "documents[1]: command B B",
+        ),
+        (json!([{"kind": "command", "name": "b", "spec": {"argv": 7}}]), 422, "documents[0]: command b: spec.argv"),
+        (json!([inventory(json!({"hosts": 7}))]), 400, "fleet.yaml:7: inventory main"),
+        (json!([inventory(json!({"unmentioned": "burn"}))]), 400, "fleet.yaml:7: inventory main: spec.unmentioned"),
+        (
+            Value::Array((0..1_001).map(|n| command(&format!("c{n}"), "true")).collect()),
+            400,
+            "documents: from 1 to 1000",
+        ),
+    ] {
+        let refused = server.post("/apply", json!({"documents": documents})).await;
+        let message = refused.body["error"]["message"].as_str().unwrap_or_default();
+        assert!(refused.status == status && message.starts_with(place), "{place}: {} {message}", refused.status);
+    }
+    let scopes = json!(["resources.write", "resources.read"]);
+    let lesser = server.token(json!({"kind": "api", "name": "lesser", "scopes": scopes})).await;
+    let mixed = json!({"documents": [command("d", "true"), inventory(json!({"hosts": {}}))]});
+    assert_eq!(server.send("POST", "/apply", &lesser, Some(mixed)).await.status, 403);
+    assert_eq!(server.get("/resources/command/d").await.status, 404);
 }
 
 #[tokio::test]

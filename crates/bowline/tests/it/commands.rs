@@ -5,8 +5,8 @@ use std::time::Duration;
 use bowline_testkit::until;
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
 use crate::support::agent::host_of;
+use crate::support::{SHORT_LEASES, Setup, TestServer};
 
 const REACH: &str = "bowline/reach";
 
@@ -162,6 +162,22 @@ async fn a_block_keeps_commands_away_until_it_is_lifted() {
     assert_eq!(shown["command"]["hosts"]["by_status"], json!({"blocked": 1, "success": 1}));
     let unit = server.get(&format!("/jobs/{job}/executions?status=blocked")).await.expect(200);
     assert_eq!(unit["executions"][0]["status"], "BLOCKED");
+    let by = made["by"].as_str().expect("somebody");
+    assert_eq!(unit["executions"][0]["error"], format!("blocked by {by}: being repaired"));
+    let rule = json!({"block_id": made["id"], "reason": "being repaired", "by": made["by"], "expires_at": null});
+    assert_eq!(unit["executions"][0]["blocked"], rule);
+    let unit = server.get(&format!("/jobs/{job}/hosts?status=blocked")).await.expect(200);
+    assert_eq!(unit["hosts"][0]["blocked"], rule);
+    let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
+    let blocked = why["reasons"].as_array().expect("reasons").iter().find(|reason| reason["code"] == "hosts_blocked");
+    let blocked = blocked.unwrap_or_else(|| panic!("{why}"));
+    let sentence = format!("it may not run on h0000 (block {} by {by}: being repaired)", made["id"]);
+    assert_eq!(blocked["sentence"], sentence);
+    let listed = server.get("/jobs").await.expect(200);
+    assert_eq!(
+        (&listed["jobs"][0]["title"], &listed["jobs"][0]["type"]),
+        (&json!("uptime"), &json!("bowline.command"))
+    );
     let lift = format!("/blocks/{}/lift", made["id"]);
     server.post(&lift, json!({"reason": "repaired"})).await.expect(200);
     assert_eq!(server.post(&lift, json!({})).await.code(), "BLOCK_NOT_FOUND");
@@ -178,6 +194,51 @@ async fn a_block_keeps_commands_away_until_it_is_lifted() {
         assert_eq!(server.post("/blocks", bad.clone()).await.status, 400, "{bad}");
     }
     assert_eq!(server.post("/blocks", json!({"host": "nobody", "reason": "why"})).await.code(), "HOST_NOT_FOUND");
+}
+
+/// A host that two agents reach: one falls silent, and the other does not get the host before somebody has looked.
+#[tokio::test]
+async fn a_host_is_kept_while_a_lost_run_could_still_go_on() {
+    let setup = Setup { config: SHORT_LEASES.to_owned(), ..Setup::default() };
+    let mut server = TestServer::with(setup).await;
+    server.simulated_hosts(1).await;
+    let silent = server.agent("agent-1", reach()).await;
+    let command = json!({"command": {"argv": ["uptime"]}, "selector": "all"});
+    let first = ask(&server, command.clone()).await;
+    let lost = silent.tasks(1).await;
+    let beat = json!({"runs": [lost[0]["task_id"]]});
+    silent.send("POST", "/workers/agent-1/heartbeat", beat).await.expect(200);
+    let shown = server.until_status(&first, "failed").await;
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"error": 1}), "{shown}");
+
+    let other = server.agent("agent-2", reach()).await;
+    let next = ask(&server, command).await;
+    assert!(other.nothing_comes().await, "the lost run could still go on");
+    let line = server.get("/hosts/h0000/queue").await.expect(200);
+    let kept = &line["kept"][0];
+    assert_eq!((&kept["run_id"], &kept["agent"]), (&lost[0]["task_id"], &json!("agent-1")), "{line}");
+    assert_eq!((&line["queue"][0]["job_id"], &line["queue"][0]["held"]), (&json!(next), &json!(false)));
+    let why = server.get(&format!("/jobs/{next}/why")).await.expect(200);
+    let reason = why["reasons"].as_array().expect("reasons").iter().find(|reason| reason["code"] == "host_kept");
+    let sentence = reason.unwrap_or_else(|| panic!("{why}"))["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains(kept["until"].as_str().expect("a moment")), "{sentence}");
+
+    let release = "/hosts/h0000/release";
+    assert_eq!(server.post(release, json!({})).await.status, 400, "somebody has to say how they know");
+    assert_eq!(server.post(release, json!({"reason": " "})).await.status, 400);
+    assert_eq!(server.post("/hosts/nobody/release", json!({"reason": "looked"})).await.code(), "HOST_NOT_FOUND");
+    let released = server.post(release, json!({"reason": "looked: it is gone"})).await.expect(200);
+    assert_eq!(released, json!({"host": "h0000", "inventory": "main", "released": 1}));
+    let task = other.tasks(1).await;
+    assert_eq!(task[0]["job_id"], json!(next));
+    other.finish(&task[0], 0).await;
+    server.until_status(&next, "success").await;
+    let told = server.get("/events?type=host_released").await.expect(200);
+    assert_eq!(told["events"][0]["data"]["reason"], "looked: it is gone", "{told}");
+    assert_eq!(server.post(release, json!({"reason": "once more"})).await.expect(200)["released"], 0);
+    drop((silent, other));
+    assert!(server.stop().await.success());
+    server.assert_verified();
 }
 
 #[tokio::test]

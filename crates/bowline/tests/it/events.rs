@@ -125,11 +125,6 @@ async fn a_stream_ends_with_its_token() {
     let mut answer = request.send().await.expect("an answer");
     assert_eq!(answer.status(), 200);
     server.post(&format!("/tokens/{id}/revoke"), json!({})).await.expect(200);
-    tokio::time::sleep(Duration::from_millis(2_100)).await;
-    let late = server.submit(json!({"type": "noop"})).await;
-    let mut text = String::new();
-    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(Duration::from_secs(20), answer.chunk()).await {
-        text.push_str(&String::from_utf8_lossy(&chunk));
-    }
-    assert!(!text.contains(&late), "{text}");
+    let to_its_end = async { while let Ok(Some(_)) = answer.chunk().await {} };
+    tokio::time::timeout(Duration::from_secs(20), to_its_end).await.expect("the stream ends");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Setup, TestServer};
 
 #[tokio::test]
 async fn looking_at_a_ledger_that_is_not_there_makes_none() {
@@ -35,6 +35,32 @@ async fn an_administrator_sees_and_ends_the_tokens_of_other_tenants() {
     assert_eq!(server.send("GET", "/jobs", token, None).await.status, 200, "it was not touched");
     server.send("POST", &revoke, &server.admin(), None).await.expect(200);
     assert_eq!(server.send("GET", "/jobs", token, None).await.status, 401);
+}
+
+/// Two servers with one ledger and two directories would each have half of the output.
+#[tokio::test]
+async fn a_server_whose_output_would_be_elsewhere_does_not_start() {
+    let mut server = TestServer::start().await;
+    server.stop().await;
+    let start = |more: &[&str]| {
+        let mut command = server.command("serve");
+        command.args(["--listen", "127.0.0.1:0"]).args(more);
+        command
+    };
+    let objects = server.data_dir().join("objects");
+    let mounted = server.data_dir().join("mounted");
+    std::fs::rename(&objects, &mounted).expect("it is moved");
+    let refused = start(&[]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success(), "{said}");
+    for word in ["objects directory", "server.objects_dir", "--adopt-objects", "objects is "] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    // The same directory by another name is the same directory.
+    let config = format!("[server]\nobjects_dir = {:?}\n", mounted.display().to_string());
+    let server = TestServer::with_data_dir(Setup { config, ..Setup::default() }, server.data_dir()).await;
+    server.get("/jobs").await.expect(200);
+    drop(server);
 }
 
 /// Nobody is locked out because somebody called an ordinary token `admin`.

@@ -165,6 +165,7 @@ async fn a_revoked_worker_that_waits_gets_nothing() {
     server.send("POST", "/workers/register", token, Some(body)).await.expect(200);
     let waiting = server.send("GET", "/workers/w1/tasks?wait=10000", token, None);
     let rest = async {
+        // That a poll waits cannot be seen from outside. One that comes after the revocation is refused all the same.
         tokio::time::sleep(Duration::from_millis(300)).await;
         server.post(&format!("/tokens/{id}/revoke"), json!({})).await.expect(200);
         server.submit(json!({"type": "t"})).await

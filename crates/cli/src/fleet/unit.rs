@@ -24,6 +24,17 @@ pub struct UnitView {
     pub finished_at: Text,
     pub retry_at: Text,
     pub waits_for_host: bool,
+    pub blocked: Option<BlockedView>,
+}
+
+/// What kept it from running.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct BlockedView {
+    block_id: Text,
+    reason: Text,
+    by: Text,
+    expires_at: Text,
 }
 
 impl UnitView {
@@ -64,6 +75,11 @@ impl UnitView {
         if self.waits_for_host {
             return "waits for its host, where somebody else is".to_owned();
         }
+        if let Some(BlockedView { block_id, reason, by, expires_at }) = &self.blocked {
+            let until =
+                if expires_at.is_empty() { String::new() } else { format!(", until {}", screen.ago(expires_at)) };
+            return cut(&format!("{reason} (block {block_id} by {by}{until})"), ERROR_CHARS_MAX);
+        }
         let fault = fault(self.error.as_deref());
         match self.status.as_str() {
             "success" => String::new(),
@@ -85,6 +101,9 @@ impl UnitView {
         let mut line = format!("{} {word}", self.host);
         if !self.exit_code.is_empty() {
             line.push_str(&format!(", exit {}", self.exit_code));
+        }
+        if let Some(rule) = &self.blocked {
+            line.push_str(&format!(": {}", cut(rule.reason.as_str(), ERROR_CHARS_MAX)));
         }
         let fault = fault(self.error.as_deref());
         if !fault.is_empty() {

@@ -7,6 +7,7 @@ mod import;
 mod inventories;
 mod list;
 mod queue;
+mod release;
 mod remove;
 mod select;
 mod view;
@@ -39,6 +40,8 @@ pub enum HostsCommand {
     Select(select::SelectArgs),
     /// Say who is at a host, and who waits for it
     Queue(queue::QueueArgs),
+    /// Keep a host no longer for a run that went missing there
+    Release(release::ReleaseArgs),
     /// List the inventories
     Inventories,
 }
@@ -61,6 +64,7 @@ pub async fn run(client: &Client, screen: &mut Screen, command: HostsCommand) ->
         HostsCommand::Export(args) => export::export(client, screen, &args).await,
         HostsCommand::Select(args) => select::select(client, screen, &args).await,
         HostsCommand::Queue(args) => queue::queue(client, screen, &args).await,
+        HostsCommand::Release(args) => release::release(client, screen, &args).await,
         HostsCommand::Inventories => inventories::list(client, screen).await,
     }
 }

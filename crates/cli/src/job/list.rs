@@ -28,7 +28,7 @@ pub struct ListArgs {
 
 const COLUMNS: [Column; 7] = [
     Column::left("ID").whole(),
-    Column::left("TYPE"),
+    Column::left("WHAT"),
     Column::left("LANE").spare(),
     Column::left("STATUS"),
     Column::right("TRIES"),
@@ -39,7 +39,7 @@ const COLUMNS: [Column; 7] = [
 fn row(screen: &Screen, job: &JobView) -> Vec<Cell> {
     vec![
         (&job.id).into(),
-        (&job.task_type).into(),
+        job.what().into(),
         (&job.lane).into(),
         Cell::status(&job.status),
         job.tries().into(),

@@ -34,6 +34,7 @@ pub struct JobView {
     pub tenant_id: Text,
     #[serde(rename = "type")]
     pub task_type: Text,
+    pub title: Text,
     pub lane: Text,
     pub priority: Text,
     pub status: Text,
@@ -68,6 +69,11 @@ pub struct RunView {
 }
 
 impl JobView {
+    /// What people call it. Older servers know only types.
+    pub fn what(&self) -> &Text {
+        if self.title.is_empty() { &self.task_type } else { &self.title }
+    }
+
     /// How the job ended; `None` while it has not.
     pub fn end(&self) -> Option<Exit> {
         match self.status.as_str() {
@@ -91,7 +97,7 @@ impl JobView {
     pub fn headline(&self, color: bool) -> String {
         let number = if self.number.is_empty() { String::new() } else { format!("#{} ", self.number) };
         let status = Paint::of_status(self.status.as_str()).on(self.status.as_str(), color);
-        format!("job {number}{}  {status}", Paint::Strong.on(self.task_type.as_str(), color))
+        format!("job {number}{}  {status}", Paint::Strong.on(self.what().as_str(), color))
     }
 
     /// What went wrong, in one line.

@@ -1,14 +1,16 @@
-//! `apply -f` and `validate -f`: everything is checked first, and changed only if all of it is valid.
+//! `apply -f` and `validate -f`: everything is checked first, and changed together or not at all.
 
 use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::documents::{Document, Files, INVENTORY};
-use super::plan::{Outcome, check_all, import, invalid};
-use crate::client::{Client, Request};
+use super::diff;
+use super::documents::{Document, Files};
+use super::plan::{Outcome, check_all, invalid};
+use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::hosts::Counts;
 use crate::output::{Cell, Column, Paint, Screen, Text};
 
 #[derive(Debug, Clone, Args)]
@@ -28,7 +30,7 @@ A document has kind, name and spec; several stand in one file with --- between t
 pub struct ApplyArgs {
     #[command(flatten)]
     files: Files,
-    /// Only say what would change
+    /// Only say what would change, and show it as a diff
     #[arg(long)]
     dry_run: bool,
     /// Store new versions, but let those count that count now
@@ -45,12 +47,30 @@ pub struct ValidateArgs {
     files: Files,
 }
 
+#[derive(Deserialize)]
+struct Applied {
+    results: Vec<Stored>,
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Stored {
     outcome: Text,
     version: u64,
-    activated: bool,
+    hosts: Option<Counts>,
+}
+
+impl Stored {
+    fn outcome(self) -> Outcome {
+        let Self { outcome, version, hosts } = self;
+        match (hosts, outcome.as_str()) {
+            (Some(counts), _) => Outcome::Inventory(counts),
+            (None, "created") => Outcome::Created { version },
+            (None, "activated") => Outcome::Activated { version },
+            (None, "unchanged") => Outcome::Unchanged,
+            (None, _) => Outcome::Updated { version },
+        }
+    }
 }
 
 const COLUMNS: [Column; 3] = [Column::left("KIND"), Column::left("NAME").whole(), Column::left("OUTCOME")];
@@ -59,24 +79,23 @@ pub async fn apply(client: &Client, screen: &mut Screen, args: &ApplyArgs) -> Re
     let documents = args.files.read()?;
     let Some(checked) = check_all(client, screen, &documents).await? else { return Ok(invalid(screen)) };
     if args.dry_run {
-        let outcomes: Vec<_> = checked.into_iter().map(|checked| checked.outcome).collect();
+        let (outcomes, specs): (Vec<_>, Vec<_>) =
+            checked.into_iter().map(|checked| (checked.outcome, checked.spec)).unzip();
         show(screen, &documents, &outcomes, true)?;
+        if !screen.json() {
+            diff::differences(client, screen, &documents, specs).await?;
+        }
         screen.note("this was a dry run: nothing was changed");
         return Ok(Exit::Success);
     }
-    let mut outcomes = Vec::with_capacity(documents.len());
-    for document in &documents {
-        match store(client, document, args).await {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(failure) => {
-                // What was done stays done, so it is told.
-                show(screen, &documents, &outcomes, false)?;
-                let remark = format!("{} was not applied, nor what follows it", document.words());
-                screen.note(Text::new(&remark).as_str());
-                return Err(failure);
-            }
+    let outcomes = match store(client, &documents, args).await {
+        Ok(outcomes) => outcomes,
+        Err(failure @ Failure::Refused(_)) => {
+            screen.note("nothing was changed");
+            return Err(failure);
         }
-    }
+        Err(failure) => return Err(failure),
+    };
     show(screen, &documents, &outcomes, false)?;
     let stored = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Created { .. } | Outcome::Updated { .. }));
     if args.no_activate && stored {
@@ -99,22 +118,26 @@ pub async fn validate(client: &Client, screen: &mut Screen, args: &ValidateArgs)
     Ok(if valid { Exit::Success } else { Exit::Refused })
 }
 
-async fn store(client: &Client, document: &Document, args: &ApplyArgs) -> Result<Outcome, Failure> {
-    if document.kind == INVENTORY {
-        return client.call(&import(document, false)).await?.read().map(Outcome::Inventory);
-    }
-    let mut body = json!({"spec": document.spec, "activate": !args.no_activate});
+/// All documents in one request: they are made true together, or none of them is.
+async fn store(client: &Client, documents: &[Document], args: &ApplyArgs) -> Result<Vec<Outcome>, Failure> {
+    let said: Vec<_> = documents
+        .iter()
+        .map(|document| {
+            let Document { place, kind, name, spec } = document;
+            json!({"kind": kind, "name": name, "spec": spec, "place": place.to_string()})
+        })
+        .collect();
+    let mut body = json!({"documents": said, "activate": !args.no_activate});
     if let Some(note) = &args.note {
         body["note"] = json!(note);
     }
-    let request = Request::put(["resources", &document.kind, &document.name]).body(body.to_string());
-    let Stored { outcome, version, activated } = client.call(&request).await?.read()?;
-    Ok(match (outcome.as_str(), version) {
-        ("unchanged", _) if activated => Outcome::Activated { version },
-        ("unchanged", _) => Outcome::Unchanged,
-        (_, 1) => Outcome::Created { version },
-        _ => Outcome::Updated { version },
-    })
+    // Applying twice is applying once.
+    let request = Request::post(["apply"]).again(Again::Safe).body(body.to_string());
+    let Applied { results } = client.call(&request).await?.read()?;
+    if results.len() != documents.len() {
+        return Err(client.strange(format!("it answers {} of {} documents", results.len(), documents.len())));
+    }
+    Ok(results.into_iter().map(Stored::outcome).collect())
 }
 
 fn show(screen: &mut Screen, documents: &[Document], outcomes: &[Outcome], dry_run: bool) -> Result<(), Failure> {

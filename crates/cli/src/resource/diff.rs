@@ -32,9 +32,22 @@ struct One {
 pub async fn diff(client: &Client, screen: &mut Screen, args: &DiffArgs) -> Result<Exit, Failure> {
     let documents = args.files.read()?;
     let Some(checked) = check_all(client, screen, &documents).await? else { return Ok(invalid(screen)) };
+    let specs = checked.into_iter().map(|checked| checked.spec).collect();
+    let different = differences(client, screen, &documents, specs).await?;
+    Ok(if different { Exit::Different } else { Exit::Success })
+}
+
+/// Shows what would change, document by document, and says whether anything would. `specs` are what the server makes of
+/// resources; nothing for an inventory.
+pub async fn differences(
+    client: &Client,
+    screen: &mut Screen,
+    documents: &[Document],
+    specs: Vec<Option<Value>>,
+) -> Result<bool, Failure> {
     let (mut different, mut results) = (false, Vec::new());
-    for (document, checked) in documents.iter().zip(checked) {
-        let (old, new) = match checked.spec {
+    for (document, spec) in documents.iter().zip(specs) {
+        let (old, new) = match spec {
             Some(spec) => resource(client, document, &spec).await?,
             None => inventory(client, document).await?,
         };
@@ -51,7 +64,7 @@ pub async fn diff(client: &Client, screen: &mut Screen, args: &DiffArgs) -> Resu
     if screen.json() {
         screen.json_line(&json!({"different": different, "results": results}).to_string())?;
     }
-    Ok(if different { Exit::Different } else { Exit::Success })
+    Ok(different)
 }
 
 /// The document as it counts now, and as it would be.

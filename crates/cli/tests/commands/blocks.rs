@@ -1,9 +1,9 @@
-//! `blocks list|add|lift` and `hosts queue`.
+//! `blocks list|add|lift`, `hosts queue` and `hosts release`.
 
 use bowline_cli::Exit;
 use serde_json::json;
 
-use crate::fake::{Fake, Reply, ok};
+use crate::fake::{Asked, Fake, Reply, ok};
 use crate::jobs::ID;
 
 #[tokio::test]
@@ -57,6 +57,31 @@ async fn a_block_is_lifted() {
         (fake.lines(), fake.asked()[0].json()),
         (vec!["POST /blocks/3/lift".to_owned()], json!({"reason": "done"}))
     );
+}
+
+#[tokio::test]
+async fn a_kept_host_says_for_whom_and_is_released_with_a_reason() {
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "GET /hosts/db1/queue" => {
+            let kept = json!({"run_id": "0198c0de-0000-7000-8000-0000000000aa", "job_id": ID, "agent": "site-fra",
+                              "since": "2026-01-03T11:59:00Z", "until": "2026-01-03T12:14:00Z"});
+            ok(json!({"host": "db1", "inventory": "main", "kept": [kept], "queue": []}).to_string())
+        }
+        "POST /hosts/db1/release" => ok(json!({"host": "db1", "inventory": "main", "released": 1}).to_string()),
+        other => panic!("{other}"),
+    });
+    let ran = fake.run(&["hosts", "queue", "db1"]).await;
+    assert_eq!(
+        ran.out,
+        format!(
+            "kept until 2026-01-03T12:14:00Z: run 0198c0de-0000-7000-8000-0000000000aa of job {ID} went missing; agent site-fra \
+             had it\n"
+        )
+    );
+    assert!(ran.err.contains("bowline hosts release db1"), "{}", ran.err);
+    let ran = fake.run(&["hosts", "release", "db1", "--reason", "looked"]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, "db1 is released; it was kept for a missing run\n"));
+    assert_eq!(fake.asked().last().map(Asked::json), Some(json!({"inventory": "main", "reason": "looked"})));
 }
 
 #[tokio::test]

@@ -69,6 +69,24 @@ fn page(ids: std::ops::Range<u32>, next: Option<&str>) -> String {
     serde_json::json!({ "jobs": jobs, "next_cursor": next }).to_string()
 }
 
+/// People know the command they asked for, not what the server calls it inside.
+#[tokio::test]
+async fn a_command_is_listed_by_its_own_name() {
+    let fake = Fake::start(|_, _| {
+        let job = serde_json::json!({
+            "id": "0198c0de-0000-7000-8000-000000000001", "number": 7, "type": "bowline.command", "title": "restart-nginx",
+            "lane": "default", "status": "running", "attempts": 0, "max_attempts": 1, "created_at": "2026-01-03T11:59:57Z",
+        });
+        ok(serde_json::json!({"jobs": [job], "next_cursor": null}).to_string())
+    });
+    let ran = fake.run(&["job", "list"]).await;
+    assert!(
+        ran.out.contains("  restart-nginx  default  running") && !ran.out.contains("bowline.command"),
+        "{}",
+        ran.out
+    );
+}
+
 /// Three pages, the second of them empty.
 fn paged() -> Fake {
     Fake::start(|asked, _| {
@@ -90,7 +108,7 @@ async fn list_follows_cursors_until_there_are_enough() {
     assert_eq!(ran.out.lines().count(), 121);
     assert_eq!(
         ran.out.lines().next(),
-        Some("ID                                    TYPE  LANE     STATUS  TRIES  CREATED  NUMBER")
+        Some("ID                                    WHAT  LANE     STATUS  TRIES  CREATED  NUMBER")
     );
     assert_eq!(
         ran.out.lines().nth(120),

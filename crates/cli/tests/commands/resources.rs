@@ -33,9 +33,8 @@ fn answer(asked: &Asked) -> Reply {
         "POST /resources/command/restart/validate" => ok(
             r#"{"valid":true,"would":"update","version":3,"spec":{"argv":["systemctl","restart","nginx"],"idempotent":false}}"#,
         ),
-        "PUT /resources/command/restart" => {
-            ok(r#"{"kind":"command","name":"restart","outcome":"stored","version":3,"active":3,"activated":true}"#)
-        }
+        "POST /apply" => ok(r#"{"results":[{"kind":"command","name":"restart","outcome":"updated","version":3},
+                {"kind":"inventory","name":"main","outcome":"updated","hosts":{"created":1,"changed":0,"unchanged":0,"removed":2,"groups":1}}]}"#),
         "GET /resources/command/restart" => ok(
             r#"{"resource":{"kind":"command","name":"restart","active":2,"latest":2,"version":2,"spec":{"argv":["true"],"idempotent":false}}}"#,
         ),
@@ -65,23 +64,23 @@ async fn everything_is_checked_and_then_applied() {
         [
             "POST /resources/command/restart/validate",
             "POST /inventories/main/import?format=json&unmentioned=remove&dry_run=true",
-            "PUT /resources/command/restart",
-            "POST /inventories/main/import?format=json&unmentioned=remove",
+            "POST /apply",
         ]
     );
     let asked = fake.asked();
-    assert_eq!(
-        asked[2].json(),
-        json!({"spec": {"argv": ["systemctl", "restart", "nginx"]}, "activate": true, "note": "why not"})
-    );
-    assert_eq!(asked[3].json(), json!({"hosts": {"web1": {"groups": ["web"]}}}));
+    let sent = asked[2].json();
+    assert_eq!((&sent["activate"], &sent["note"]), (&json!(true), &json!("why not")));
+    let (command, inventory) = (&sent["documents"][0], &sent["documents"][1]);
+    assert_eq!((&command["name"], &command["spec"]["argv"][0]), (&json!("restart"), &json!("systemctl")));
+    assert!(command["place"].as_str().unwrap().ends_with("fleet.yaml:2"), "{command}");
+    assert_eq!(inventory["spec"], json!({"hosts": {"web1": {"groups": ["web"]}}, "unmentioned": "remove"}));
     let ran = fake.run(&["--json", "apply", "-f", &path, "--no-activate"]).await;
     assert_eq!(
         ran.json()["results"][0],
         json!({"kind": "command", "name": "restart", "outcome": "updated", "version": 3})
     );
     assert!(ran.err.contains("do not count yet"), "{}", ran.err);
-    assert_eq!(fake.asked()[6].json()["activate"], false);
+    assert_eq!(fake.asked()[5].json()["activate"], false);
 }
 
 #[tokio::test]
@@ -90,7 +89,9 @@ async fn a_dry_run_changes_nothing() {
     let fake = Fake::start(|asked, _| answer(asked));
     let ran = fake.run(&["apply", "-f", &path, "--dry-run"]).await;
     assert!(ran.out.contains("updated v3") && ran.err.contains("nothing was changed"), "{}{}", ran.out, ran.err);
-    assert_eq!(fake.lines().len(), 2);
+    let added: Vec<&str> = ran.out.lines().filter(|line| line.starts_with('+')).collect();
+    assert!(added.iter().any(|line| line.contains("systemctl")), "{}", ran.out);
+    assert!(fake.lines().iter().all(|line| !line.contains("/apply")), "{:?}", fake.lines());
 }
 
 #[tokio::test]
@@ -114,16 +115,15 @@ async fn one_mistake_stops_all_and_every_mistake_is_told() {
 }
 
 #[tokio::test]
-async fn what_was_done_before_a_failure_is_told() {
+async fn what_cannot_be_stored_changes_nothing_and_says_which_document_it_is() {
     let (_directory, path) = file("fleet.yaml", TWO);
-    let fake = Fake::start(|asked, before| match (asked.path(), before) {
-        ("POST /inventories/main/import", 1) => refused(409, "GROUPS_IN_A_CIRCLE", "a circle"),
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "POST /apply" => refused(409, "GROUPS_IN_A_CIRCLE", "fleet.yaml:7: inventory main: a circle"),
         _ => answer(asked),
     });
     let ran = fake.run(&["apply", "-f", &path]).await;
-    assert_eq!(ran.exit, Exit::Refused);
-    assert!(ran.out.contains("updated v3") && !ran.out.contains("inventory"), "{}", ran.out);
-    assert!(ran.err.contains("inventory main was not applied"), "{}", ran.err);
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Refused, ""));
+    assert!(ran.err.contains("nothing was changed") && ran.err.contains("fleet.yaml:7: inventory main"), "{}", ran.err);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use bowline_model::job::Place;
 use bowline_model::{JobStatus, TenantId};
-use bowline_store::{FleetRecord, JobRecord, Ledger, StoreResult, UnitFilter};
+use bowline_store::{FleetRecord, JobRecord, KeptRecord, Ledger, StoreResult, UnitFilter};
 use serde_json::{Value, json};
 
 use crate::why::{Reason, Why};
@@ -39,6 +39,7 @@ pub async fn explain_command(
             vec![Reason { code: "finished", sentence, data }]
         }
     };
+    reasons.extend(blocked_hosts(ledger, tenant, job, fleet).await?);
     if let (Some(why), false) = (&fleet.stopped, status.is_terminal()) {
         let sentence = format!("no more hosts are begun: {why}");
         reasons.push(Reason { code: "stopped", sentence, data: json!({"reason": why}) });
@@ -74,7 +75,51 @@ fn progress(status: JobStatus, fleet: &FleetRecord) -> Reason {
     Reason { code: "running", sentence, data }
 }
 
-/// Hosts where somebody else is, and who.
+/// Hosts where it may not run, and by whose order.
+async fn blocked_hosts(
+    ledger: &dyn Ledger,
+    tenant: TenantId,
+    job: &JobRecord,
+    fleet: &FleetRecord,
+) -> StoreResult<Option<Reason>> {
+    let many = fleet.tally.of(JobStatus::Blocked);
+    if many == 0 {
+        return Ok(None);
+    }
+    let filter = UnitFilter { status: Some(JobStatus::Blocked), host: None };
+    let named = u32::try_from(NAMED_MAX).unwrap_or(u32::MAX);
+    let units = ledger.list_units(tenant, job.id, filter, None, named).await?.items;
+    let hosts: Vec<Value> = units
+        .iter()
+        .map(|unit| match &unit.blocked_by {
+            None => json!({"host": unit.host}),
+            Some(rule) => json!({
+                "host": unit.host, "block_id": rule.block, "reason": rule.reason, "by": rule.by,
+                "expires_at": rule.expires_at,
+            }),
+        })
+        .collect();
+    let Some(first) = units.first() else { return Ok(None) };
+    let by = first.blocked_by.as_ref().map_or_else(String::new, |rule| {
+        let until = rule.expires_at.map_or_else(String::new, |at| format!(" until {at}"));
+        format!(" (block {} by {}{until}: {})", rule.block, rule.by, rule.reason)
+    });
+    let sentence = match many {
+        1 => format!("it may not run on {}{by}", first.host),
+        many => format!("it may not run on {many} hosts, such as {}{by}", first.host),
+    };
+    Ok(Some(Reason { code: "hosts_blocked", sentence, data: json!({"count": many, "hosts": hosts}) }))
+}
+
+/// A missing run, for programs.
+fn kept(kept: &KeptRecord) -> Value {
+    json!({
+        "run_id": kept.run, "agent": kept.agent, "job_id": kept.job, "command": kept.command,
+        "since": kept.since, "until": kept.until,
+    })
+}
+
+/// Hosts where somebody else is or may be, and who.
 async fn waiting_hosts(
     ledger: &dyn Ledger,
     tenant: TenantId,
@@ -90,17 +135,34 @@ async fn waiting_hosts(
     let Some(first) = waiting.first() else { return Ok(None) };
     let mut hosts = Vec::new();
     let mut held_by = None;
+    let mut kept_for = None;
     for unit in waiting.iter().take(NAMED_MAX) {
         let line = ledger.host_queue(tenant, fleet.inventory.clone(), unit.host.clone()).await?.unwrap_or_default();
         let ahead: Vec<Value> = line
+            .turns
             .iter()
             .take_while(|turn| turn.job != job.id)
             .map(|turn| json!({"job_id": turn.job, "command": turn.command, "held": turn.held}))
             .collect();
         if held_by.is_none() {
-            held_by = line.iter().find(|turn| turn.held).map(|turn| (turn.command.clone(), turn.job_number));
+            held_by = line.turns.iter().find(|turn| turn.held).map(|turn| (turn.command.clone(), turn.job_number));
         }
-        hosts.push(json!({"host": unit.host, "ahead": ahead}));
+        let kept: Vec<Value> = line.kept.iter().map(kept).collect();
+        hosts.push(json!({"host": unit.host, "ahead": ahead, "kept": kept}));
+        if kept_for.is_none() {
+            kept_for = line.kept.into_iter().next().map(|kept| (unit.host.clone(), kept));
+        }
+    }
+    // Whoever waits behind somebody who runs is told of that one first: it will come to an end by itself.
+    if let (None, Some((host, kept))) = (&held_by, kept_for) {
+        let (run, agent, until) = (kept.run, kept.agent, kept.until);
+        let sentence = match waiting.len() {
+            1 => format!("host {host} is kept until {until}, because run {run} of agent {agent} went missing there"),
+            many => format!(
+                "{many} hosts wait; {host} is kept until {until}, because run {run} of agent {agent} went missing there"
+            ),
+        };
+        return Ok(Some(Reason { code: "host_kept", sentence, data: json!({"hosts": hosts}) }));
     }
     let holder = held_by.map_or_else(String::new, |(command, number)| format!(" (job #{number}, {command})"));
     let sentence = match waiting.len() {

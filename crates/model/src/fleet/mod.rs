@@ -1,8 +1,10 @@
-//! Commands on fleets: what a command is, how it spreads over hosts, whose turn it is there, who must approve it.
+//! Commands on fleets: what a command is, how it spreads over hosts, whose turn it is there, how long a
+//! host is kept when a run went missing, who must approve it.
 
 mod approval;
 mod command;
 mod life;
+mod margin;
 mod rollout;
 mod targets;
 mod template;
@@ -11,6 +13,7 @@ mod turns;
 pub use approval::{Approval, ApprovalRefused, ApprovalState, Decided, Vote};
 pub use command::{ApprovalRule, BadCommand, CommandSpec, HostLock, PinnedCommand};
 pub use life::{CommandFact, End};
+pub use margin::{MarginRules, Missing};
 pub use rollout::{BITE, BadRollout, Move, NotAShare, Progress, Rollout, Share, Sweep, Tally};
 pub use targets::{DamagedTargets, read_targets, write_targets};
 pub use template::{BadTemplate, Cannot, HostScope, Reference, Scope, Template};

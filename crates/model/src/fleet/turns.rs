@@ -2,7 +2,8 @@
 //!
 //! *Turn*: a unit's place at a host, from the moment it wants the host until it leaves it. A turn is *held* while the unit
 //! may run there, and waits otherwise. Turns are taken in the order they came; nobody passes an exclusive one that waits,
-//! so it cannot be kept waiting for ever by others that share.
+//! so it cannot be kept waiting for ever by others that share. A host that is kept because a run went missing there
+//! (see [`super::MarginRules`]) is held by that run, as if it were still at it.
 
 use super::HostLock;
 use crate::planted::{self, Mistake};

@@ -246,9 +246,9 @@ impl JobState {
         let mut step = if policy.retry.allows_after_failure(failures, class) {
             let delay = policy.retry.delay_ms(failures - 1, chance);
             let at = now.plus_millis(i64::try_from(delay).unwrap_or(i64::MAX));
-            let status = if delay == 0 { JobStatus::Queued } else { JobStatus::Pending };
+            let status = if delay == 0 { self.ready() } else { JobStatus::Pending };
             let mut step = self.step(status, EventKind::RunFailed);
-            step.next.due_at = (status == JobStatus::Pending).then_some(at);
+            step.next.due_at = (delay > 0).then_some(at);
             step.retry_at = Some(at);
             step
         } else {
@@ -263,8 +263,8 @@ impl JobState {
         let mut step = if policy.on_lost == OnLost::Error {
             self.step(JobStatus::Error, EventKind::JobErrored)
         } else if policy.retry.allows_after_loss(losses) {
-            // The lease was already the wait.
-            let mut step = self.step(JobStatus::Queued, EventKind::RunLost);
+            // The lease was already the wait. A unit asks for its host anew: it may be kept for the run that is missing.
+            let mut step = self.step(self.ready(), EventKind::RunLost);
             step.retry_at = Some(now);
             step
         } else {

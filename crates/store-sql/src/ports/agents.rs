@@ -33,6 +33,10 @@ impl OutputStore for SqlLedger {
         self.look(move |db| Box::pin(async move { read::may_bring(db, tenant, &worker, run, stream).await })).await
     }
 
+    async fn place_for_output(&self, identity: String, adopt: bool) -> StoreResult<String> {
+        self.wish(|line| Command::PlaceForOutput((identity, adopt), line)).await
+    }
+
     async fn add_output(&self, output: NewOutput) -> StoreResult<OutputAnswer> {
         self.wish(|line| Command::AddOutput(output, line)).await
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bowline_model::{HostName, InventoryName, JobId, TenantId};
 use bowline_store::{
-    ApprovalAnswer, ApprovalOrder, BlockAnswer, BlockRecord, Conducted, FleetRecord, FleetStore, NewBlock, Page,
-    RunRecord, StoreResult, TurnRecord, UnitFilter, UnitRecord, WaitingApproval,
+    ApprovalAnswer, ApprovalOrder, BlockAnswer, BlockRecord, Conducted, FleetRecord, FleetStore, HostLine, NewBlock,
+    Page, ReleaseOrder, RunRecord, StoreResult, UnitFilter, UnitRecord, WaitingApproval,
 };
 
 use crate::command::Command;
@@ -83,7 +83,11 @@ impl FleetStore for SqlLedger {
         tenant: TenantId,
         inventory: InventoryName,
         host: HostName,
-    ) -> StoreResult<Option<Vec<TurnRecord>>> {
+    ) -> StoreResult<Option<HostLine>> {
         self.look(move |db| Box::pin(async move { read::host_queue(db, tenant, &inventory, &host).await })).await
+    }
+
+    async fn release_host(&self, order: ReleaseOrder) -> StoreResult<Option<u64>> {
+        self.wish(|line| Command::Release(order, line)).await
     }
 }

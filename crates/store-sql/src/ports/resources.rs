@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{
-    Activated, Deleted, Page, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord, ResourceStore, ResourceStored,
-    StoreResult, VersionRecord,
+    Activated, Applied, Applying, Deleted, Page, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord,
+    ResourceStore, ResourceStored, StoreResult, VersionRecord,
 };
 
 use crate::command::Command;
@@ -15,6 +15,10 @@ use crate::{SqlLedger, read};
 impl ResourceStore for SqlLedger {
     async fn put_resource(&self, put: ResourcePut) -> StoreResult<ResourceStored> {
         self.wish(|line| Command::PutResource(put, line)).await
+    }
+
+    async fn apply(&self, documents: Vec<Applying>) -> StoreResult<Applied> {
+        self.wish(|line| Command::Apply(documents, line)).await
     }
 
     async fn find_resource(&self, key: ResourceKey, version: Option<u32>) -> StoreResult<Option<ResourceRecord>> {

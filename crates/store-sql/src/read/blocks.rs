@@ -1,7 +1,7 @@
 //! Blocks, and the lines before hosts.
 
-use bowline_model::{HostName, InventoryName, JobId, TenantId};
-use bowline_store::{BlockRecord, BlockedPlace, StoreResult, TurnRecord};
+use bowline_model::{HostName, InventoryName, JobId, RunId, TenantId, WorkerName};
+use bowline_store::{BlockRecord, BlockedPlace, HostLine, KeptRecord, StoreResult, TurnRecord};
 
 use super::find_host;
 use super::fleet::{broken, lock_of};
@@ -33,7 +33,7 @@ pub async fn host_queue(
     tenant: TenantId,
     inventory: &InventoryName,
     host: &HostName,
-) -> StoreResult<Option<Vec<TurnRecord>>> {
+) -> StoreResult<Option<HostLine>> {
     let Some(found) = find_host(db, tenant, inventory, host).await? else { return Ok(None) };
     let turns = |row: &dyn crate::db::Row| {
         Ok(TurnRecord {
@@ -46,13 +46,35 @@ pub async fn host_queue(
             since: row.at(6)?,
         })
     };
-    db.query(TURNS, &[Val::Int(found.id)], turns).await.map(Some)
+    let turns = db.query(TURNS, &[Val::Int(found.id)], turns).await?;
+    let kept = db
+        .query(KEPT, &[Val::Int(found.id)], |row| {
+            Ok(KeptRecord {
+                run: RunId::from_uuid(row.id(0)?),
+                agent: WorkerName::new(&row.text(1)?).map_err(broken)?,
+                lock: lock_of(row.bool(2)?),
+                since: row.at(3)?,
+                until: row.at(4)?,
+                job: row.opt_id(5)?.map(JobId::from_uuid),
+                job_number: row.opt_int(6)?,
+                command: row.opt_text(7)?,
+            })
+        })
+        .await?;
+    Ok(Some(HostLine { kept, turns }))
 }
 
 const BLOCKS: Sql = Sql::Same(
     "select b.id, i.name, h.name, b.selector, b.command, b.reason, b.by, b.at, b.expires_at
      from block b join inventory i on i.id = b.inventory left join host h on h.id = b.host
      where b.tenant = $1 and b.lifted_at is null order by b.id desc",
+);
+/// The command may be gone by now: history is kept for a time only.
+const KEPT: Sql = Sql::Same(
+    "select k.run, k.agent, k.shared, k.since, k.until, p.id, p.number, f.command
+     from kept k left join job j on j.number = k.unit left join job p on p.number = j.parent
+     left join fleet f on f.number = p.number
+     where k.host = $1 order by k.until desc, k.run",
 );
 const TURNS: Sql = Sql::Same(
     "select p.id, p.number, f.command, t.shared, t.held, j.status, j.updated_at

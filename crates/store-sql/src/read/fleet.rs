@@ -2,10 +2,12 @@
 
 use bowline_model::fleet::{ApprovalState, HostLock, read_targets};
 use bowline_model::idempotency::RequestHash;
-use bowline_model::{HostName, InventoryName, JobId, JobState, RunError, RunId, RunStatus, TenantId, WorkerName};
+use bowline_model::{
+    HostName, InventoryName, JobId, JobState, JobStatus, RunError, RunId, RunStatus, TenantId, WorkerName,
+};
 use bowline_store::{
-    ApprovalRecord, FleetRecord, Page, RunRecord, StoreError, StoreResult, UnitFilter, UnitRecord, UnitRun, VoteRecord,
-    WaitingApproval,
+    ApprovalRecord, BlockedBy, FleetRecord, Page, RunRecord, StoreError, StoreResult, UnitFilter, UnitRecord, UnitRun,
+    VoteRecord, WaitingApproval,
 };
 
 use super::jobs::{read_run, run_columns};
@@ -109,13 +111,21 @@ fn read_unit(row: &dyn Row) -> StoreResult<UnitRecord> {
             exit_code: row.opt_int(19)?.and_then(|code| i32::try_from(code).ok()),
         }),
     };
+    let status = status_of(row.int(3)?)?;
+    // One that was tried again since is not blocked any more.
+    let blocked_by = match row.opt_int(20)?.filter(|_| status == JobStatus::Blocked) {
+        None => None,
+        Some(id) => {
+            Some(BlockedBy { block: id, reason: row.text(21)?, by: row.text(22)?, expires_at: row.opt_at(23)? })
+        }
+    };
     let error = row.opt_text(10)?.map(|text| serde_json::from_str::<RunError>(&text).map_err(broken)).transpose()?;
     Ok(UnitRecord {
         host_id: row.int(0)?,
         host: HostName::new(&row.text(1)?).map_err(broken)?,
         state: JobState {
             kind: kind_of(row.int(2)?)?,
-            status: status_of(row.int(3)?)?,
+            status,
             attempts: count(row.int(4)?),
             failures: count(row.int(5)?),
             losses: count(row.int(6)?),
@@ -126,6 +136,7 @@ fn read_unit(row: &dyn Row) -> StoreResult<UnitRecord> {
         error,
         created_at: row.at(11)?,
         finished_at: row.opt_at(12)?,
+        blocked_by,
         run,
     })
 }
@@ -227,9 +238,11 @@ macro_rules! unit_columns {
     ($rest:literal) => {
         Sql::Same(concat!(
             "select j.host, h.name, j.kind, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.result, j.error,
-                    j.created_at, j.finished_at, j.number, r.id, r.status, r.worker, r.started_at, r.finished_at, r.exit_code
+                    j.created_at, j.finished_at, j.number, r.id, r.status, r.worker, r.started_at, r.finished_at, r.exit_code,
+                    b.id, b.reason, b.by, b.expires_at
              from job j join host h on h.id = j.host
              left join run r on r.number = j.number and r.fence = j.fence
+             left join block b on b.id = j.block
              where j.parent = $1 ",
             $rest
         ))

@@ -54,6 +54,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         replay_of: row.opt_id(24)?.map(JobId::from_uuid),
         payload: row.opt_text(25)?,
         result: row.opt_text(26)?,
+        command: row.opt_text(28)?,
     })
 }
 
@@ -151,23 +152,27 @@ pub async fn waiting_facts(db: &mut impl Db, tenant: TenantId, job: JobId) -> St
     Ok(WaitingFacts { ahead: ahead.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0)) })
 }
 
+/// What people call a job: 2 is a command, by its type or the first word of what is executed.
 macro_rules! job_record {
-    ($body:literal) => {
+    ($payload:literal, $body:literal) => {
         concat!(
             "select j.id, j.number, j.tenant, c.type, c.lane, c.requires, j.priority, j.status, j.attempts, j.failures,
                     j.losses, j.fence, j.due_at, j.created_at, j.updated_at, j.finished_at, j.error, j.policy, j.actor,
                     j.request_id, j.trace_id, j.correlation_id, j.idempotency_key, j.external_id, j.replay_of, ",
+            $payload,
+            ", j.kind, case when j.kind = 2 then coalesce(j.payload ->> 'name', j.payload -> 'spec' -> 'argv' ->> 0, 'script') end ",
             $body
         )
     };
 }
 
 const JOB: Sql = Sql::Same(job_record!(
-    "j.payload, j.result, j.kind from job j join channel c on c.id = j.channel
+    "j.payload, j.result",
+    "from job j join channel c on c.id = j.channel
      where j.tenant = $1 and j.id = $2 and j.parent is null"
 ));
 const JOB_OF_ANYBODY: Sql =
-    Sql::Same(job_record!("j.payload, j.result, j.kind from job j join channel c on c.id = j.channel where j.id = $1"));
+    Sql::Same(job_record!("j.payload, j.result", "from job j join channel c on c.id = j.channel where j.id = $1"));
 /// What [`read_run`] reads.
 macro_rules! run_columns {
     () => {
@@ -179,15 +184,15 @@ pub(super) use run_columns;
 const RUNS: Sql = Sql::Same(concat!("select ", run_columns!(), " from run r where r.number = $1 order by r.fence"));
 const LIST: Sql = Sql::Each {
     sqlite: job_record!(
-        "null, null, j.kind
-         from (select * from job where tenant = ?1 and id < ?2 and parent is null order by id desc limit ?3) j join channel c on c.id = j.channel
+        "null, null",
+        "from (select * from job where tenant = ?1 and id < ?2 and parent is null order by id desc limit ?3) j join channel c on c.id = j.channel
          where (?4 = 0 or j.status = ?4) and (?5 = 0 or c.lane = ?5) and (?6 = '' or c.type = ?6)
            and (?8 is null or j.created_at >= ?8) and (?9 is null or j.created_at < ?9)
          order by j.id desc limit ?7"
     ),
     postgres: job_record!(
-        "null::text, null::text, j.kind
-         from (select * from job where tenant = $1 and id < $2 and parent is null order by id desc limit $3) j join channel c on c.id = j.channel
+        "null::text, null::text",
+        "from (select * from job where tenant = $1 and id < $2 and parent is null order by id desc limit $3) j join channel c on c.id = j.channel
          where ($4::bigint = 0 or j.status = $4::bigint) and ($5::bigint = 0 or c.lane = $5::bigint)
            and ($6::text = '' or c.type = $6::text)
            and ($8::timestamptz is null or j.created_at >= $8) and ($9::timestamptz is null or j.created_at < $9)

@@ -221,7 +221,8 @@ fn hand_out(
                 unit = Some(Arc::new(now));
                 (payload, trace_id, correlation_id) = (command, trace, correlation);
             }
-            Start::Blocked(reason) => {
+            Start::Blocked(block, reason) => {
+                changes.block(job.number, block);
                 return Ok(refuse(desk, changes, &job, key, &Fact::Blocked, reason));
             }
             Start::Gone => {

@@ -4,6 +4,7 @@
 //! None of them commits, and none of them is alone: the committer runs many wishes in one transaction.
 
 mod agents;
+mod apply;
 mod approvals;
 mod blocks;
 mod claim;
@@ -11,6 +12,7 @@ mod conduct;
 mod dead_letters;
 mod heartbeat;
 mod hosts;
+mod kept;
 mod order;
 mod output;
 mod promote;
@@ -27,11 +29,13 @@ mod units;
 mod workers;
 
 use bowline_model::Timestamp;
+use bowline_model::fleet::MarginRules;
 use rand::rngs::StdRng;
 
 use crate::channels::Channels;
 
 pub use agents::enroll_agent;
+pub use apply::apply;
 pub use approvals::decide;
 pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};
@@ -39,8 +43,9 @@ pub use conduct::conduct;
 pub use dead_letters::{purge, replay};
 pub use heartbeat::heartbeat;
 pub use hosts::{put_inventory, remove_hosts};
+pub use kept::{let_go_of_the_past, release};
 pub use order::{cancel, retry};
-pub use output::add_output;
+pub use output::{add_output, place_for_output};
 pub use promote::promote;
 pub use prune::prune;
 pub use reap::{give_back, reap, reclaim};
@@ -61,6 +66,8 @@ pub struct Desk<'a> {
     pub channels: &'a Channels,
     /// How long an idempotency key is remembered.
     pub key_ttl_ms: i64,
+    /// How long hosts are kept when a run went missing there.
+    pub margin: MarginRules,
 }
 
 impl Desk<'_> {

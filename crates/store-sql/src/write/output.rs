@@ -1,6 +1,6 @@
-//! Where output is, written: a range once, and nothing else at its place.
+//! Where output is, written: the place of all of it, and a range once, and nothing else at its place.
 
-use bowline_store::{NewOutput, OutputAnswer, StoreResult};
+use bowline_store::{NewOutput, OutputAnswer, StoreError, StoreResult};
 
 use super::Desk;
 use crate::db::{Db, Sql, Val};
@@ -35,6 +35,18 @@ pub async fn add_output(db: &mut impl Db, desk: &Desk<'_>, output: &NewOutput) -
     Ok(OutputAnswer::Held { stored, added })
 }
 
+/// Among servers that start at once, one is first, and the others hear of its place.
+pub async fn place_for_output(db: &mut impl Db, identity: &str, adopt: bool) -> StoreResult<String> {
+    db.execute(if adopt { ADOPT } else { CLAIM }, &[Val::Text(identity)]).await?;
+    let found = db.query(PLACE, &[], |row| row.text(0)).await?;
+    found.into_iter().next().ok_or_else(|| StoreError::Broken("the place for output was not kept".to_owned()))
+}
+
+const CLAIM: Sql = Sql::Same("insert into ledger (key, value) values ('objects', $1) on conflict do nothing");
+const ADOPT: Sql = Sql::Same(
+    "insert into ledger (key, value) values ('objects', $1) on conflict (key) do update set value = excluded.value",
+);
+const PLACE: Sql = Sql::Same("select value from ledger where key = 'objects'");
 const ADD: Sql = Sql::Same(
     "insert into output (run, stream, begins, bytes, sha256, encoding, key, at)
      values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",

@@ -8,6 +8,7 @@ use bowline_model::{ErrorClass, RunError};
 use bowline_store::{Listened, Reaped, StoreResult};
 
 use super::Desk;
+use super::kept::keep;
 use super::report::{RunRow, load_runs};
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Col, Db, Row, Sql, Val};
@@ -34,6 +35,7 @@ pub async fn reap(
     // Judged once more now that they are locked: a heartbeat or a report may have come in between.
     let leases = db.query_many(LEASES, &[Col::Id(suspects)], read_lease).await?;
     let mut changes = Changes::at(desk.now);
+    let mut missing = Vec::new();
     for (run, lease) in leases {
         let verdict = lease.verdict(times, listened.since, at);
         let Some(row) = runs.get(&bowline_model::RunId::from_uuid(run)) else { continue };
@@ -44,9 +46,13 @@ pub async fn reap(
             Verdict::Valid => continue,
         };
         *counter += 1;
+        if verdict == Verdict::Lost {
+            missing.push(row);
+        }
         give_up(desk, &mut changes, row, verdict, "its worker went silent");
     }
     let heard = changes.write(db).await?;
+    keep(db, desk, &missing).await?;
     reaped.active =
         db.query(ACTIVE, &[], |row| row.int(0)).await?.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0));
     Ok((reaped, heard))

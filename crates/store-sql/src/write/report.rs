@@ -3,13 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use bowline_model::event::EventData;
+use bowline_model::host::Connection;
 use bowline_model::job::{Fact, Refused as JobRefused};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::run::{Refused as RunRefused, RunFact};
-use bowline_model::{ErrorClass, EventKind, Lane, Outcome, RunError, RunId, RunStatus, WorkerName};
+use bowline_model::{ErrorClass, EventKind, Labels, Lane, Outcome, RunError, RunId, RunStatus, Timestamp, WorkerName};
 use bowline_store::{ReportAnswer, RunReport, StoreError, StoreResult};
 
 use super::Desk;
+use super::kept::{keep, let_go};
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Col, Db, Row, Sql};
 use crate::job_row::{JOB_COLUMNS, JobRow, count, job_columns};
@@ -25,6 +27,9 @@ pub struct RunRow {
     pub acked_seq: u64,
     pub last_seq: u64,
     pub lane: Lane,
+    pub claimed_at: Timestamp,
+    /// Only one agent executes what it asks for; other jobs go to whoever has the abilities.
+    pub own_agent: bool,
     pub job: JobRow,
 }
 
@@ -43,6 +48,9 @@ impl RunRow {
             acked_seq: u64::try_from(row.int(at + 5)?).unwrap_or(0),
             last_seq: u64::try_from(row.int(at + 6)?).unwrap_or(0),
             lane: Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?,
+            claimed_at: row.at(at + 8)?,
+            own_agent: Labels::from_canonical(&row.text(at + 9)?)
+                .is_ok_and(|requires| requires.get(Connection::AGENT_LABEL).is_some()),
         })
     }
 }
@@ -53,13 +61,13 @@ pub const RUNS: Sql = Sql::Each {
     sqlite: concat!(
         "select ",
         job_columns!(),
-        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane
+        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane, r.claimed_at, c.requires
          from run r join job j on j.number = r.number join channel c on c.id = j.channel where r.id = ?1"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
-        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane
+        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane, r.claimed_at, c.requires
          from run r join job j on j.number = r.number join channel c on c.id = j.channel
          where r.id = any ($1::uuid[]) order by j.number for update of j, r"
     ),
@@ -86,18 +94,49 @@ pub async fn report(
         let mut seen: HashSet<i64> = HashSet::new();
         let mut changes = Changes::at(desk.now);
         let mut later = Vec::new();
+        let (mut missing, mut found) = (Vec::new(), Vec::new());
         for n in waiting {
             let Some(row) = runs.get(&reports[n].run) else { continue };
             if seen.insert(row.job.number) {
                 answers[n] = settle(desk, &mut changes, row, reports[n]);
+                match sight(row, reports[n], answers[n]) {
+                    Sight::Lost => missing.push(row),
+                    Sight::Found => found.push(*row.run.as_uuid()),
+                    Sight::Same => {}
+                }
             } else {
                 later.push(n);
             }
         }
         heard.push(changes.write(db).await?);
+        keep(db, desk, &missing).await?;
+        heard.push(let_go(db, found).await?);
         waiting = later;
     }
     Ok((answers, heard))
+}
+
+/// What a report says about whether its run still goes on.
+enum Sight {
+    /// Whoever executed it does not know.
+    Lost,
+    /// It was missing, and has ended.
+    Found,
+    Same,
+}
+
+fn sight(row: &RunRow, report: &RunReport, answer: ReportAnswer) -> Sight {
+    let heard = matches!(
+        answer,
+        ReportAnswer::Recorded(_) | ReportAnswer::Corrected(_) | ReportAnswer::Stale { evidence: true }
+    );
+    match report.outcome {
+        _ if !heard || !row.job.state.kind.is_unit() => Sight::Same,
+        Outcome::Failed(ErrorClass::Lost) if row.status.is_opinion() => Sight::Same,
+        Outcome::Failed(ErrorClass::Lost) => Sight::Lost,
+        _ if row.status.is_opinion() => Sight::Found,
+        _ => Sight::Same,
+    }
 }
 
 /// Whether this worker may speak about this run.

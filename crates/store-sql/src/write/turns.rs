@@ -15,17 +15,19 @@ use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Col, Db, Sql};
 use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
 
-/// All turns at these hosts, in the order they came. The hosts are locked; they are locked in one order by everybody.
+/// All turns at these hosts, in the order they came, behind the runs they are kept for. The hosts are locked; they are locked in one order by everybody.
 pub async fn turns_at(db: &mut impl Db, hosts: &[i64]) -> StoreResult<BTreeMap<i64, Vec<Turn>>> {
     let key = [Col::Int(hosts.to_vec())];
     db.query_many(LOCK, &key, |_| Ok(())).await?;
     let mut turns: BTreeMap<i64, Vec<Turn>> = BTreeMap::new();
-    let found = db.query_many(TURNS, &key, |row| {
-        let lock = if row.bool(2)? { HostLock::Shared } else { HostLock::Exclusive };
-        Ok((row.int(0)?, Turn { unit: row.int(1)?, lock, held: row.bool(3)? }))
-    });
-    for (host, turn) in found.await? {
-        turns.entry(host).or_default().push(turn);
+    for sql in [KEPT, TURNS] {
+        let found = db.query_many(sql, &key, |row| {
+            let lock = if row.bool(2)? { HostLock::Shared } else { HostLock::Exclusive };
+            Ok((row.int(0)?, Turn { unit: row.int(1)?, lock, held: row.bool(3)? }))
+        });
+        for (host, turn) in found.await? {
+            turns.entry(host).or_default().push(turn);
+        }
     }
     Ok(turns)
 }
@@ -59,7 +61,7 @@ pub async fn admit(db: &mut impl Db, desk: &mut Desk<'_>, mut hosts: Vec<i64>) -
     changes.write(db).await
 }
 
-/// Hosts where somebody waits and nobody is: left over when a server died between two steps, or skipped a locked unit.
+/// Hosts where somebody waits, nobody is, and which are kept for nobody: left over when a server died between two steps, or skipped a locked unit.
 pub async fn forgotten_hosts(db: &mut impl Db, limit: i64) -> StoreResult<Vec<i64>> {
     db.query(FORGOTTEN, &[crate::db::Val::Int(limit)], |row| row.int(0)).await
 }
@@ -73,6 +75,10 @@ const KNOW: Sql = Sql::Each {
 const LOCK: Sql = Sql::Each {
     sqlite: "select host from host_lock where host = ?1 and 1 = 0",
     postgres: "select host from host_lock where host = any ($1::bigint[]) order by host for update",
+};
+const KEPT: Sql = Sql::Each {
+    sqlite: "select host, unit, shared, 1 from kept where host = ?1",
+    postgres: "select host, unit, shared, true from kept where host = any ($1::bigint[])",
 };
 const TURNS: Sql = Sql::Each {
     sqlite: "select host, unit, shared, held from turn where host = ?1 order by ticket",
@@ -94,5 +100,6 @@ const UNITS: Sql = Sql::Each {
 };
 const FORGOTTEN: Sql = Sql::Same(
     "select distinct w.host from turn w where not w.held
-       and not exists (select 1 from turn h where h.host = w.host and h.held) limit $1",
+       and not exists (select 1 from turn h where h.host = w.host and h.held)
+       and not exists (select 1 from kept k where k.host = w.host) limit $1",
 );

@@ -32,6 +32,7 @@ struct Command {
 }
 
 struct Block {
+    id: i64,
     inventory: i64,
     host: Option<i64>,
     selector: Option<Selector>,
@@ -43,8 +44,8 @@ struct Block {
 pub enum Start {
     /// It may, with this.
     Now { unit: ClaimedUnit, payload: Arc<str>, trace_id: Option<Arc<str>>, correlation_id: Option<Arc<str>> },
-    /// It is forbidden, for this reason.
-    Blocked(String),
+    /// It is forbidden, by this block, for this reason.
+    Blocked(i64, String),
     /// Its host was taken out of the inventory.
     Gone,
 }
@@ -103,7 +104,7 @@ impl Units {
             return Ok(Start::Gone);
         }
         if let Some(block) = self.blocks.iter().find(|block| self.holds(block, host_id, found, &command.name)) {
-            return Ok(Start::Blocked(block.reason.clone()));
+            return Ok(Start::Blocked(block.id, block.reason.clone()));
         }
         let lock = if let JobKind::Unit(lock) = job.state.kind { lock } else { HostLock::Exclusive };
         let unit = ClaimedUnit {
@@ -176,6 +177,7 @@ fn read_command(row: &dyn Row) -> StoreResult<(i64, Command)> {
 fn read_block(row: &dyn Row) -> StoreResult<Block> {
     let selector = row.opt_text(2)?.map(|text| Selector::parse(&text)).transpose();
     Ok(Block {
+        id: row.int(5)?,
         inventory: row.int(0)?,
         host: row.opt_int(1)?,
         selector: selector.map_err(|e| StoreError::Broken(format!("a block's selector: {e}")))?,
@@ -208,9 +210,9 @@ const COMMANDS: Sql = Sql::Each {
                from job j join fleet f on f.number = j.number where j.number = any ($1::bigint[])",
 };
 const BLOCKS: Sql = Sql::Each {
-    sqlite: "select inventory, host, selector, command, reason from block
+    sqlite: "select inventory, host, selector, command, reason, id from block
              where tenant = ?1 and lifted_at is null and (expires_at is null or expires_at > ?2)",
-    postgres: "select b.inventory, b.host, b.selector, b.command, b.reason
+    postgres: "select b.inventory, b.host, b.selector, b.command, b.reason, b.id
                from unnest($1::uuid[], $2::timestamptz[]) as k (tenant, now)
                join block b on b.tenant = k.tenant and b.lifted_at is null
                  and (b.expires_at is null or b.expires_at > k.now)",

@@ -164,3 +164,14 @@ pub async fn retention_says_whose_output_is_to_go(bench: &Bench) {
     assert_eq!(pruned.outputs, [run.run]);
     assert!(bench.ledger.list_output(run.run, OutputStream::Stdout, 0, 10).await.expect("read").is_empty());
 }
+
+pub async fn all_servers_of_a_ledger_keep_output_in_one_place(bench: &Bench) {
+    let place = async |identity: &str, adopt| {
+        bench.ledger.place_for_output(identity.to_owned(), adopt).await.expect("the ledger can be written")
+    };
+    assert_eq!(place("here", false).await, "here", "the first one decides");
+    assert_eq!(place("here", false).await, "here");
+    assert_eq!(place("elsewhere", false).await, "here", "the others are told");
+    assert_eq!(place("elsewhere", true).await, "elsewhere", "unless somebody insists");
+    assert_eq!(place("here", false).await, "elsewhere");
+}

@@ -15,9 +15,9 @@ use tokio::task::JoinSet;
 
 use super::bench::{Bench, TIMES, labels, worker_name};
 use crate::{
-    BeatAnswer, BlockAnswer, BlockedPlace, Claimant, ClaimedRun, Deleted, EventFilter, FleetRecord, InventoryPut,
-    NewBlock, NewFleet, NewJob, OrderAnswer, PruneMark, ReportAnswer, ResourceKey, ResourceOrder, ResourcePut,
-    Retention, RunReport, Submitted, UnitFilter, UnitRecord, Unmentioned,
+    BeatAnswer, BlockAnswer, BlockedPlace, Claimant, ClaimedRun, Deleted, EventFilter, FleetRecord, HostLine,
+    InventoryPut, NewBlock, NewFleet, NewJob, OrderAnswer, PruneMark, ReportAnswer, ResourceKey, ResourceOrder,
+    ResourcePut, Retention, RunReport, Submitted, UnitFilter, UnitRecord, Unmentioned,
 };
 
 pub(super) fn inventory() -> InventoryName {
@@ -38,7 +38,7 @@ pub(super) fn spec() -> CommandSpec {
 }
 
 impl Bench {
-    async fn put_hosts(&self, hosts: Vec<Host>, groups: Vec<Group>) {
+    pub(super) async fn put_hosts(&self, hosts: Vec<Host>, groups: Vec<Group>) {
         let content = Arc::new(Inventory { hosts, groups });
         let (tenant, by) = (self.tenant, "ops".into());
         let put = InventoryPut { tenant, inventory: inventory(), content, unmentioned: Unmentioned::Keep, by };
@@ -234,7 +234,7 @@ pub async fn a_host_is_tried_again_as_its_policy_says(bench: &Bench) {
     assert_eq!(bench.status(job).await, JobStatus::Running);
     assert!(bench.begin().await.is_empty(), "it waits");
     let queue = bench.ledger.host_queue(bench.tenant, inventory(), host_name("h0000")).await.expect("read");
-    assert_eq!(queue, Some(vec![]), "and leaves the host to others meanwhile");
+    assert_eq!(queue, Some(HostLine::default()), "and leaves the host to others meanwhile");
     bench.pass_ms(1_001);
     assert_eq!(bench.promote().await, 1);
     let again = bench.begin().await;
@@ -362,7 +362,7 @@ pub async fn a_host_has_one_exclusive_run_at_a_time_in_order(bench: &Bench) {
         assert_eq!(runs.len(), 1, "one at a time");
         assert_eq!(runs[0].unit.as_ref().map(|unit| unit.command), Some(jobs[nth]), "in the order they came");
         let line = bench.ledger.host_queue(bench.tenant, inventory(), host_name("h0000")).await.expect("read");
-        let line: Vec<(JobId, bool)> = line.expect("a host").iter().map(|turn| (turn.job, turn.held)).collect();
+        let line: Vec<(JobId, bool)> = line.expect("a host").turns.iter().map(|turn| (turn.job, turn.held)).collect();
         let wanted: Vec<(JobId, bool)> = jobs[nth..].iter().enumerate().map(|(n, job)| (*job, n == 0)).collect();
         assert_eq!(line, wanted);
         assert!(bench.begin().await.is_empty());
@@ -481,6 +481,10 @@ pub async fn a_block_in_the_last_moment_counts(bench: &Bench) {
     assert_eq!(names(&runs), ["h0000", "h0002"], "another command's block is not ours");
     let blocked = bench.unit(job, "h0001").await;
     assert_eq!((blocked.state.status, blocked.state.attempts, blocked.run), (JobStatus::Blocked, 0, None));
+    let rule = blocked.blocked_by.expect("it says by what");
+    assert_eq!((rule.reason.as_str(), rule.by.as_str(), rule.expires_at), ("maintenance", "ops", None));
+    assert!(matches!(made, BlockAnswer::Made(id) if id == rule.block));
+    assert_eq!(bench.unit(job, "h0000").await.blocked_by, None);
     for run in &runs {
         bench.succeed(run).await;
     }
@@ -488,6 +492,10 @@ pub async fn a_block_in_the_last_moment_counts(bench: &Bench) {
     let (record, _) = bench.find(job).await;
     assert_eq!(record.state.status, JobStatus::Failed, "it did not run everywhere, and says so");
     assert_eq!(record.error.expect("it says why").message, "of 3 hosts 1 blocked");
+    assert!(bench.ledger.unblock(bench.tenant, rule.block, "ops".into(), None).await.expect("orders"));
+    bench.retry(job).await;
+    assert_eq!(names(&bench.begin().await), ["h0001"]);
+    assert_eq!(bench.unit(job, "h0001").await.blocked_by, None, "that was before");
 }
 
 pub async fn a_block_by_selector_holds_for_whoever_is_meant_then(bench: &Bench) {
@@ -545,18 +553,6 @@ pub async fn a_lost_host_that_did_succeed_corrects_its_command(bench: &Bench) {
     assert_eq!(bench.status(job).await, JobStatus::Succeeded);
 }
 
-pub async fn an_idempotent_command_is_tried_again_where_it_was_lost(bench: &Bench) {
-    bench.hosts(1).await;
-    let job = bench.commanded(CommandSpec { idempotent: true, ..spec() }, Rollout::default()).await;
-    let runs = bench.begin().await;
-    bench.silence().await;
-    let again = bench.begin().await;
-    assert_eq!((again.len(), again[0].fence), (1, runs[0].fence + 1));
-    bench.succeed(&again[0]).await;
-    bench.conduct().await;
-    assert_eq!(bench.status(job).await, JobStatus::Succeeded);
-}
-
 pub async fn only_what_did_not_succeed_runs_again(bench: &Bench) {
     bench.hosts(4).await;
     let rollout = Rollout { canary: Some(Share::Hosts(3)), ..Rollout::default() };
@@ -598,7 +594,17 @@ pub async fn a_list_of_jobs_shows_commands_and_not_their_hosts(bench: &Bench) {
     bench.begin().await;
     let page = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 10).await.expect("read");
     assert_eq!(page.items.iter().map(|record| record.id).collect::<Vec<_>>(), [job]);
+    assert_eq!(page.items[0].command.as_deref(), Some("uptime"), "by the first word of what is executed");
     assert_eq!(page.next, None);
+    let script = CommandSpec { argv: Vec::new(), script: Some("exit 0".to_owned()), ..spec() };
+    let script = bench.commanded(script, Rollout::default()).await;
+    assert_eq!(bench.find(script).await.0.command.as_deref(), Some("script"));
+    let mut named = bench.command(spec(), Rollout::default()).await;
+    named.payload = r#"{"name":"restart-service","version":1,"spec":{"argv":["systemctl"]}}"#.into();
+    let named = bench.submit(named).await;
+    assert_eq!(bench.find(named).await.0.command.as_deref(), Some("restart-service"));
+    let task = bench.submit(bench.job()).await;
+    assert_eq!(bench.find(task).await.0.command, None);
 }
 
 pub async fn events_name_the_host_and_the_command(bench: &Bench) {
@@ -694,7 +700,7 @@ pub async fn many_commands_on_few_hosts_all_end(bench: &Bench) {
     let mut jobs = Vec::new();
     for n in 0..8 {
         let lock = if n % 3 == 0 { HostLock::Shared } else { HostLock::Exclusive };
-        let spec = CommandSpec { lock, idempotent: n % 2 == 0, ..spec() };
+        let spec = CommandSpec { lock, idempotent: n % 2 == 0, timeout_ms: 10_000, ..spec() };
         jobs.push(bench.commanded(spec, Rollout { serial: Some(Share::Hosts(4)), ..Rollout::default() }).await);
     }
     for round in 0..400 {

@@ -14,6 +14,7 @@ pub mod events;
 pub mod fleets;
 pub mod hosts;
 pub mod jobs;
+pub mod kept;
 pub mod keys;
 pub mod late_truth;
 pub mod leases;
@@ -280,6 +281,7 @@ macro_rules! for_each_promise {
                 a_deleted_resource_is_gone_with_its_versions
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource
+                documents_are_applied_together_or_not_at_all
             ;
             fleets:
                 a_command_runs_once_on_every_host_and_succeeds
@@ -304,7 +306,6 @@ macro_rules! for_each_promise {
                 a_block_ends_by_itself_or_by_order
                 nothing_runs_on_a_host_that_was_taken_out
                 a_lost_host_that_did_succeed_corrects_its_command
-                an_idempotent_command_is_tried_again_where_it_was_lost
                 only_what_did_not_succeed_runs_again
                 the_same_command_asked_twice_is_one
                 a_list_of_jobs_shows_commands_and_not_their_hosts
@@ -313,6 +314,17 @@ macro_rules! for_each_promise {
                 retention_takes_a_command_with_its_hosts
                 nobody_sees_or_moves_a_neighbours_command
                 many_commands_on_few_hosts_all_end
+            ;
+            kept:
+                nobody_gets_a_host_while_a_lost_run_could_be_there
+                a_host_is_free_when_the_lost_run_tells_its_end
+                an_agent_that_lost_sight_of_its_run_says_no_end
+                a_lost_run_is_tried_again_when_it_must_be_over
+                a_run_whose_end_is_unknown_is_not_tried_again_beside_itself
+                those_who_share_a_host_share_it_with_a_missing_run
+                a_hosts_own_agent_is_its_gate
+                a_person_releases_a_kept_host
+                a_canceled_run_that_vanished_keeps_its_host
             ;
             approvals:
                 nothing_runs_before_it_is_approved
@@ -336,6 +348,7 @@ macro_rules! for_each_promise {
                 output_is_found_in_order_and_counts_up_to_a_gap
                 nobody_brings_or_sees_output_of_another_ones_run
                 retention_says_whose_output_is_to_go
+                all_servers_of_a_ledger_keep_output_in_one_place
             ;
             maintenance:
                 the_ledger_tells_its_own_time

@@ -1,5 +1,7 @@
 //! Promises about resources: versions are never lost or changed, and one pointer says which one counts.
 
+use std::sync::Arc;
+
 use bowline_model::ResourceName;
 use bowline_model::event::EventKind;
 use bowline_model::resource::ResourceKind;
@@ -181,4 +183,65 @@ pub async fn nobody_sees_or_changes_a_neighbours_resource(bench: &Bench) {
     let own = ResourcePut { key: theirs, ..wish(bench, "greet", "theirs") };
     assert_eq!(put(bench, own).await, ResourceStored::Stored { version: 1, active: Some(1) });
     assert_eq!(&*find(bench, "greet", None).await.expect("there").version.spec, "2");
+}
+
+pub async fn documents_are_applied_together_or_not_at_all(bench: &Bench) {
+    use bowline_model::host::{Group, Host, Inventory, Vars};
+    use bowline_model::{GroupName, HostName, InventoryName};
+
+    use crate::{Applied, AppliedOne, Applying, InventoryPut, NotApplied, PutCounts, Unmentioned};
+
+    let inventory = InventoryName::new("main").expect("a name");
+    let group = |name: &str| GroupName::new(name).expect("a name");
+    let groups = |name: &str, inside: &str| {
+        let inside = if inside.is_empty() { Default::default() } else { [group(inside)].into() };
+        let host = Host::named(HostName::new(name).expect("a name"));
+        let content = Inventory {
+            hosts: vec![host],
+            groups: vec![Group { name: group(name), groups: inside, vars: Vars::new() }],
+        };
+        Applying::Inventory(InventoryPut {
+            tenant: bench.tenant,
+            inventory: inventory.clone(),
+            content: Arc::new(content),
+            unmentioned: Unmentioned::Keep,
+            by: "ann".into(),
+        })
+    };
+    let resource = |name: &str, seen: Option<u32>| {
+        let key = ResourceKey {
+            tenant: bench.tenant,
+            kind: ResourceKind::Command,
+            name: ResourceName::new(name).expect("a name"),
+        };
+        Applying::Resource(ResourcePut { key, spec: "{}".into(), note: None, by: "ann".into(), activate: true, seen })
+    };
+    let apply = |documents: Vec<Applying>| bench.ledger.apply(documents);
+
+    let done = apply(vec![resource("b", None), groups("inner", ""), resource("a", None)]).await.expect("orders");
+    let stored = AppliedOne::Resource(ResourceStored::Stored { version: 1, active: Some(1) });
+    let made = AppliedOne::Inventory(PutCounts { created: 1, groups: 1, revision: 1, ..PutCounts::default() });
+    assert_eq!(done, Applied::Done(vec![stored, made, stored]), "in the order of the documents");
+
+    // The last in line is refused: what came before it is taken back, and what others do is not.
+    let refused = apply(vec![resource("c", None), groups("outer", "inner"), resource("a", Some(7))]);
+    let (refused, other) = tokio::join!(refused, bench.ledger.apply(vec![resource("d", None)]));
+    let why = NotApplied::Overtaken { latest: 1 };
+    // Equal content is no conflict; it would be, if it said something else.
+    assert!(matches!(&refused, Ok(Applied::Done(_))), "{refused:?}");
+    assert_eq!(other.expect("orders"), Applied::Done(vec![stored]));
+    let Applying::Resource(changed) = resource("a", Some(7)) else { panic!("a resource") };
+    let changed = Applying::Resource(ResourcePut { spec: r#"{"x":1}"#.into(), ..changed });
+    let refused = apply(vec![resource("e", None), groups("more", ""), changed]).await.expect("orders");
+    assert_eq!(refused, Applied::Refused { document: 2, why });
+    let circle = apply(vec![resource("e", None), groups("inner", "outer")]).await.expect("orders");
+    assert!(matches!(circle, Applied::Refused { document: 1, why: NotApplied::Circle(_) }), "{circle:?}");
+    let key = ResourceKey {
+        tenant: bench.tenant,
+        kind: ResourceKind::Command,
+        name: ResourceName::new("e").expect("a name"),
+    };
+    assert_eq!(bench.ledger.find_resource(key, None).await.expect("read"), None, "nothing of a refused list is there");
+    let hosts = bench.ledger.list_hosts(bench.tenant, inventory, None, 10).await.expect("read").items;
+    assert_eq!(hosts.iter().map(|record| record.host.name.as_str()).collect::<Vec<_>>(), ["inner", "outer"]);
 }

@@ -1,4 +1,8 @@
 //! What the server holds of each run on disk, as far as we know.
+//!
+//! In memory only, and so is the quarantine of what the server refuses. The next agent asks the server what it holds, and
+//! offers what was refused once more: either the server wants it by now, or it is refused and quarantined again, at the
+//! price of one request. Nothing depends on remembering it: the directory is what keeps the run from being begun again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -23,6 +27,8 @@ pub(super) struct Book {
     pub ended: bool,
     /// So much of each stream, or nothing known yet: then what the held records name.
     pub stored: Option<[u64; 2]>,
+    /// Bytes were brought whose records were not told yet.
+    pub brought: bool,
     /// Its news is not offered before.
     pub rests_until: Option<Instant>,
     /// Since when the server has not known the run.
@@ -101,6 +107,8 @@ pub(crate) struct Books {
     line: VecDeque<RunId>,
     in_line: HashSet<RunId>,
     quarantined: HashSet<RunId>,
+    /// Their output is under way.
+    left_alone: HashSet<RunId>,
 }
 
 impl Books {
@@ -113,10 +121,10 @@ impl Books {
         self.books.entry(run).or_default()
     }
 
-    /// Puts a run in line, unless it rests or nobody wants to hear of it.
+    /// Puts a run in line, unless it rests, its output is under way, or nobody wants to hear of it.
     pub(super) fn look_at(&mut self, run: RunId, now: Instant) {
         let rests = self.books.get(&run).and_then(|book| book.rests_until).is_some_and(|until| until > now);
-        if !rests && !self.quarantined.contains(&run) && self.in_line.insert(run) {
+        if !rests && !self.quarantined.contains(&run) && !self.left_alone.contains(&run) && self.in_line.insert(run) {
             self.line.push_back(run);
         }
     }
@@ -140,6 +148,15 @@ impl Books {
         let run = self.line.pop_front()?;
         self.in_line.remove(&run);
         Some(run)
+    }
+
+    /// Its output is under way; before that has come to an end there is nothing to look at.
+    pub(super) fn leave_alone(&mut self, run: RunId) {
+        self.left_alone.insert(run);
+    }
+
+    pub(super) fn take_up(&mut self, run: RunId) {
+        self.left_alone.remove(&run);
     }
 
     pub(super) fn waiting(&self) -> usize {

@@ -1,38 +1,38 @@
 //! Tells what is in run directories, and removes those whose story is heard to its end.
 //!
 //! A reconciler: woken by the executor or by a rest that is over, given nothing but "look". What it reads at once is
-//! bounded, so that a backlog of any size is told with the same memory.
+//! bounded, so that a backlog of any size is told with the same memory. Output travels beside the turns ([`Uploads`]): a run
+//! whose bytes take long waits for them alone.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bowline_execute::{Confirmed, Ended, ForgetError, Stream};
 use bowline_model::{ErrorClass, RunId};
 use bowline_protocol::RunNews;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, info, warn};
 
 use super::book::{AfterRefusal, Books};
 use super::draft::{Draft, Look, look};
-use super::upload::{Brought, PART_MAX_BYTES, bring, part};
+use super::uploads::{Output, Uploads};
 use super::{EVENTS_MAX, RUNS_MAX, post};
 use crate::error::chain;
 use crate::fleet::outbox::Story;
 use crate::fleet::outcome::run_end;
 use crate::fleet::shared::Fleet;
 
-/// How many runs bring output side by side.
-const UPLOADS_MAX: usize = 8;
-
 /// Ships until the end.
 pub(crate) async fn disk_loop(fleet: Arc<Fleet>, books: Books) {
-    let mut shipper = Shipper { fleet, books };
+    let uploads = Uploads::new(Arc::clone(&fleet));
+    let mut shipper = Shipper { fleet, books, uploads };
     let mut changed = shipper.fleet.runs.changed();
     let end = shipper.fleet.link.end.clone();
     loop {
         changed.borrow_and_update();
         let now = Instant::now();
+        while let Some((run, output)) = shipper.uploads.finished() {
+            shipper.brought(run, output, now);
+        }
         for run in shipper.fleet.runs.take_changed() {
             shipper.books.look_at(run, now);
         }
@@ -47,6 +47,9 @@ pub(crate) async fn disk_loop(fleet: Arc<Fleet>, books: Books) {
         tokio::select! {
             () = end.cancelled() => return,
             _ = changed.changed() => {}
+            (run, output) = shipper.uploads.next(), if shipper.uploads.is_busy() => {
+                shipper.brought(run, output, Instant::now());
+            }
             () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
         }
     }
@@ -55,29 +58,27 @@ pub(crate) async fn disk_loop(fleet: Arc<Fleet>, books: Books) {
 struct Shipper {
     fleet: Arc<Fleet>,
     books: Books,
-}
-
-/// What became of a run's output.
-enum Output {
-    Stored([u64; 2]),
-    Refused(String),
-    /// Not now.
-    Later,
+    uploads: Uploads,
 }
 
 impl Shipper {
     /// Tells what the next ones in line have to tell: one request.
     async fn turn(&mut self) {
-        let mut drafts = self.read().await;
-        let refused = self.bring_output(&mut drafts).await;
+        let drafts = self.read().await;
         let now = Instant::now();
-        for (run, code) in refused {
-            self.refused(run, &code, now);
-        }
         let mut news = Vec::with_capacity(drafts.len());
         let mut told = Vec::with_capacity(drafts.len());
         let mut heard_out = Vec::new();
-        for Draft { run, fence, events, sent, ended, more, .. } in drafts {
+        for draft in drafts {
+            let ranges: Vec<_> = draft.uploads().collect();
+            let Draft { run, fence, events, sent, ended, more, stored, .. } = draft;
+            if !ranges.is_empty() {
+                // It is read again when its bytes are there; until then nothing of it is kept in memory.
+                self.books.leave_alone(run);
+                self.uploads.bring(run, stored, ranges);
+                continue;
+            }
+            self.books.get(run).brought = false;
             if more {
                 self.books.look_at(run, now);
             }
@@ -174,45 +175,18 @@ impl Shipper {
         drafts
     }
 
-    /// Brings the bytes that the drafts name. Whose bytes are not wanted is taken out of the drafts, and returned.
-    async fn bring_output(&mut self, drafts: &mut Vec<Draft>) -> Vec<(RunId, String)> {
-        let mut under_way = JoinSet::new();
-        let mut results = HashMap::new();
-        for draft in drafts.iter() {
-            let ranges: Vec<_> = draft.uploads().collect();
-            if ranges.is_empty() {
-                continue;
+    /// The bytes of a run have come through, or not.
+    fn brought(&mut self, run: RunId, output: Output, now: Instant) {
+        self.books.take_up(run);
+        match output {
+            Output::Stored(stored) => {
+                let book = self.books.get(run);
+                (book.stored, book.brought) = (Some(stored), true);
+                self.books.look_at(run, now);
             }
-            if under_way.len() >= UPLOADS_MAX
-                && let Some(Ok((run, output))) = under_way.join_next().await
-            {
-                results.insert(run, output);
-            }
-            let (run, stored, fleet) = (draft.run, draft.stored, Arc::clone(&self.fleet));
-            under_way.spawn(async move { (run, bring_ranges(&fleet, run, stored, ranges).await) });
+            Output::Refused(code) => self.refused(run, &code, now),
+            Output::Later => self.books.get(run).rest(now),
         }
-        while let Some(brought) = under_way.join_next().await {
-            if let Ok((run, output)) = brought {
-                results.insert(run, output);
-            }
-        }
-        let (mut refused, now) = (Vec::new(), Instant::now());
-        drafts.retain(|draft| match results.remove(&draft.run) {
-            None => draft.uploads().next().is_none(),
-            Some(Output::Stored(stored)) => {
-                self.books.get(draft.run).stored = Some(stored);
-                true
-            }
-            Some(Output::Refused(code)) => {
-                refused.push((draft.run, code));
-                false
-            }
-            Some(Output::Later) => {
-                self.books.get(draft.run).rest(now);
-                false
-            }
-        });
-        refused
     }
 
     fn refused(&mut self, run: RunId, code: &str, now: Instant) {
@@ -281,54 +255,4 @@ impl Shipper {
             Err(broken) => error!(run.id = %run, "the agent broke at run {run}: {broken}"),
         }
     }
-}
-
-/// How often the server may answer that it has nothing more than before.
-const STALLS_MAX: u32 = 3;
-
-/// Brings ranges of one run, one part after the other.
-async fn bring_ranges(fleet: &Arc<Fleet>, run: RunId, mut stored: [u64; 2], ranges: Vec<(Stream, u64, u64)>) -> Output {
-    for (stream, mut from, to) in ranges {
-        let mut stalls = 0;
-        while from < to {
-            let runs = Arc::clone(&fleet.runs);
-            let length = usize::try_from((to - from).min(PART_MAX_BYTES)).unwrap_or(usize::MAX);
-            let prepare = move || {
-                let raw = runs.read_output(run, stream, from, length)?;
-                Ok::<_, bowline_execute::ReadError>(part(run, stream.name(), from, raw))
-            };
-            let part = match tokio::task::spawn_blocking(prepare).await {
-                Ok(Ok(part)) if part.raw_bytes > 0 => part,
-                Ok(Ok(_)) => {
-                    // It was recorded, and the disk lost it. The record is true all the same.
-                    error!(run.id = %run, "{stream} of run {run} lacks the bytes from {from} to {to}");
-                    stored[stream as usize] = to;
-                    break;
-                }
-                Ok(Err(error)) => {
-                    error!(run.id = %run, "{stream} of run {run} cannot be read: {}", chain(&error));
-                    return Output::Later;
-                }
-                Err(broken) => {
-                    error!(run.id = %run, "the agent broke at the output of run {run}: {broken}");
-                    return Output::Later;
-                }
-            };
-            match bring(&fleet.link, &part).await {
-                Brought::Stored(held) => {
-                    stalls = if held > from { 0 } else { stalls + 1 };
-                    if stalls > STALLS_MAX {
-                        return Output::Refused("OUTPUT_STALLED".to_owned());
-                    }
-                    // Less than we thought: an older copy of the ledger. It gets what it lacks.
-                    from = held;
-                    stored[stream as usize] = held;
-                }
-                Brought::Refused(refusal) if refusal.code.is_empty() => return Output::Refused(refusal.to_string()),
-                Brought::Refused(refusal) => return Output::Refused(refusal.code),
-                Brought::Leaving => return Output::Later,
-            }
-        }
-    }
-    Output::Stored(stored)
 }

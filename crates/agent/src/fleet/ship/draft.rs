@@ -76,7 +76,9 @@ fn draft(runs: &Runs, run: RunId, fence: u32, book: Book, max: usize, standing: 
         if let Happening::Output { stream, offset, bytes, .. } = &happening {
             let wanted = &mut draft.wanted[*stream as usize];
             let to_bring = (offset + bytes).saturating_sub(stored[*stream as usize]);
-            if to_bring > OUTPUT_MAX_BYTES && !draft.events.is_empty() {
+            // Whoever has just brought something tells of it before it brings more, or it would never come to that.
+            let enough = if book.brought { 0 } else { OUTPUT_MAX_BYTES };
+            if to_bring > enough && !draft.events.is_empty() {
                 draft.more = true;
                 break;
             }

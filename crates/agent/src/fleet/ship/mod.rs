@@ -9,6 +9,7 @@ mod draft;
 mod memory;
 mod post;
 mod upload;
+mod uploads;
 
 pub(crate) use book::Books;
 pub(crate) use disk::disk_loop;
