@@ -95,8 +95,11 @@ async fn a_server_whose_clock_is_turned_expires_nothing_and_fires_nothing() {
     assert_eq!((status(&later).await, status(&held).await), (json!("pending"), json!("awaiting_approval")));
     assert_eq!((status(&command).await, status(&limited).await), (json!("running"), json!("running")));
     let forbidden = ask(&server, json!({"command": {"argv": ["true"]}, "hosts": ["blocked"]})).await;
+    let player = server.agent("player", json!({"bowline/reach": "simulate"})).await;
+    assert!(player.nothing_comes().await, "the block is in force");
     let shown = server.until_status(&forbidden, "failed").await;
-    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"blocked": 1}), "the block is in force");
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"blocked": 1}));
+    drop(player);
 
     clock.turn(-TWO_HOURS);
     until_server_wrong(&server, -TWO_HOURS).await;
