@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: PostgreSQL (the programs, not a running cluster), sshd (the
-# program, not a running service), python3, curl.
+# program, not a running service), libfaketime, python3, curl.
 # If everything is there it says so at once and touches nothing.
 set -euo pipefail
 
@@ -25,7 +25,12 @@ has() { command -v "$1" >/dev/null; }
 # The same places as crates/testkit/src/sshd/binaries.rs.
 has_sshd() { [[ -x /usr/sbin/sshd ]] || has sshd; }
 
+# The same places as crates/testkit/src/wrong_clock.rs.
+has_faketime() { compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null ||
+  [[ -e /usr/lib/faketime/libfaketimeMT.so.1 || -e /usr/local/lib/faketime/libfaketimeMT.so.1 ]]; }
+
 packages=()
+has_faketime || packages+=(libfaketime)
 has python3 || packages+=(python3)
 has curl || packages+=(curl)
 has ssh-keygen || packages+=(openssh-client)

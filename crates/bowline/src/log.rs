@@ -16,8 +16,13 @@ pub fn start(level: &str) -> anyhow::Result<()> {
         }
     }
     let filter = EnvFilter::try_new(level).with_context(|| format!("log.level (LOG_LEVEL) `{level}` is no filter"))?;
-    let logs =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE)
+        // A line that cannot be written is lost. To complain about it on the same standard error would be a panic, and a
+        // full disk under a log file would end the work that the line was about.
+        .log_internal_errors(false);
     if std::io::stderr().is_terminal() {
         logs.with_target(false).compact().init();
     } else {

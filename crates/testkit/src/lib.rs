@@ -1,5 +1,5 @@
-//! What our tests stand on: a real PostgreSQL, a real sshd, a hostile network, an honest witness, and processes that can
-//! be killed.
+//! What our tests stand on: a real PostgreSQL, a real sshd, a hostile network, an honest witness, a wrong clock, and
+//! processes that can be killed.
 //!
 //! Enters: a test that wants to break something. Leaves: evidence that it was broken (pids, counters, lines in a file).
 //! Never here: anything of Bowline itself. An oracle that shares code with what it judges would share its mistakes.
@@ -23,6 +23,7 @@ pub mod sshd;
 mod until;
 mod url;
 mod workshop;
+mod wrong_clock;
 
 pub use port::free_port;
 pub use postgres::{Postgres, TestDatabase, connect, fresh_database};
@@ -31,3 +32,4 @@ pub use proxy::{ChaosProxy, Direction};
 pub use sink::{Sink, SinkLine};
 pub use sshd::{Sshd, SshdOptions};
 pub use until::{Sighting, until};
+pub use wrong_clock::WrongClock;

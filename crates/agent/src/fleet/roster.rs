@@ -202,7 +202,7 @@ impl Roster {
         for run in &answer.stale {
             if let Some(held) = inner.held.get_mut(run).filter(|held| !held.stale) {
                 held.stale = true;
-                // One whose end is on its way may have been heard before this answer was written.
+                // Its end may have arrived before this heartbeat did; then there is nothing new in it.
                 if !held.ending {
                     orders.stale.push(*run);
                 }
@@ -278,5 +278,7 @@ mod tests {
         assert_eq!(named, [run(1), run(4)]);
         assert_eq!(begin(&roster, 4, start), Go::Canceled);
         assert_eq!(roster.held().len(), 4);
+        roster.set_ending(run(1));
+        assert_eq!(roster.hear(&answer(&[], &[], &[run(1)]), start), Orders::default(), "it is over anyway");
     }
 }

@@ -66,8 +66,13 @@ pub async fn ship(
                 meters.runs_corrected.inc();
                 answers[n].ended = true;
             }
-            // Kept with its attempt, or said before in another way: either way there is nothing more to say.
-            ReportAnswer::Stale { evidence: true } | ReportAnswer::Finished(_) => answers[n].ended = true,
+            // Kept with its attempt, and without a say in the job. There is nothing more to tell.
+            ReportAnswer::Stale { evidence: true } => {
+                meters.stale_writes_refused.inc();
+                answers[n].ended = true;
+            }
+            // It was said before, in another way.
+            ReportAnswer::Finished(_) => answers[n].ended = true,
             // What was told was refused for the same reason.
             ReportAnswer::Stale { evidence: false } | ReportAnswer::NotYours | ReportAnswer::NotFound => {}
         }

@@ -3,37 +3,14 @@
 //! A small file system of its own is the real thing, and needs the right to mount one. A limit on the size of files needs no
 //! right at all, and gives the ledger the same trouble: a write that fails in the middle.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::support::oracle::{Journal, accounted};
+use crate::support::small_disk::SmallDisk;
 use crate::support::{Setup, TestServer};
-
-/// A small file system of its own, unmounted at the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// `None` where we may not mount.
-    fn mount(mebibytes: u32) -> Option<Self> {
-        let directory = tempfile::tempdir().ok()?;
-        let size = format!("size={mebibytes}m");
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(directory.path()).status();
-        status.is_ok_and(|s| s.success()).then_some(Self(directory))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
-    }
-}
 
 /// Where the room is scarce, and how it is given back.
 enum Scarce {
@@ -44,9 +21,12 @@ enum Scarce {
 impl Scarce {
     /// A server that has room for a few megabytes.
     async fn server() -> (TestServer, Self) {
-        let Some(disk) = SmallDisk::mount(32) else { return Self::limited().await };
+        let Some(disk) = SmallDisk::mount(32) else {
+            eprintln!("NO FILE SYSTEM CAN BE MOUNTED HERE: a limit on the size of files stands in for a full disk");
+            return Self::limited().await;
+        };
         let server = TestServer::with_data_dir(Setup::default(), disk.path().join("data")).await;
-        let ballast = disk.path().join("ballast");
+        let ballast = disk.ballast();
         std::fs::write(&ballast, vec![0u8; 20 << 20]).expect("the ballast fits");
         (server, Self::Disk { _disk: disk, ballast })
     }

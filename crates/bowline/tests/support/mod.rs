@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod oracle;
 pub mod simulation;
+pub mod small_disk;
 
 use std::path::PathBuf;
 use std::process::Command;

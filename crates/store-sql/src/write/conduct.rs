@@ -13,7 +13,7 @@ use bowline_store::{Conducted, StoreError, StoreResult};
 use serde_json::json;
 
 use super::Desk;
-use super::tally::read_tally;
+use super::tally::read_tallies;
 use super::turns::{know_hosts, turns_at};
 use crate::changes::{Changes, Heard, Telling};
 use crate::channels::ChannelKey;
@@ -21,7 +21,7 @@ use crate::db::{Col, Db, Row, Sql, Val};
 use crate::host_row::{group, host, host_columns};
 use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
 
-/// Commands that are looked at in one go.
+/// Commands that are read in one go, and that are moved on in one transaction.
 const FLEETS: i64 = 32;
 /// Units that a sweep looks at in one go.
 const SWEPT: i64 = 1_000;
@@ -67,11 +67,31 @@ pub async fn conduct(
     desk: &mut Desk<'_>,
     lines: &mut Vec<(i64, ChannelKey)>,
 ) -> StoreResult<(Conducted, Vec<Heard>)> {
-    let fleets = db.query(LIVING, &[Val::Int(FLEETS)], read).await?;
     let mut heard = Vec::new();
     let mut moved = 0;
+    // Those that wait are passed over, however many they are: nobody stands in the way of the next one by running long.
+    let mut after = 0;
+    while moved < FLEETS.unsigned_abs() {
+        let fleets = db.query(LIVING, &[Val::Int(after), Val::Int(FLEETS)], read).await?;
+        let Some(last) = fleets.last() else { break };
+        after = last.job.number;
+        moved += conduct_some(db, desk, fleets, lines, &mut heard).await?;
+    }
+    Ok((Conducted { moved }, heard))
+}
+
+/// Moves these commands on, and says how many could be.
+async fn conduct_some(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    fleets: Vec<Fleet>,
+    lines: &mut Vec<(i64, ChannelKey)>,
+    heard: &mut Vec<Heard>,
+) -> StoreResult<u64> {
+    let mut moved = 0;
+    let mut tallies = read_tallies(db, fleets.iter().map(|fleet| fleet.job.number).collect()).await?;
     for fleet in fleets {
-        let tally = read_tally(db, fleet.job.number).await?;
+        let tally = tallies.remove(&fleet.job.number).unwrap_or_default();
         match fleet.progress.next(&fleet.rollout, &tally) {
             Move::Wait => {
                 if fleet.job.state.status.is_terminal() {
@@ -87,7 +107,7 @@ pub async fn conduct(
         }
         moved += 1;
     }
-    Ok((Conducted { moved }, heard))
+    Ok(moved)
 }
 
 /// Begins more hosts.
@@ -302,14 +322,14 @@ const LIVING: Sql = Sql::Each {
         job_columns!(),
         ", c.lane, f.inventory, f.shared, f.rollout, f.total, f.planned, f.batch_end, f.stopped, f.sweep, f.swept
          from fleet f join job j on j.number = f.number join channel c on c.id = j.channel
-         where f.live = 1 order by f.number limit ?1"
+         where f.live = 1 and f.number > ?1 order by f.number limit ?2"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
         ", c.lane, f.inventory, f.shared, f.rollout, f.total, f.planned, f.batch_end, f.stopped, f.sweep, f.swept
          from fleet f join job j on j.number = f.number join channel c on c.id = j.channel
-         where f.live order by f.number limit $1 for update of j, f skip locked"
+         where f.live and f.number > $1 order by f.number limit $2 for update of j, f skip locked"
     ),
 };
 const REST: Sql = Sql::Each {

@@ -1,11 +1,13 @@
 //! Tallies: how many units of a command stand where, without counting them.
 
+use std::collections::HashMap;
+
 use bowline_model::JobStatus;
 use bowline_model::fleet::Tally;
 use bowline_store::StoreResult;
 
 use crate::changes::Tallied;
-use crate::db::{Col, Db, Sql, Val};
+use crate::db::{Col, Db, Sql};
 use crate::job_row::status_of;
 
 /// Adds what this transaction changed. Comes last, so that nobody waits for these rows longer than a commit takes.
@@ -24,10 +26,22 @@ pub async fn write_tally(db: &mut impl Db, tallied: &mut Tallied) -> StoreResult
 }
 
 pub async fn read_tally(db: &mut impl Db, number: i64) -> StoreResult<Tally> {
-    let counts: Vec<(JobStatus, u64)> = db
-        .query(SUM, &[Val::Int(number)], |row| Ok((status_of(row.int(0)?)?, u64::try_from(row.int(1)?).unwrap_or(0))))
-        .await?;
-    Ok(counts.into_iter().filter(|(_, units)| *units > 0).collect())
+    Ok(read_tallies(db, vec![number]).await?.remove(&number).unwrap_or_default())
+}
+
+/// The tallies of several commands. One that has none has no units yet.
+pub async fn read_tallies(db: &mut impl Db, numbers: Vec<i64>) -> StoreResult<HashMap<i64, Tally>> {
+    let mut counts: HashMap<i64, Vec<(JobStatus, u64)>> = HashMap::new();
+    let asked = [Col::Int(numbers)];
+    let found = db.query_many(SUM, &asked, |row| {
+        Ok((row.int(0)?, status_of(row.int(1)?)?, u64::try_from(row.int(2)?).unwrap_or(0)))
+    });
+    for (number, status, units) in found.await? {
+        if units > 0 {
+            counts.entry(number).or_default().push((status, units));
+        }
+    }
+    Ok(counts.into_iter().map(|(number, counts)| (number, counts.into_iter().collect())).collect())
 }
 
 /// Why two texts: SQLite has one writer. On PostgreSQL each connection has rows of its own, so that two writers that
@@ -42,6 +56,7 @@ const ADD: Sql = Sql::Each {
                on conflict (number, slot, status) do update set units = tally.units + excluded.units",
 };
 const SUM: Sql = Sql::Each {
-    sqlite: "select status, sum(units) from tally where number = ?1 group by status",
-    postgres: "select status, sum(units)::bigint from tally where number = $1 group by status",
+    sqlite: "select number, status, sum(units) from tally where number = ?1 group by number, status",
+    postgres: "select number, status, sum(units)::bigint from tally where number = any ($1::bigint[])
+               group by number, status",
 };

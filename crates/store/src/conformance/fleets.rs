@@ -186,6 +186,21 @@ pub async fn hosts_are_begun_in_bites(bench: &Bench) {
     assert_eq!(hosts.len(), 2_500);
 }
 
+pub async fn a_command_begins_however_many_run_long_before_it(bench: &Bench) {
+    bench.hosts(1).await;
+    let shared = || CommandSpec { lock: HostLock::Shared, ..spec() };
+    for _ in 0..100 {
+        bench.commanded(shared(), Rollout::default()).await;
+    }
+    assert_eq!(bench.begin().await.len(), 100);
+    let last = bench.commanded(shared(), Rollout::default()).await;
+    let runs = bench.begin().await;
+    assert_eq!(runs.len(), 1, "the others run, and it does not wait for them");
+    bench.succeed(&runs[0]).await;
+    bench.conduct().await;
+    assert_eq!(bench.status(last).await, JobStatus::Succeeded);
+}
+
 pub async fn conductors_at_once_begin_every_host_once(bench: &Bench) {
     bench.hosts(3_000).await;
     let job = bench.commanded(spec(), Rollout::default()).await;

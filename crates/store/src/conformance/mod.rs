@@ -314,6 +314,7 @@ macro_rules! for_each_promise {
                 retention_takes_a_command_with_its_hosts
                 nobody_sees_or_moves_a_neighbours_command
                 many_commands_on_few_hosts_all_end
+                a_command_begins_however_many_run_long_before_it
             ;
             kept:
                 nobody_gets_a_host_while_a_lost_run_could_be_there
