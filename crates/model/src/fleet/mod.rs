@@ -2,6 +2,7 @@
 
 mod approval;
 mod command;
+mod isolation;
 mod life;
 mod rollout;
 mod targets;
@@ -10,6 +11,7 @@ mod turns;
 
 pub use approval::{Approval, ApprovalRefused, ApprovalState, Decided, Vote};
 pub use command::{ApprovalRule, BadCommand, CommandSpec, HostLock, PinnedCommand};
+pub use isolation::{Limits, Sandbox};
 pub use life::{CommandFact, End};
 pub use rollout::{BITE, BadRollout, Move, NotAShare, Progress, Rollout, Share, Sweep, Tally};
 pub use targets::{DamagedTargets, read_targets, write_targets};
