@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_agent::CancellationToken;
-use bowline_agent::fleet::{FleetAgent, FleetSettings, HostKeyRule, Reach, ShownOutput, SimulateSettings, SshSettings};
+use bowline_agent::fleet::{
+    FleetAgent, FleetSettings, HostKeyRule, IsolationSettings, Reach, ShownOutput, SimulateSettings, SshSettings,
+};
+use bowline_execute::Limits;
 use bowline_execute::simulate::Simulation;
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -58,6 +61,8 @@ pub struct AgentArgs {
     /// Let commands on this host gain privileges, by sudo for instance
     #[arg(long, env = "BOWLINE_AGENT_ALLOW_NEW_PRIVILEGES")]
     pub allow_new_privileges: bool,
+    #[command(flatten)]
+    pub isolation: IsolationArgs,
     /// How long runs inside the agent may take to finish when it is stopped, in seconds
     #[arg(long, value_name = "SECONDS", env = "BOWLINE_AGENT_GRACE", default_value_t = 30)]
     pub grace: u64,
@@ -68,6 +73,33 @@ pub struct AgentArgs {
     pub simulate: SimulateArgs,
     #[command(flatten)]
     pub ssh: SshArgs,
+}
+
+/// What commands on this host may be and use.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Commands on this host")]
+pub struct IsolationArgs {
+    /// Run commands as this user, unless their type names another one. Needs root [default: the agent's own user]
+    #[arg(long, value_name = "USER", env = "BOWLINE_AGENT_RUN_AS")]
+    pub run_as: Option<String>,
+    /// A user that command types may name besides; may be given more than once. Needs root
+    #[arg(long = "allow-user", value_name = "USER", env = "BOWLINE_AGENT_ALLOW_USER", value_delimiter = ',')]
+    pub allow_users: Vec<String>,
+    /// The most processes and threads that one command may have
+    #[arg(long, value_name = "N", env = "BOWLINE_AGENT_PIDS_MAX")]
+    pub pids_max: Option<u64>,
+    /// The most memory that one command may have, such as 512M or 2G
+    #[arg(long, value_name = "BYTES", env = "BOWLINE_AGENT_MEMORY_MAX", value_parser = bytes)]
+    pub memory_max: Option<u64>,
+    /// The largest share of the processors that one command may have, in percent of one
+    #[arg(long, value_name = "PERCENT", env = "BOWLINE_AGENT_CPU_MAX")]
+    pub cpu_max: Option<u64>,
+    /// The largest file that a command may write, such as 10G
+    #[arg(long, value_name = "BYTES", env = "BOWLINE_AGENT_FILE_MAX", value_parser = bytes)]
+    pub file_max: Option<u64>,
+    /// The control group in which each command gets one of its own [default: the agent's own]
+    #[arg(long, value_name = "PATH", env = "BOWLINE_AGENT_CGROUP_PARENT")]
+    pub cgroup_parent: Option<PathBuf>,
 }
 
 /// Hosts that do not exist.
@@ -133,6 +165,8 @@ pub enum ShowOutput {
 /// Works until it is asked to leave. The first signal asks, the second insists.
 pub async fn agent(args: AgentArgs, server: &str) -> anyhow::Result<ExitCode> {
     log::start(&args.log_level)?;
+    // A command of the same user must not find the credential or the join token in here.
+    bowline_execute::close_proc().context("this process cannot be closed to others of the same user")?;
     let settings = settings(&args, server)?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agent = tokio::select! {
@@ -173,6 +207,7 @@ fn settings(args: &AgentArgs, server: &str) -> anyhow::Result<FleetSettings> {
     settings.labels = args.labels.iter().cloned().collect::<BTreeMap<_, _>>();
     settings.secrets = args.secrets.clone();
     settings.allow_new_privileges = args.allow_new_privileges;
+    settings.isolation = args.isolation.settings();
     settings.grace = Duration::from_secs(args.grace);
     settings.slots = args.slots.unwrap_or(match args.reach {
         Some(ReachHow::Simulate) => 10_000,
@@ -184,6 +219,23 @@ fn settings(args: &AgentArgs, server: &str) -> anyhow::Result<FleetSettings> {
         ReachHow::Ssh => Reach::Ssh(args.ssh.settings(&args.data)),
     });
     Ok(settings)
+}
+
+impl IsolationArgs {
+    fn settings(&self) -> IsolationSettings {
+        let limits = Limits {
+            pids_max: self.pids_max,
+            memory_max_bytes: self.memory_max,
+            cpu_max_percent: self.cpu_max,
+            file_max_bytes: self.file_max,
+        };
+        IsolationSettings {
+            run_as: self.run_as.clone().filter(|user| !user.is_empty()),
+            allow_users: self.allow_users.iter().filter(|user| !user.is_empty()).cloned().collect(),
+            limits,
+            cgroup_parent: self.cgroup_parent.clone(),
+        }
+    }
 }
 
 impl SimulateArgs {
@@ -231,6 +283,7 @@ fn greet(args: &AgentArgs, server: &str, agent: &FleetAgent) {
     println!("Bowline {} works as agent {} for {server}", env!("CARGO_PKG_VERSION"), agent.name());
     println!("  data     {}", args.data.display());
     println!("  reaches  {reach}");
+    println!("  here     {}", agent.isolation());
     let labels = agent.given_labels().canonical();
     if !labels.is_empty() {
         println!("  labels   {labels} (from its join token)");
@@ -262,6 +315,19 @@ fn latency(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
+fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (number, factor) = match text.chars().last().map(|unit| unit.to_ascii_uppercase()) {
+        Some('K') => (&text[..text.len() - 1], 1 << 10),
+        Some('M') => (&text[..text.len() - 1], 1 << 20),
+        Some('G') => (&text[..text.len() - 1], 1 << 30),
+        Some('T') => (&text[..text.len() - 1], 1 << 40),
+        _ => (text, 1),
+    };
+    let number = number.parse::<u64>().map_err(|_| format!("`{text}` is not a number of bytes, such as 512M"))?;
+    number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too much"))
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -282,5 +348,7 @@ mod tests {
         assert!(share("1.5").is_err() && share("-1").is_err() && share("NaN").is_err());
         assert_eq!(label("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
         assert!(label("a").is_err());
+        assert_eq!((bytes("512"), bytes("2k"), bytes("3M")), (Ok(512), Ok(2_048), Ok(3 << 20)));
+        assert!(bytes("").is_err() && bytes("M").is_err() && bytes("1.5G").is_err() && bytes("99999999T").is_err());
     }
 }

@@ -34,6 +34,12 @@ pub async fn doctor(args: DoctorArgs, connection: &bowline_cli::Connection) -> a
             server(&config, connection, &mut look).await;
         }
     }
+    #[cfg(target_os = "linux")]
+    look(
+        "isolation",
+        true,
+        format!("for commands of an agent here: {}", bowline_execute::Machine::look(None).describe()),
+    );
     let well = findings.iter().all(|f| f.well);
     if connection.json {
         let list: Vec<_> = findings.iter().map(|f| json!({"what": f.what, "well": f.well, "says": f.says})).collect();

@@ -18,10 +18,16 @@
 //! | `stdout`, `stderr` | keeper | the output, secrets replaced |
 //! | `cancel` | agent | that the run should end |
 //! | `reserve` | agent | room for the last events on a full disk |
-//! | `work/` | agent | where the command works unless told otherwise |
+//! | `work/` | agent, for the command's user | where the command works unless told otherwise |
+//! | `tmp/` | the same | what the command has for `/tmp` in a sandbox |
+//!
+//! Nothing but `work` and `tmp` belongs to the command's user, if that is another one than the agent's; the directory itself
+//! can then be passed through by that user, and not be read.
 
 #[cfg(target_os = "linux")]
 mod disk;
+#[cfg(target_os = "linux")]
+mod isolation;
 #[cfg(target_os = "linux")]
 pub mod keeper;
 pub mod log;
@@ -36,8 +42,11 @@ mod runs;
 mod secrets;
 pub mod simulate;
 
-pub use log::{Ended, EndedAs, Happening, Record, Stream, Truncation};
-pub use manifest::{BadManifest, HostLock, Limits, Manifest};
+pub use bowline_model::fleet::{Limits, Sandbox};
+#[cfg(target_os = "linux")]
+pub use isolation::{Machine, NoSandbox, close_proc};
+pub use log::{Ended, EndedAs, Happening, HeldBy, Record, Stream, Truncation};
+pub use manifest::{BadManifest, HostLock, Manifest, RunUser};
 #[cfg(target_os = "linux")]
 pub use process::Identity;
 #[cfg(target_os = "linux")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use bowline_model::fleet::{Limits, Sandbox};
 use bowline_model::{HostName, JobId, RunId};
 use serde::{Deserialize, Serialize};
 
@@ -16,14 +17,15 @@ pub enum HostLock {
     Shared,
 }
 
-/// What a run and everything it starts may use together. Enforced by a cgroup where the system allows one; what could
-/// not be enforced is named in the run's `started` event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Limits {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pids_max: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_max_bytes: Option<u64>,
+/// Whom a command runs as, found when it was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunUser {
+    pub name: String,
+    pub uid: u32,
+    pub gid: u32,
+    /// All groups it has, its main one included.
+    pub groups: Vec<u32>,
+    pub home: PathBuf,
 }
 
 /// The file `manifest.json`. Fields that are not known are ignored, so that an older keeper reads a newer agent's
@@ -63,14 +65,20 @@ pub struct Manifest {
     /// Whether the command may gain privileges, by `sudo` for instance.
     #[serde(default)]
     pub allow_new_privileges: bool,
+    /// What it and all it starts may use. By what each is held is told in the run's `started` event.
     #[serde(default)]
     pub limits: Limits,
+    /// The keeper's own user unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<RunUser>,
+    #[serde(default)]
+    pub sandbox: Sandbox,
 }
 
 /// Why a manifest cannot be executed. No value is repeated: environments hold passwords, whatever we say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadManifest {
-    #[error("the manifest has version {0}, and this is written for version {expected}", expected = Manifest::VERSION)]
+    #[error("the manifest has version {0}, and this is written for versions up to {expected}", expected = Manifest::VERSION)]
     Version(u32),
     #[error("the manifest names no program")]
     NoProgram,
@@ -85,7 +93,8 @@ pub enum BadManifest {
 }
 
 impl Manifest {
-    pub const VERSION: u32 = 1;
+    /// Since 2 there may be a user and a sandbox, which nobody may overlook.
+    pub const VERSION: u32 = 2;
 
     const fn default_kill_grace_ms() -> u64 {
         10_000
@@ -97,7 +106,7 @@ impl Manifest {
 
     /// Everything that can be known to be wrong before a process is made.
     pub fn check(&self) -> Result<(), BadManifest> {
-        if self.version != Self::VERSION {
+        if !(1..=Self::VERSION).contains(&self.version) {
             return Err(BadManifest::Version(self.version));
         }
         if self.argv.first().is_none_or(String::is_empty) {
@@ -161,7 +170,7 @@ pub(crate) mod tests {
             change(&mut manifest);
             manifest.check().unwrap_err()
         };
-        assert_eq!(with(|m| m.version = 2), BadManifest::Version(2));
+        assert_eq!(with(|m| m.version = 3), BadManifest::Version(3));
         assert_eq!(with(|m| m.argv.clear()), BadManifest::NoProgram);
         assert_eq!(with(|m| m.argv[0].clear()), BadManifest::NoProgram);
         assert_eq!(with(|m| m.argv[1] = "a\0b".into()), BadManifest::Nul("argv"));

@@ -62,6 +62,10 @@ impl Place {
         self.0.join("work")
     }
 
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.0.join("tmp")
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.0.join("keeper.lock")
     }

@@ -249,7 +249,7 @@ fn many_processes_are_held_within_their_limit_and_ended() {
     let room = Room::default();
     let runs = room.runs();
     let mut manifest = part_as_command("a_command_that_makes_many_processes");
-    manifest.limits = Limits { pids_max: Some(60), memory_max_bytes: None };
+    manifest.limits = Limits { pids_max: Some(60), ..Limits::default() };
     manifest.kill_grace_ms = 100;
     let running = begin(&runs, &manifest);
     let made: usize = until("many processes", || {
@@ -302,8 +302,7 @@ fn a_memory_limit_ends_what_takes_more() {
         assert_eq!((end.outcome, end.signal), (EndedAs::Failed, Some(9)), "{end:?}");
         assert!(end.message.unwrap().contains("memory limit"));
     } else {
-        println!("no memory controller here: the limit itself is not tested");
-        assert_eq!(unenforced, ["memory_max_bytes"]);
+        panic!("a limit on memory is held by something on every system: {unenforced:?}");
     }
 }
 

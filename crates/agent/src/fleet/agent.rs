@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::fleet::error::FleetError;
+use crate::fleet::guard::Guard;
 use crate::fleet::identity::{Credential, address, identify};
 use crate::fleet::intake::{Desk, TASK_TYPE, accept_loop};
 use crate::fleet::local::cancel_loop;
@@ -47,6 +48,7 @@ pub struct FleetAgent {
     settings: FleetSettings,
     runs: Arc<Runs>,
     secrets: SecretStore,
+    guard: Guard,
     credential: Credential,
     remotes: Option<Arc<Remotes>>,
     client: Client,
@@ -69,9 +71,14 @@ impl FleetAgent {
             Some(Reach::Ssh(ssh)) => Some(Arc::new(Remotes::new(SshPool::new(ssh.clone())?))),
             Some(Reach::Simulate(_)) | None => None,
         };
-        let execute = Settings::new(settings.keeper.clone(), Arc::clone(&settings.clock));
+        let guard = Guard::open(&settings.isolation)?;
+        let mut execute = Settings::new(settings.keeper.clone(), Arc::clone(&settings.clock));
+        execute.cgroup_parent.clone_from(&settings.isolation.cgroup_parent);
+        execute.other_users = guard.has_other_users();
+        execute.private.extend(settings.secrets.clone());
         let runs = Runs::open(&settings.data, execute)
             .map_err(|source| FleetError::Data { path: settings.data.clone(), source })?;
+        guard.can_work_in(&settings.data)?;
         let (name, join) = (settings.name.as_deref(), settings.join.as_deref());
         let credential = identify(&settings.data, &settings.server, name, join, &settings.backoff).await?;
         let client = Client::new(&settings.server, &credential.token).map_err(address)?;
@@ -82,13 +89,18 @@ impl FleetAgent {
             labels,
             slots: settings.slots,
             resources: Some(json!({"version": env!("CARGO_PKG_VERSION"), "os": std::env::consts::OS,
-                                   "arch": std::env::consts::ARCH})),
+                                   "arch": std::env::consts::ARCH, "isolation": guard.tell()})),
         };
-        Ok(Self { settings, runs: Arc::new(runs), secrets, credential, remotes, client, request })
+        Ok(Self { settings, runs: Arc::new(runs), secrets, guard, credential, remotes, client, request })
     }
 
     pub fn name(&self) -> &WorkerName {
         &self.credential.name
+    }
+
+    /// What keeps commands from this host, in one line.
+    pub fn isolation(&self) -> String {
+        self.guard.describe()
     }
 
     /// The labels it has besides those it says about itself.
@@ -100,7 +112,7 @@ impl FleetAgent {
     ///
     /// Dropping the future ends this agent where it stands. Runs on this host go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), FleetError> {
-        let Self { settings, runs, secrets, remotes, client, request, .. } = self;
+        let Self { settings, runs, secrets, guard, remotes, client, request, .. } = self;
         let patience = Backoff::new(&settings.backoff);
         let terms = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -121,6 +133,7 @@ impl FleetAgent {
             remotes,
             plays: matches!(settings.reach, Some(Reach::Simulate(_))),
             allow_new_privileges: settings.allow_new_privileges,
+            guard,
             cancels,
             stage,
         });

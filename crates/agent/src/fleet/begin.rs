@@ -22,10 +22,13 @@ pub(crate) fn prepare(fleet: &Fleet, task: &Task, wish: &HostTask, executor: Exe
         fleet.tell(run, Story::not_begun(fence, now(), code, ErrorClass::Permanent, message));
         None
     };
-    let manifest = match manifest(task, wish, fleet.allow_new_privileges) {
+    let mut manifest = match manifest(task, wish, fleet.allow_new_privileges) {
         Ok(manifest) => manifest,
         Err(error) => return refuse("BAD_COMMAND", &chain(&error)),
     };
+    if let Err(error) = fleet.guard.admit(&wish.command.spec, executor, &mut manifest) {
+        return refuse(error.code(), &chain(&error));
+    }
     let secrets = match fleet.secrets.get(manifest.secrets.values()) {
         Ok(secrets) => secrets,
         Err(error) => return refuse("SECRET_MISSING", &chain(&error)),

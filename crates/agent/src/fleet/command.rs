@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_execute::{HostLock, Limits, Manifest};
+use bowline_execute::{HostLock, Limits, Manifest, Sandbox};
 use bowline_model::fleet::{self, Cannot, Scope, Template};
 use bowline_protocol::{HostTask, Task};
 use serde_json::Value;
@@ -68,7 +68,10 @@ pub(crate) fn manifest(task: &Task, wish: &HostTask, allow_new_privileges: bool)
         kill_grace_ms: spec.kill_grace_ms,
         output_max_bytes: spec.output_max_bytes,
         allow_new_privileges,
+        // The guard says.
         limits: Limits::default(),
+        user: None,
+        sandbox: Sandbox::None,
     })
 }
 

@@ -43,6 +43,22 @@ pub enum FleetError {
     NotEnrollable { agent: WorkerName, refusal: Refusal },
     #[error("the directory of secrets {} cannot be used: {why}", path.display())]
     Secrets { path: PathBuf, why: String },
+    #[error(
+        "only an agent that is root can run commands as {user}; start it as root, or without --run-as and --allow-user"
+    )]
+    NotRoot { user: String },
+    #[error("there is no user {user} on this host")]
+    NoSuchUser { user: String },
+    #[error("user {user} cannot be looked up")]
+    UserLookup {
+        user: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} cannot be passed through by user {user}, whose commands work below it; move the data directory with --data, or chmod o+x it", path.display())]
+    Closed { path: PathBuf, user: String },
+    #[error("the limit {limit} is {what}")]
+    Limits { limit: &'static str, what: &'static str },
     #[error("hosts cannot be reached over SSH")]
     Ssh(#[from] bowline_ssh::BadSettings),
     #[error(transparent)]

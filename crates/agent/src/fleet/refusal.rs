@@ -37,6 +37,8 @@ pub(crate) fn story(fence: u32, at: Timestamp, error: &BeginError) -> Option<Sto
         BeginError::NoSpace => ("NO_SPACE", Transient),
         BeginError::Manifest(_) => ("BAD_COMMAND", Permanent),
         BeginError::Secret(_) => ("SECRET_MISSING", Permanent),
+        BeginError::Sandbox { .. } => ("NO_SANDBOX", Permanent),
+        BeginError::User(_) => ("USER_NOT_ALLOWED", Permanent),
         BeginError::Keeper(_) => ("NO_KEEPER", Transient),
         BeginError::Disk(_) => ("DISK_ERROR", Transient),
     };
@@ -52,7 +54,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::io;
 
-    use bowline_execute::{BadManifest, EndedAs};
+    use bowline_execute::{BadManifest, EndedAs, NoSandbox, Sandbox};
     use bowline_model::{HostName, RunId};
 
     use super::*;
@@ -72,6 +74,8 @@ mod tests {
             BeginError::NoSpace,
             BeginError::Manifest(BadManifest::NoProgram),
             BeginError::Secret("db".to_owned()),
+            BeginError::Sandbox { sandbox: Sandbox::Strict, source: NoSandbox::NoLandlock },
+            BeginError::User("deploy".to_owned()),
             BeginError::Keeper(io::ErrorKind::NotFound.into()),
             BeginError::Disk(io::ErrorKind::PermissionDenied.into()),
         ];
@@ -101,6 +105,9 @@ mod tests {
              NO_SPACE Failure None transient: NO_SPACE: there is not enough room on the disk\n\
              BAD_COMMAND Failure None permanent: the manifest names no program\n\
              SECRET_MISSING Failure None permanent: the value of secret db is missing, or cannot be a variable's value\n\
+             NO_SANDBOX Failure None permanent: a command in the sandbox `strict` cannot be executed here: this kernel has no \
+             Landlock, or it is switched off\n\
+             USER_NOT_ALLOWED Failure None permanent: this agent is not root and cannot become user deploy\n\
              NO_KEEPER Failure None transient: the keeper could not be started: entity not found\n\
              DISK_ERROR Failure None transient: the run directory could not be made: permission denied\n"
         );

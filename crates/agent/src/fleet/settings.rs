@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline_execute::Clock;
 use bowline_execute::simulate::Simulation;
+use bowline_execute::{Clock, Limits};
 use bowline_model::RetryPolicy;
 use bowline_ssh::SshSettings;
 
@@ -30,6 +30,8 @@ pub struct FleetSettings {
     pub secrets: Option<PathBuf>,
     /// Whether commands on this host may gain privileges, by `sudo` for instance.
     pub allow_new_privileges: bool,
+    /// Whom commands on this host run as, and how much they may use.
+    pub isolation: IsolationSettings,
     /// The program that is a keeper, and its first arguments.
     pub keeper: Vec<OsString>,
     /// Says when things happen, for people.
@@ -39,6 +41,19 @@ pub struct FleetSettings {
     /// How long runs inside this process may take to finish when it is asked to leave.
     pub grace: Duration,
     pub backoff: RetryPolicy,
+}
+
+/// What an agent lets commands on its own host be and use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IsolationSettings {
+    /// Whom commands run as whose type names nobody. The agent's own user unless given.
+    pub run_as: Option<String>,
+    /// Whom else command types may name.
+    pub allow_users: Vec<String>,
+    /// The most that any command may use.
+    pub limits: Limits,
+    /// The control group in which runs get their own. The agent's own unless given.
+    pub cgroup_parent: Option<PathBuf>,
 }
 
 /// Hosts that an agent reaches without being there.
@@ -86,6 +101,7 @@ impl FleetSettings {
             reach: None,
             secrets: None,
             allow_new_privileges: false,
+            isolation: IsolationSettings::default(),
             keeper: keeper.into_iter().map(Into::into).collect(),
             clock: std::sync::Arc::new(crate::clock::now),
             poll_wait: Duration::from_secs(20),

@@ -6,6 +6,7 @@ use bowline_execute::{Clock, Runs};
 use bowline_model::{RunId, WorkerName};
 use tokio::sync::mpsc;
 
+use crate::fleet::guard::Guard;
 use crate::fleet::outbox::{Outbox, Story};
 use crate::fleet::remote::Remotes;
 use crate::fleet::roster::Roster;
@@ -25,6 +26,7 @@ pub(crate) struct Fleet {
     /// It plays hosts that do not exist.
     pub plays: bool,
     pub allow_new_privileges: bool,
+    pub guard: Guard,
     /// Runs of this host that somebody canceled.
     pub cancels: mpsc::UnboundedSender<RunId>,
     pub stage: mpsc::UnboundedSender<simulate::Order>,

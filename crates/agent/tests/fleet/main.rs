@@ -7,6 +7,7 @@
 mod crash;
 mod enroll;
 mod fake;
+mod isolation;
 mod leaving;
 mod local;
 mod shipping;

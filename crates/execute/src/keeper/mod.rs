@@ -28,9 +28,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bowline_model::Timestamp;
 use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_getfl, fcntl_setfl, flock};
-use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, geteuid};
 
 use crate::Clock;
+use crate::isolation::{Held, close_proc};
 use crate::log::{Ended, EndedAs, EventLog, Happening, Stream};
 use crate::manifest::Manifest;
 use crate::place::{Handover, Marker, Place};
@@ -110,7 +111,7 @@ fn prepare(run_dir: &Path, clock: Clock) -> Result<Ready, NotStarted> {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let nothing = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, nothing).doing("cannot switch off core dumps")?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).doing("cannot close /proc/self")?;
+    close_proc().doing("cannot close /proc/self")?;
     // A wake-up that nobody takes must not hold us up.
     let stdout = io::stdout();
     let flags = fcntl_getfl(&stdout).doing("cannot look at standard output")?;
@@ -167,12 +168,14 @@ impl Ready {
 
         cgroups.enter(&manifest.limits);
         // The keeper is in the group for one more moment.
-        cgroups.limit(&manifest.limits, 1);
+        let unheld = cgroups.limit(&manifest.limits, 1);
+        let is_root = manifest.user.as_ref().map_or_else(|| geteuid().is_root(), |user| user.uid == 0);
+        let held = Held::plan(&manifest.limits, &unheld, is_root);
         let began = Instant::now();
         let canceled = place.cancel().exists();
-        let spawned = if canceled { None } else { Some(spawn(place, manifest, &handover.secrets)) };
+        let spawned = if canceled { None } else { Some(spawn(place, manifest, &handover.secrets, &held)) };
         cgroups.leave();
-        let unenforced = cgroups.limit(&manifest.limits, 0);
+        cgroups.limit(&manifest.limits, 0);
         let mut recorder = Recorder::new(place.clone(), log, spools.clone());
 
         let mut end = Ended {
@@ -193,7 +196,8 @@ impl Ready {
             }
             Some(Ok(child)) => {
                 let Identity { boot_id, pid, start_time } = child.identity.clone();
-                recorder.tell(Happening::Started { pid, boot_id, start_time, unenforced });
+                let (unenforced, limits) = (held.unenforced(), held.by);
+                recorder.tell(Happening::Started { pid, boot_id, start_time, unenforced, limits });
                 let bell = recorder.bell();
                 let recording = recorder.go();
                 let pumps = Pumps::start(child.pipes, &redactor, &spools, &bell);

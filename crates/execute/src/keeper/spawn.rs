@@ -1,14 +1,17 @@
 //! How a command comes to life: with an environment of its own, a group of its own, and nothing of ours.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
+use crate::isolation::{Confinement, Held};
 use crate::manifest::Manifest;
 use crate::place::Place;
 use crate::process::{Identity, RUN_VARIABLE};
@@ -25,7 +28,7 @@ pub(super) struct Spawned {
     pub pipes: [OwnedFd; 2],
 }
 
-pub(super) fn spawn(place: &Place, manifest: &Manifest, secrets: &Secrets) -> io::Result<Spawned> {
+pub(super) fn spawn(place: &Place, manifest: &Manifest, secrets: &Secrets, held: &Held) -> io::Result<Spawned> {
     let (program, arguments) = manifest.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let [(out, out_end), (err, err_end)] = [pipe()?, pipe()?];
     let mut command = Command::new(program);
@@ -35,18 +38,52 @@ pub(super) fn spawn(place: &Place, manifest: &Manifest, secrets: &Secrets) -> io
         .env("PATH", PATH)
         .env("HOME", std::env::var_os("HOME").unwrap_or_else(|| "/".into()))
         .env("LANG", std::env::var_os("LANG").unwrap_or_else(|| LANG.into()))
+        .envs(of_the_user(place, manifest))
         .envs(&manifest.env)
         .envs(manifest.secrets.iter().filter_map(|(variable, name)| Some((variable, secrets.get(name)?))))
         // The mark by which its processes are found when nobody who knew them is left.
         .env(RUN_VARIABLE, manifest.run.to_string())
-        .current_dir(manifest.cwd.clone().unwrap_or_else(|| place.work()))
         .process_group(0)
         .stdin(input(manifest.stdin.as_deref())?)
         .stdout(out_end)
         .stderr(err_end);
-    let child = command.spawn()?;
+    let child = match confinement(place, manifest, held)? {
+        Confined::Plainly(directory) => command.current_dir(directory).spawn()?,
+        Confined::Itself(confinement) => {
+            let witness = confinement.install(&mut command)?;
+            command.spawn().map_err(|error| witness.explain(error))?
+        }
+    };
     // The command is not waited for through `child`: whoever adopts others waits for everybody at once.
     Ok(Spawned { identity: Identity::of(child.id())?, pipes: [out, err] })
+}
+
+/// How a command is confined: as every one is, or by what its process does to itself first.
+enum Confined {
+    Plainly(PathBuf),
+    Itself(Confinement),
+}
+
+fn confinement(place: &Place, manifest: &Manifest, held: &Held) -> io::Result<Confined> {
+    let directory = manifest.cwd.clone().unwrap_or_else(|| place.work());
+    if manifest.user.is_none() && manifest.sandbox.is_none() && held.rlimits.is_empty() {
+        return Ok(Confined::Plainly(directory));
+    }
+    let confinement = Confinement::new(place, manifest, &directory, held.rlimits.clone()).map_err(io::Error::other)?;
+    Ok(Confined::Itself(confinement))
+}
+
+/// Variables that tell a command who it is. In a sandbox its home is where it may write.
+fn of_the_user(place: &Place, manifest: &Manifest) -> Vec<(&'static str, OsString)> {
+    let mut variables: Vec<(&'static str, OsString)> = Vec::new();
+    if let Some(user) = &manifest.user {
+        variables.extend([("HOME", user.home.clone().into()), ("USER", user.name.clone().into())]);
+        variables.push(("LOGNAME", user.name.clone().into()));
+    }
+    if !manifest.sandbox.is_none() {
+        variables.extend([("HOME", place.work().into()), ("TMPDIR", place.tmp().into())]);
+    }
+    variables
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

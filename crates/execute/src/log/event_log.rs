@@ -203,6 +203,7 @@ fn directory_of(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use bowline_model::Timestamp;
@@ -241,7 +242,13 @@ mod tests {
 
     fn sample(path: &Path) -> Vec<u8> {
         let (mut log, _) = EventLog::open_with(path, 0, clock(), NO_SYNC).unwrap();
-        log.append(Happening::Started { pid: 7, boot_id: "b".into(), start_time: 9, unenforced: vec![] });
+        log.append(Happening::Started {
+            pid: 7,
+            boot_id: "b".into(),
+            start_time: 9,
+            unenforced: vec![],
+            limits: BTreeMap::new(),
+        });
         for n in 0..3 {
             log.append(output(n * 10));
         }

@@ -1,5 +1,6 @@
 //! What can happen in a run, as the executor tells it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use bowline_model::Timestamp;
@@ -28,6 +29,9 @@ pub enum Happening {
         /// Limits of the manifest that this system could not enforce.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unenforced: Vec<String>,
+        /// By what each limit of the manifest is held.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        limits: BTreeMap<String, HeldBy>,
     },
     /// These bytes of the stream's file are on disk.
     Output {
@@ -108,6 +112,20 @@ impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// By what a limit is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldBy {
+    /// By a control group: for all processes of the run together.
+    Group,
+    /// By a limit that all processes of the run's user share, those of other runs included.
+    User,
+    /// By a limit that each process of the run has for itself.
+    Process,
+    /// By nothing.
+    Nothing,
 }
 
 /// Why output was not kept.

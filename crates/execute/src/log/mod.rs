@@ -15,7 +15,7 @@ mod scan;
 
 #[cfg(target_os = "linux")]
 pub(crate) use event_log::{CommitError, EventLog};
-pub use happening::{Ended, EndedAs, Happening, Record, Stream, Truncation};
+pub use happening::{Ended, EndedAs, Happening, HeldBy, Record, Stream, Truncation};
 #[cfg(target_os = "linux")]
 pub(crate) use line::{open as open_line, seal as seal_line};
 #[cfg(target_os = "linux")]

@@ -9,9 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bowline_model::RunId;
+use bowline_model::fleet::Limits;
 use serde::{Deserialize, Serialize};
-
-use crate::manifest::Limits;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,12 +18,13 @@ enum Controller {
     Unified,
     Pids,
     Memory,
+    Cpu,
     Freezer,
 }
 
 impl Controller {
-    const VERSION_1: [(&'static str, Self); 3] =
-        [("pids", Self::Pids), ("memory", Self::Memory), ("freezer", Self::Freezer)];
+    const VERSION_1: [(&'static str, Self); 4] =
+        [("pids", Self::Pids), ("memory", Self::Memory), ("cpu", Self::Cpu), ("freezer", Self::Freezer)];
 }
 
 /// A tree of groups, and where we are in it.
@@ -58,7 +58,8 @@ impl Group {
         let within = self.path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(within)?;
         if self.controller == Controller::Unified {
-            let wanted = [("+pids", limits.pids_max), ("+memory", limits.memory_max_bytes)];
+            let wanted =
+                [("+pids", limits.pids_max), ("+memory", limits.memory_max_bytes), ("+cpu", limits.cpu_max_percent)];
             for (controller, _) in wanted.iter().filter(|(_, limit)| limit.is_some()) {
                 // Refused where processes live in the group itself. The limit is then told as not enforced.
                 let _ = fs::write(within.join("cgroup.subtree_control"), controller);
@@ -77,7 +78,22 @@ impl Cgroups {
         Self::plan_in(&hierarchies, run, limits, parent)
     }
 
+    /// Which of these limits could not be set for a run, found out by setting them for nobody.
+    pub(crate) fn try_out(limits: &Limits, parent: Option<&Path>) -> Vec<String> {
+        let text = |path| fs::read_to_string(path).unwrap_or_default();
+        let hierarchies = hierarchies(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
+        let mut groups = Self::named_in(&hierarchies, &format!("bowline-probe-{}", std::process::id()), limits, parent);
+        groups.groups.retain(|group| group.make(limits).is_ok());
+        let unheld = groups.limit(limits, 0);
+        groups.remove();
+        unheld
+    }
+
     fn plan_in(hierarchies: &[Hierarchy], run: RunId, limits: &Limits, parent: Option<&Path>) -> Self {
+        Self::named_in(hierarchies, &format!("bowline-{run}"), limits, parent)
+    }
+
+    fn named_in(hierarchies: &[Hierarchy], name: &str, limits: &Limits, parent: Option<&Path>) -> Self {
         let mut plan = Self::default();
         for hierarchy in hierarchies {
             // A version 1 tree without a use would only be one more thing to clean up.
@@ -86,13 +102,14 @@ impl Cgroups {
                 Controller::Freezer => hierarchies.iter().any(|other| other.controller == Controller::Unified),
                 Controller::Pids => limits.pids_max.is_none(),
                 Controller::Memory => limits.memory_max_bytes.is_none(),
+                Controller::Cpu => limits.cpu_max_percent.is_none(),
             };
             if !useless {
                 let within = match parent {
                     Some(parent) => hierarchy.root.join(parent.strip_prefix("/").unwrap_or(parent)),
                     None => hierarchy.ours.clone(),
                 };
-                let path = within.join(format!("bowline-{run}"));
+                let path = within.join(name);
                 plan.groups.push(Group { controller: hierarchy.controller, path });
                 plan.homes.push(hierarchy.ours.clone());
             }
@@ -124,23 +141,33 @@ impl Cgroups {
 
     /// Sets the limits, `spare` processes above the wanted number. Returns the names of limits that could not be set.
     pub(crate) fn limit(&self, limits: &Limits, spare: u64) -> Vec<String> {
-        let set = |names: &[(Controller, &str)], value: u64| {
+        let set = |names: &[(Controller, &str)], value: String| {
             self.groups.iter().any(|group| {
                 let mine = names.iter().filter(|(controller, _)| *controller == group.controller);
-                mine.map(|(_, name)| group.path.join(name))
-                    .any(|file| file.exists() && fs::write(file, value.to_string()).is_ok())
+                mine.map(|(_, name)| group.path.join(name)).any(|file| file.exists() && fs::write(file, &value).is_ok())
             })
         };
         let mut unenforced = Vec::new();
         if let Some(max) = limits.pids_max
-            && !set(&[(Controller::Unified, "pids.max"), (Controller::Pids, "pids.max")], max + spare)
+            && !set(&[(Controller::Unified, "pids.max"), (Controller::Pids, "pids.max")], (max + spare).to_string())
         {
             unenforced.push("pids_max".to_owned());
         }
         if let Some(max) = limits.memory_max_bytes
-            && !set(&[(Controller::Unified, "memory.max"), (Controller::Memory, "memory.limit_in_bytes")], max)
+            && !set(
+                &[(Controller::Unified, "memory.max"), (Controller::Memory, "memory.limit_in_bytes")],
+                max.to_string(),
+            )
         {
             unenforced.push("memory_max_bytes".to_owned());
+        }
+        // In every tenth of a second it may have so many microseconds.
+        if let Some(share) = limits.cpu_max_percent.map(|percent| percent * 1_000)
+            && !set(&[(Controller::Unified, "cpu.max")], format!("{share} 100000"))
+            && !(set(&[(Controller::Cpu, "cpu.cfs_period_us")], "100000".to_owned())
+                && set(&[(Controller::Cpu, "cpu.cfs_quota_us")], share.to_string()))
+        {
+            unenforced.push("cpu_max_percent".to_owned());
         }
         unenforced
     }
@@ -272,7 +299,7 @@ mod tests {
         };
         fs::create_dir(room.path().join("pids")).unwrap();
         let run = RunId::mint(Timestamp::from_millis(1), [1; 10]);
-        let limits = Limits { pids_max: Some(5), memory_max_bytes: Some(1 << 20) };
+        let limits = Limits { pids_max: Some(5), memory_max_bytes: Some(1 << 20), ..Limits::default() };
         let hierarchies = [hierarchy(Controller::Pids, "pids"), hierarchy(Controller::Memory, "a file/memory")];
         fs::write(room.path().join("a file"), "").unwrap();
         let mut groups = Cgroups::plan_in(&hierarchies, run, &limits, None);

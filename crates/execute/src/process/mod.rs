@@ -9,5 +9,5 @@ mod tree;
 pub(crate) use cgroup::Cgroups;
 pub use identity::Identity;
 pub(crate) use identity::boot_id;
-pub(crate) use system::{close_inherited, order_signals};
+pub(crate) use system::{close_inherited, landlock_version, order_signals, restrict_self};
 pub(crate) use tree::{Exit, RUN_VARIABLE, Tree, end_orphans, reap};

@@ -1,11 +1,14 @@
 //! The few system calls a keeper needs that nobody wraps.
 #![expect(
     unsafe_code,
-    reason = "close_range, signal and pthread_sigmask have no safe wrapper; all are small and local"
+    reason = "close_range, signal, pthread_sigmask and Landlock's calls have no safe wrapper; all are small and local"
 )]
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
 
 /// Closes every descriptor but the three standard ones. To be called first of all: what this process opened itself would
 /// be closed too.
@@ -45,5 +48,23 @@ pub(crate) fn order_signals() -> io::Result<()> {
     match result {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Which version of Landlock the kernel has. None where it has none, or does not use it.
+pub(crate) fn landlock_version() -> Option<u32> {
+    const ASK_FOR_THE_VERSION: u32 = 1;
+    let nothing = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag the kernel looks at neither the pointer nor the size, and answers with a number.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0usize, ASK_FOR_THE_VERSION) };
+    u32::try_from(version).ok().filter(|version| *version > 0)
+}
+
+/// Puts this thread, and whatever it will start, under the rules of Landlock. The wrapper would allocate.
+pub(crate) fn restrict_self(rules: &OwnedFd) -> Result<(), Errno> {
+    // SAFETY: it takes a descriptor, which lives as long as the call, and a number.
+    match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0u32) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
     }
 }

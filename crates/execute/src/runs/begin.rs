@@ -1,17 +1,20 @@
 //! Beginning a run: may it, a directory for it, and a keeper to own it.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use bowline_model::fleet::Sandbox;
 use bowline_model::{HostName, RunId};
+use rustix::process::geteuid;
 
 use super::open::{GONE, NEW};
 use super::standing::Standing;
 use super::state::{Entry, Runs, Shared};
 use crate::disk;
+use crate::isolation::{Machine, NoSandbox, give};
 use crate::log::EndedAs;
 use crate::manifest::{BadManifest, Manifest};
 use crate::place::{Handover, Place};
@@ -47,6 +50,14 @@ pub enum BeginError {
     Manifest(#[from] BadManifest),
     #[error("the value of secret {0} is missing, or cannot be a variable's value")]
     Secret(String),
+    #[error("a command in the sandbox `{}` cannot be executed here", sandbox.name())]
+    Sandbox {
+        sandbox: Sandbox,
+        #[source]
+        source: NoSandbox,
+    },
+    #[error("this agent is not root and cannot become user {0}")]
+    User(String),
     #[error("the keeper could not be started")]
     Keeper(#[source] io::Error),
     #[error("the run directory could not be made")]
@@ -63,6 +74,7 @@ impl Runs {
     /// Begins a run. When this returns without an error the run has an owner, which starts it once and no more, whatever
     /// happens to this process.
     pub fn begin(&self, manifest: Manifest, secrets: &Secrets) -> Result<Running, BeginError> {
+        self.shared.can_isolate(&manifest)?;
         self.check(&manifest, secrets)?;
         let run = manifest.run;
         let launched = self.shared.launch(&manifest, secrets);
@@ -124,6 +136,19 @@ impl Runs {
 }
 
 impl Shared {
+    /// What a manifest asks for is there, or nothing of it is executed.
+    fn can_isolate(&self, manifest: &Manifest) -> Result<(), BeginError> {
+        match &manifest.user {
+            Some(user) if !geteuid().is_root() && user.uid != geteuid().as_raw() => {
+                return Err(BeginError::User(user.name.clone()));
+            }
+            _ => {}
+        }
+        let sandbox = manifest.sandbox;
+        let private: Vec<_> = self.settings.private.iter().cloned().chain([self.directory.clone()]).collect();
+        Machine::can(sandbox, &private).map_err(|source| BeginError::Sandbox { sandbox, source })
+    }
+
     fn launch(&self, manifest: &Manifest, secrets: &Secrets) -> Result<(Identity, Child), BeginError> {
         let run = manifest.run;
         let place = self.place(run);
@@ -162,11 +187,15 @@ impl Shared {
                 fs::remove_dir_all(new.path())?;
             }
             DirBuilder::new().mode(0o700).create(new.path())?;
-            DirBuilder::new().mode(0o700).create(new.work())?;
+            own_directory(&new.work(), manifest)?;
+            if !manifest.sandbox.is_none() {
+                own_directory(&new.tmp(), manifest)?;
+            }
             new.write_manifest(manifest)?;
             new.make_reserve(self.settings.reserve_bytes)?;
             let lock = new.try_lock()?.ok_or(io::ErrorKind::ResourceBusy)?;
             let furniture = furnish(&new)?;
+            let_pass(new.path(), manifest)?;
             disk::sync_directory(new.path())?;
             fs::rename(new.path(), place.path())?;
             disk::sync_directory(&parent)?;
@@ -223,6 +252,19 @@ impl Shared {
         fs::rename(place.path(), &gone)?;
         Ok(gone)
     }
+}
+
+/// A directory that belongs to the command.
+fn own_directory(path: &Path, manifest: &Manifest) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    give(path, manifest.user.as_ref())
+}
+
+/// Lets a command that runs as another user through to its own directory, and lets it see nothing on the way.
+fn let_pass(path: &Path, manifest: &Manifest) -> io::Result<()> {
+    let Some(user) = &manifest.user else { return Ok(()) };
+    chown(path, None, Some(user.gid))?;
+    fs::set_permissions(path, Permissions::from_mode(0o710))
 }
 
 /// Removes what is left of a directory that is none any more. A command can leave things in it that are hard to remove;

@@ -1,9 +1,9 @@
 //! Opening an agent's directory: what lies there is known afterwards, and nothing was changed but leftovers removed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -38,6 +38,12 @@ impl Runs {
         let runs_dir = runs_directory(directory);
         DirBuilder::new().recursive(true).mode(0o700).create(&runs_dir)?;
         let directory = directory.canonicalize()?;
+        if settings.other_users {
+            // Names can be passed through by who knows them; nothing can be listed, and no file is open to others.
+            for path in [&directory, &runs_dir] {
+                fs::set_permissions(path, Permissions::from_mode(0o711))?;
+            }
+        }
         let lock = disk::private().append(true).create(true).open(directory.join("agent.lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

@@ -18,6 +18,10 @@ pub struct Settings {
     pub journal_max: usize,
     /// The control group in which runs get their own. The agent's own unless given.
     pub cgroup_parent: Option<PathBuf>,
+    /// Commands run as other users than the agent's. They must be able to pass through its directory, though not to read it.
+    pub other_users: bool,
+    /// What no command in a sandbox may see, besides the agent's directory.
+    pub private: Vec<PathBuf>,
 }
 
 impl Settings {
@@ -29,6 +33,8 @@ impl Settings {
             reserve_bytes: 64 << 10,
             journal_max: 100_000,
             cgroup_parent: None,
+            other_users: false,
+            private: Vec::new(),
         }
     }
 }

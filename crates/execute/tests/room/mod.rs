@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use bowline_execute::{
-    Ended, Happening, HostLock, Limits, Manifest, Record, Running, Runs, Secrets, Settings, Standing, Stream,
+    Ended, Happening, HostLock, Limits, Manifest, Record, Running, Runs, Sandbox, Secrets, Settings, Standing, Stream,
 };
 use bowline_model::{HostName, JobId, RunId, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
@@ -125,6 +125,8 @@ pub fn command(argv: &[&str]) -> Manifest {
         output_max_bytes: 1 << 30,
         allow_new_privileges: false,
         limits: Limits::default(),
+        user: None,
+        sandbox: Sandbox::None,
     }
 }
 

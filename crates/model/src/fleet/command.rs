@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::template::find;
-use super::{Cannot, HostScope, Reference, Scope, Template};
+use super::{Cannot, HostScope, Limits, Reference, Sandbox, Scope, Template};
 use crate::host::{Selector, Vars};
 use crate::job::{JobPolicy, OnLost};
 use crate::name::ResourceName;
@@ -98,6 +98,15 @@ pub struct CommandSpec {
     /// What each of the two output streams may have in bytes; the rest is cut, with a mark.
     #[schemars(range(min = 0, max = 68_719_476_736_u64))]
     pub output_max_bytes: u64,
+    /// The user of the host to run it as. An agent only becomes users that it was told it may become.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// What it may see and do on the host beyond what its user may.
+    #[serde(skip_serializing_if = "Sandbox::is_none")]
+    pub sandbox: Sandbox,
+    /// What it and all it starts may use.
+    #[serde(skip_serializing_if = "Limits::is_empty", deserialize_with = "crate::shape::by_name")]
+    pub limits: Limits,
 }
 
 impl Default for CommandSpec {
@@ -118,6 +127,9 @@ impl Default for CommandSpec {
             idempotent: false,
             approval: None,
             output_max_bytes: 1 << 30,
+            user: None,
+            sandbox: Sandbox::None,
+            limits: Limits::default(),
         }
     }
 }
@@ -165,6 +177,13 @@ impl CommandSpec {
         if self.output_max_bytes > 64 << 30 {
             return Err(bad("output_max_bytes", "at most 68719476736 (64 GiB)"));
         }
+        if self.user.as_deref().is_some_and(|user| !is_user(user)) {
+            return Err(bad(
+                "user",
+                "the name of a user has up to 32 letters, digits and . _ -, and no dash at its start",
+            ));
+        }
+        self.limits.check().map_err(|(field, what)| bad(format!("limits.{field}"), what))?;
         self.approval.as_ref().map_or(Ok(()), ApprovalRule::check)
     }
 
@@ -267,6 +286,12 @@ impl CommandSpec {
     }
 }
 
+/// Whether this can be the name of a user on any host.
+fn is_user(name: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    (1..=32).contains(&name.len()) && !name.starts_with('-') && name.bytes().all(fine)
+}
+
 impl ApprovalRule {
     fn check(&self) -> Result<(), BadCommand> {
         if !(1..=100).contains(&self.quorum) {
@@ -332,6 +357,13 @@ mod tests {
             (json!({"argv": ["a"], "approval": {"quorum": 0}}), "approval.quorum"),
             (json!({"argv": ["a"], "approval": {"selector": "a &"}}), "approval.selector"),
             (json!({"argv": ["a"], "output_max_bytes": 68_719_476_737_u64}), "output_max_bytes"),
+            (json!({"argv": ["a"], "user": ""}), "user"),
+            (json!({"argv": ["a"], "user": "-oops"}), "user"),
+            (json!({"argv": ["a"], "user": "a b"}), "user"),
+            (json!({"argv": ["a"], "limits": {"pids_max": 0}}), "limits.pids_max"),
+            (json!({"argv": ["a"], "limits": {"memory_max_bytes": 1000}}), "limits.memory_max_bytes"),
+            (json!({"argv": ["a"], "limits": {"cpu_max_percent": 0}}), "limits.cpu_max_percent"),
+            (json!({"argv": ["a"], "limits": {"file_max_bytes": 0}}), "limits.file_max_bytes"),
         ] {
             let error = spec(value.clone()).expect_err("it is refused");
             assert!(error.starts_with(&format!("{path}: ")), "{value}: {error}");
@@ -339,6 +371,21 @@ mod tests {
         assert!(spec(json!({"argv": "uptime"})).is_err());
         assert!(spec(json!({"argv": ["a"], "agrv": []})).is_err());
         assert!(spec(json!({"argv": ["a"], "approval": []})).is_err());
+        assert!(spec(json!({"argv": ["a"], "limits": {"cpus": 1}})).is_err());
+        assert!(spec(json!({"argv": ["a"], "sandbox": "tight"})).is_err());
+    }
+
+    #[test]
+    fn a_command_that_asks_for_no_isolation_is_written_as_before() {
+        let plain = serde_json::to_value(spec(json!({"argv": ["a"]})).unwrap()).unwrap();
+        for field in ["user", "sandbox", "limits"] {
+            assert!(plain.get(field).is_none(), "{plain}");
+        }
+        let asked = json!({"argv": ["a"], "user": "deploy", "sandbox": "strict", "limits": {"pids_max": 9}});
+        let written = serde_json::to_value(spec(asked.clone()).unwrap()).unwrap();
+        for field in ["user", "sandbox", "limits"] {
+            assert_eq!(written[field], asked[field]);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod approval;
 mod command;
+mod isolation;
 mod life;
 mod margin;
 mod rollout;
@@ -12,6 +13,7 @@ mod turns;
 
 pub use approval::{Approval, ApprovalRefused, ApprovalState, Decided, Vote};
 pub use command::{ApprovalRule, BadCommand, CommandSpec, HostLock, PinnedCommand};
+pub use isolation::{Limits, Sandbox};
 pub use life::{CommandFact, End};
 pub use margin::{MarginRules, Missing};
 pub use rollout::{BITE, BadRollout, Move, NotAShare, Progress, Rollout, Share, Sweep, Tally};

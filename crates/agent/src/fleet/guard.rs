@@ -1,0 +1,245 @@
+//! The last gate before a command: whom it may run as here, how much it may use, and whether what its type asks for can be
+//! given. A server that was taken over asks for whatever it likes; what the agent was started with is what counts.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use bowline_execute::{HeldBy, Machine, Manifest, RunUser};
+use bowline_model::fleet::CommandSpec;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::error::chain;
+use crate::fleet::error::FleetError;
+use crate::fleet::roster::Executor;
+use crate::fleet::settings::IsolationSettings;
+
+pub(crate) struct Guard {
+    settings: IsolationSettings,
+    /// Whom commands run as that ask for nobody, and what that user is called.
+    own: String,
+    machine: Machine,
+}
+
+/// Why a command is not executed by this agent. Nothing was begun.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GuardError {
+    #[error("this agent does not run commands as {asked}; it may run them as {may}")]
+    NotAllowed { asked: String, may: String },
+    #[error("there is no user {0} on this host")]
+    Unknown(String),
+    #[error("user {name} cannot be looked up: {why}")]
+    Lookup { name: String, why: String },
+    #[error("{0} cannot be given to a command over SSH")]
+    OverSsh(&'static str),
+}
+
+impl GuardError {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAllowed { .. } => "USER_NOT_ALLOWED",
+            Self::Unknown(_) | Self::Lookup { .. } => "USER_UNKNOWN",
+            Self::OverSsh(_) => "NOT_ISOLATED",
+        }
+    }
+}
+
+impl Guard {
+    /// Refuses settings that this agent could not keep, and says what it can and cannot enforce.
+    pub fn open(settings: &IsolationSettings) -> Result<Self, FleetError> {
+        let guard = Self {
+            settings: settings.clone(),
+            own: RunUser::own_name(),
+            machine: Machine::look(settings.cgroup_parent.as_deref()),
+        };
+        guard.check()?;
+        info!("isolation on this host: {}", guard.describe());
+        if guard.machine.root && settings.run_as.is_none() {
+            warn!(
+                "this agent is root, and so are its commands; give it --run-as USER to have them run as somebody else"
+            );
+        }
+        if !settings.limits.is_empty() && guard.machine.limits.values().any(|by| *by == HeldBy::Nothing) {
+            warn!("some limits cannot be enforced on this host; what holds each is told with the start of every run");
+        }
+        Ok(guard)
+    }
+
+    fn check(&self) -> Result<(), FleetError> {
+        let asked = self.settings.run_as.iter().chain(&self.settings.allow_users);
+        for name in asked {
+            if !self.machine.root {
+                return Err(FleetError::NotRoot { user: name.clone() });
+            }
+            match RunUser::find(name) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Err(FleetError::NoSuchUser { user: name.clone() }),
+                Err(source) => return Err(FleetError::UserLookup { user: name.clone(), source }),
+            }
+        }
+        self.settings.limits.check().map_err(|(limit, what)| FleetError::Limits { limit, what })
+    }
+
+    /// What the server is told about it.
+    pub fn tell(&self) -> Value {
+        let IsolationSettings { run_as, allow_users, limits, .. } = &self.settings;
+        let run_as = run_as.as_ref().unwrap_or(&self.own);
+        json!({"run_as": run_as, "allow_users": allow_users, "limits_max": limits, "machine": self.machine,
+               "sandbox": self.machine.sandbox().is_ok()})
+    }
+
+    /// The same for people.
+    pub fn describe(&self) -> String {
+        let run_as = self.settings.run_as.as_ref().unwrap_or(&self.own);
+        let others = match self.settings.allow_users.as_slice() {
+            [] => String::new(),
+            others => format!(" (or {})", others.join(", ")),
+        };
+        format!("commands run as {run_as}{others}; {}", self.machine.describe())
+    }
+
+    /// Commands of other users work below this directory, so they must get there.
+    pub fn can_work_in(&self, data: &Path) -> Result<(), FleetError> {
+        let Ok(data) = data.canonicalize() else { return Ok(()) };
+        let names = self.settings.run_as.iter().chain(&self.settings.allow_users);
+        for user in names.filter_map(|name| RunUser::find(name).ok().flatten()).filter(|user| user.uid != 0) {
+            let closed = data.ancestors().find(|path| fs::metadata(path).is_ok_and(|meta| !passes(&user, &meta)));
+            if let Some(path) = closed {
+                return Err(FleetError::Closed { path: path.to_owned(), user: user.name });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any command runs as somebody else than this agent.
+    pub fn has_other_users(&self) -> bool {
+        self.settings.run_as.is_some() || !self.settings.allow_users.is_empty()
+    }
+
+    /// Puts into the manifest what this agent gives to a command of this type, or says why it gives nothing.
+    pub fn admit(&self, spec: &CommandSpec, executor: Executor, manifest: &mut Manifest) -> Result<(), GuardError> {
+        match executor {
+            Executor::Remote => {
+                // The connection says who logs in, and nothing there is ours to enforce.
+                let cannot = [
+                    (spec.user.is_some(), "a user"),
+                    (!spec.sandbox.is_none(), "a sandbox"),
+                    (!spec.limits.is_empty(), "limits"),
+                ];
+                cannot.into_iter().find(|(asked, _)| *asked).map_or(Ok(()), |(_, what)| Err(GuardError::OverSsh(what)))
+            }
+            Executor::Local | Executor::Simulated => {
+                manifest.user = self.user(spec.user.as_deref())?;
+                manifest.sandbox = spec.sandbox;
+                manifest.limits = spec.limits.within(&self.settings.limits);
+                Ok(())
+            }
+        }
+    }
+
+    fn user(&self, asked: Option<&str>) -> Result<Option<RunUser>, GuardError> {
+        let usual = self.settings.run_as.as_deref();
+        let Some(name) = asked.or(usual) else { return Ok(None) };
+        let is_usual = name == usual.unwrap_or(&self.own);
+        if !is_usual && !self.settings.allow_users.iter().any(|allowed| allowed == name) {
+            let usual = usual.unwrap_or(&self.own).to_owned();
+            let may: Vec<_> = [usual].into_iter().chain(self.settings.allow_users.iter().cloned()).collect();
+            return Err(GuardError::NotAllowed { asked: name.to_owned(), may: may.join(", ") });
+        }
+        if usual.is_none() && is_usual {
+            return Ok(None);
+        }
+        match RunUser::find(name) {
+            Ok(Some(user)) => Ok(Some(user)),
+            Ok(None) => Err(GuardError::Unknown(name.to_owned())),
+            Err(error) => Err(GuardError::Lookup { name: name.to_owned(), why: chain(&error) }),
+        }
+    }
+}
+
+/// Whether this user may pass through this directory.
+fn passes(user: &RunUser, directory: &Metadata) -> bool {
+    let bit = match () {
+        () if directory.uid() == user.uid => 0o100,
+        () if user.groups.contains(&directory.gid()) => 0o010,
+        () => 0o001,
+    };
+    directory.mode() & bit != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_execute::Limits;
+
+    use super::*;
+
+    fn guard(run_as: Option<&str>, allow: &[&str], root: bool, own: &str) -> Guard {
+        let settings = IsolationSettings {
+            run_as: run_as.map(str::to_owned),
+            allow_users: allow.iter().map(|name| (*name).to_owned()).collect(),
+            ..IsolationSettings::default()
+        };
+        Guard { settings, own: own.to_owned(), machine: Machine { root, ..Machine::look(None) } }
+    }
+
+    fn name(user: Result<Option<RunUser>, GuardError>) -> Result<Option<String>, &'static str> {
+        user.map(|user| user.map(|user| user.name)).map_err(|error| error.code())
+    }
+
+    #[test]
+    fn only_users_that_the_agent_was_given_are_become() {
+        let named = |name: &str| Ok(Some(name.to_owned()));
+        let plain = guard(None, &[], true, "root");
+        assert_eq!(name(plain.user(None)), Ok(None));
+        assert_eq!(name(plain.user(Some("root"))), Ok(None), "it is root anyway");
+        assert_eq!(name(plain.user(Some("nobody"))), Err("USER_NOT_ALLOWED"));
+        let lowered = guard(Some("nobody"), &[], true, "root");
+        assert_eq!(name(lowered.user(None)), named("nobody"));
+        assert_eq!(name(lowered.user(Some("nobody"))), named("nobody"));
+        assert_eq!(name(lowered.user(Some("root"))), Err("USER_NOT_ALLOWED"), "the way back is closed");
+        let listed = guard(Some("nobody"), &["daemon", "gone-since"], true, "root");
+        assert_eq!(name(listed.user(Some("daemon"))), named("daemon"));
+        assert_eq!(name(listed.user(Some("gone-since"))), Err("USER_UNKNOWN"));
+        let refused = listed.user(Some("bin")).unwrap_err().to_string();
+        assert_eq!(refused, "this agent does not run commands as bin; it may run them as nobody, daemon, gone-since");
+    }
+
+    #[test]
+    fn settings_that_cannot_be_kept_are_refused_at_the_start() {
+        let error = |guard: Guard| guard.check().unwrap_err().to_string();
+        assert_eq!(
+            error(guard(Some("nobody"), &[], false, "ann")),
+            "only an agent that is root can run commands as nobody; start it as root, or without --run-as and --allow-user"
+        );
+        assert!(error(guard(None, &["nobody"], false, "ann")).contains("root"));
+        assert_eq!(error(guard(Some("no-such"), &[], true, "root")), "there is no user no-such on this host");
+        assert!(guard(Some("nobody"), &["daemon"], true, "root").check().is_ok());
+        assert!(guard(None, &[], false, "ann").check().is_ok());
+        let mut tight = guard(None, &[], false, "ann");
+        tight.settings.limits.memory_max_bytes = Some(1);
+        assert!(error(tight).contains("memory_max_bytes"));
+    }
+
+    #[test]
+    fn what_a_type_asks_for_is_given_within_what_the_agent_allows_and_never_over_ssh() {
+        use crate::fleet::command::{manifest, tests::task};
+        use serde_json::json;
+        let mut guard = guard(None, &[], true, "root");
+        guard.settings.limits = Limits { pids_max: Some(50), file_max_bytes: Some(9), ..Limits::default() };
+        let limits = json!({"pids_max": 500, "memory_max_bytes": 1 << 20});
+        let (task, wish) = task(&json!({"spec": {"argv": ["x"], "sandbox": "strict", "limits": limits}}));
+        let mut made = manifest(&task, &wish, false).unwrap();
+        guard.admit(&wish.command.spec, Executor::Local, &mut made).unwrap();
+        assert_eq!(made.sandbox, bowline_execute::Sandbox::Strict);
+        let held = Limits {
+            pids_max: Some(50),
+            memory_max_bytes: Some(1 << 20),
+            cpu_max_percent: None,
+            file_max_bytes: Some(9),
+        };
+        assert_eq!(made.limits, held);
+        let over_ssh = guard.admit(&wish.command.spec, Executor::Remote, &mut made).unwrap_err();
+        assert_eq!((over_ssh.code(), over_ssh), ("NOT_ISOLATED", GuardError::OverSsh("a sandbox")));
+    }
+}

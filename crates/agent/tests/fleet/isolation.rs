@@ -1,0 +1,85 @@
+//! Whom an agent lets commands be, and what it lets them see: judged by what they could do.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bowline_agent::fleet::{FleetAgent, FleetError, IsolationSettings};
+use bowline_execute::{Limits, Machine};
+use serde_json::json;
+
+use crate::fake::{Fake, Word, Working};
+
+/// Says that something was not tested. Never where everything must be.
+fn not_tested(why: &str) {
+    eprintln!("NOT TESTED HERE: {why}");
+    assert!(std::env::var_os("CI").is_none(), "this machine must be able to test everything: {why}");
+}
+
+fn open_to_others(path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o711)).unwrap();
+}
+
+#[tokio::test]
+async fn commands_run_as_whom_the_agent_was_told_and_as_nobody_else() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let isolation = IsolationSettings {
+        run_as: Some("nobody".to_owned()),
+        allow_users: vec!["daemon".to_owned()],
+        limits: Limits { file_max_bytes: Some(1_000), ..Limits::default() },
+        ..IsolationSettings::default()
+    };
+    let mut settings = fake.settings(&room.path().join("data"));
+    settings.isolation = isolation.clone();
+    if !Machine::look(None).root {
+        let refused = FleetAgent::open(settings).await.err();
+        assert!(matches!(refused, Some(FleetError::NotRoot { .. })));
+        return not_tested("only root can become another user");
+    }
+    let closed = FleetAgent::open(settings.clone()).await.err();
+    assert!(matches!(closed, Some(FleetError::Closed { .. })), "nobody cannot get to its data directory");
+    open_to_others(room.path());
+    let working = Working::start(settings).await;
+    let told = fake.get(|state| state.bodies.iter().find(|(word, _)| *word == Word::Register).unwrap().1.clone());
+    let told = &told["resources"]["isolation"];
+    assert_eq!((&told["run_as"], &told["allow_users"]), (&json!("nobody"), &json!(["daemon"])), "{told}");
+    assert!(told["machine"]["limits"]["file_max_bytes"] == "process", "{told}");
+
+    let who = "id -un; echo $HOME; head -c 2000 /dev/zero > file; wc -c < file";
+    for (user, name) in [(json!(null), "nobody"), (json!("daemon"), "daemon")] {
+        let run = fake.queue(&json!({"script": who, "user": user}));
+        assert_eq!(fake.until_ended(&run).await["status"], "success");
+        let out = fake.get(|state| state.text(&run, "stdout"));
+        let lines: Vec<_> = out.lines().collect();
+        assert_eq!((lines[0], lines[2]), (name, "1000"), "{out}");
+        let started = fake.get(|state| state.events[&run][&1].clone());
+        assert_eq!(started["limits"], json!({"file_max_bytes": "process"}));
+    }
+    for (user, words) in [("root", "does not run commands as root"), ("bin", "it may run them as nobody, daemon")] {
+        let run = fake.queue(&json!({"script": who, "user": user}));
+        let end = fake.until_ended(&run).await;
+        assert_eq!(end["error"]["class"], "permanent", "{end}");
+        assert!(end["error"]["message"].as_str().unwrap().contains(words), "{end}");
+        let told = fake.get(|state| state.events[&run][&1].clone());
+        assert_eq!(told["code"], "USER_NOT_ALLOWED", "{told}");
+    }
+    working.stop().await;
+    fake.assert_right();
+}
+
+#[tokio::test]
+async fn a_sandboxed_command_does_not_find_the_credential_and_a_free_one_does() {
+    if let Err(why) = Machine::look(None).sandbox() {
+        return not_tested(&why.to_string());
+    }
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let data = room.path().join("data");
+    let working = Working::start(fake.settings(&data)).await;
+    let steal = format!("cat {0}/credential.json {0}/agent.key | grep -ac agent-token", data.display());
+    for (sandbox, found) in [("none", "1\n"), ("standard", "0\n"), ("strict", "0\n")] {
+        let run = fake.queue(&json!({"script": steal, "sandbox": sandbox}));
+        fake.until_ended(&run).await;
+        assert_eq!(fake.get(|state| state.text(&run, "stdout")), found, "sandbox {sandbox}");
+    }
+    working.stop().await;
+    fake.assert_right();
+}
