@@ -17,6 +17,8 @@ pub enum ErrorClass {
     Handler,
     /// A command ended, and not with success. Whether it is tried again is said by its type.
     Exit,
+    /// The executor could not begin it now: somebody else is at the host. Nothing was started, and nothing is counted.
+    Busy,
     /// The executor went silent.
     Lost,
 }
@@ -29,6 +31,7 @@ impl ErrorClass {
             Self::Timeout => "timeout",
             Self::Handler => "handler",
             Self::Exit => "exit",
+            Self::Busy => "busy",
             Self::Lost => "lost",
         }
     }

@@ -93,6 +93,7 @@ kinds! {
     RunProgressed "run_progressed" Debug "Worker reported progress",
     RunFailed "run_failed" Warning "Attempt failed, another one follows",
     RunLost "run_lost" Warning "Worker went silent, another attempt follows",
+    RunRefused "run_refused" Warning "Executor was busy and began nothing, the run is offered again",
     RunReturned "run_returned" Warning "Worker never confirmed the run, it went back to the queue",
     RunCorrected "run_corrected" Warning "A worker we had given up reported how its attempt ended",
     JobSucceeded "job_succeeded" Info "Job succeeded",

@@ -99,6 +99,10 @@ impl FoldedJob {
                 self.waits(if data.due_at.is_some() { S::Pending } else { self.ready() }, data.due_at);
                 self.end_run(event, data.outcome.unwrap_or(RunStatus::Failed))?;
             }
+            K::RunRefused => {
+                self.waits(S::Pending, data.due_at);
+                self.end_run(event, data.outcome.unwrap_or(RunStatus::Failed))?;
+            }
             K::RunLost => {
                 self.state.losses += 1;
                 self.waits(self.ready(), None);

@@ -19,6 +19,7 @@ fn facts() -> Vec<Fact> {
         Fact::Reported { fence: 2, outcome: Outcome::Succeeded },
         Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Transient) },
         Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Permanent) },
+        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Busy) },
         Fact::Reported { fence: 2, outcome: Outcome::Canceled },
         Fact::Reported { fence: 1, outcome: Outcome::Succeeded },
         Fact::LeaseExpired { fence: 2 },
@@ -105,6 +106,7 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Failed(ErrorClass::Transient)),
         Just(Outcome::Failed(ErrorClass::Permanent)),
         Just(Outcome::Failed(ErrorClass::Timeout)),
+        Just(Outcome::Failed(ErrorClass::Busy)),
     ]
 }
 

@@ -10,7 +10,7 @@ use crate::fleet::outcome::run_end;
 
 /// The whole story of such a run. `None` when its story is told already, by the first one of its name.
 pub(crate) fn story(fence: u32, at: Timestamp, error: &BeginError) -> Option<Story> {
-    use ErrorClass::{Permanent, Transient};
+    use ErrorClass::{Busy, Permanent, Transient};
     let (code, class) = match error {
         BeginError::AlreadyStarted(_) => return None,
         BeginError::AlreadyExecuted { run, outcome: Some(outcome), exit_code } => {
@@ -31,9 +31,9 @@ pub(crate) fn story(fence: u32, at: Timestamp, error: &BeginError) -> Option<Sto
             let (events, ended) = (vec![event(1, at, &data)], Some(run_end(&ended)));
             return Some(Story { fence, events, output: None, ended });
         }
-        BeginError::AlreadyExecuted { outcome: None, .. } => ("STILL_RUNNING", Transient),
+        BeginError::AlreadyExecuted { outcome: None, .. } => ("STILL_RUNNING", Busy),
         BeginError::Superseded { .. } => ("SUPERSEDED", Permanent),
-        BeginError::HostBusy { .. } => ("HOST_BUSY", Transient),
+        BeginError::HostBusy { .. } => ("HOST_BUSY", Busy),
         BeginError::NoSpace => ("NO_SPACE", Transient),
         BeginError::Manifest(_) => ("BAD_COMMAND", Permanent),
         BeginError::Secret(_) => ("SECRET_MISSING", Permanent),

@@ -18,6 +18,9 @@ use crate::planted::{self, Mistake};
 use crate::run::Outcome;
 use crate::time::Timestamp;
 
+/// How long a job rests, at least, whose executor was busy.
+const BUSY_PAUSE_MS: i64 = 1_000;
+
 /// Everything about a job that changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobState {
@@ -242,6 +245,9 @@ impl JobState {
     }
 
     fn failed(&self, class: ErrorClass, policy: &JobPolicy, now: Timestamp, chance: f64) -> Step {
+        if class == ErrorClass::Busy {
+            return self.refused(now, chance);
+        }
         let failures = self.failures + 1;
         let mut step = if policy.retry.allows_after_failure(failures, class) {
             let delay = policy.retry.delay_ms(failures - 1, chance);
@@ -255,6 +261,15 @@ impl JobState {
             self.hopeless(policy)
         };
         step.next.failures = failures;
+        step
+    }
+
+    /// Nothing was begun, so nothing failed. It is offered again after a pause, for as long as somebody wants it.
+    fn refused(&self, now: Timestamp, chance: f64) -> Step {
+        let at = now.plus_millis(BUSY_PAUSE_MS + (chance * BUSY_PAUSE_MS as f64) as i64);
+        let mut step = self.step(JobStatus::Pending, EventKind::RunRefused);
+        step.next.due_at = Some(at);
+        step.retry_at = Some(at);
         step
     }
 
