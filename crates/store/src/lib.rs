@@ -6,6 +6,7 @@
 //! Never here: SQL, connections, a decision. Decisions are in `model`; adapters load, decide there, and write.
 
 mod agents;
+mod audit;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -25,6 +26,7 @@ mod wake;
 mod workers;
 
 pub use agents::*;
+pub use audit::*;
 pub use clock::{Clock, ManualClock, SteadyClock};
 pub use dead_letters::*;
 pub use error::StoreError;
@@ -56,6 +58,7 @@ pub trait Ledger:
     + FleetStore
     + AgentStore
     + OutputStore
+    + AuditStore
     + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.

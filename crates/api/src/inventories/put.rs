@@ -183,7 +183,7 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
         });
     }
     let content = Arc::new(content);
-    let by = known.actor().into();
+    let by = known.author();
     let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by };
     match patience.besides(STORING_MAX, app.engine.ledger.put_inventory(put)).await? {
         PutAnswer::Circle(group) => Err(tangled(GroupsInACircle(group).into())),

@@ -5,6 +5,7 @@
 
 mod agents;
 mod approvals;
+mod audit;
 mod blocks;
 mod claim;
 mod conduct;
@@ -33,6 +34,7 @@ use crate::channels::Channels;
 
 pub use agents::enroll_agent;
 pub use approvals::decide;
+pub use audit::{append as append_audit, deeds};
 pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};
 pub use conduct::conduct;
