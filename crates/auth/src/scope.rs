@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(
             texts.join(" "),
             "jobs.read jobs.write events.read dlq.read dlq.write workers.run control.read control.write tokens.write \
-             metrics.read fleet.read fleet.write resources.read resources.write approvals.write admin"
+             metrics.read fleet.read fleet.write resources.read resources.write approvals.write audit.read admin"
         );
     }
 
