@@ -4,6 +4,7 @@
 //! cannot forget to ask, because it is not reached otherwise. Out: refusals take the one error shape, every answer
 //! carries its request id, and the meters move.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Json;
@@ -12,6 +13,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bowline_auth::{Actor, Caller, Denied};
+use bowline_model::audit::Author;
 use bowline_model::{TenantId, WorkerName};
 use bowline_store::StoreError;
 use bowline_supervise::meters::{ErrorLabels, HttpLabels, RouteLabels};
@@ -26,6 +28,7 @@ use crate::context::Context;
 use crate::patience::Patience;
 use crate::problem::Problem;
 use crate::routes::Access;
+use crate::serve::Peer;
 
 /// What the door knows of the route behind it.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +174,14 @@ fn harden(headers: &mut HeaderMap) {
 
 /// The caller, as the door found it.
 #[derive(Debug, Clone)]
-pub struct Known(pub Arc<Caller>);
+pub struct Known(pub Arc<Caller>, Asked);
+
+/// Through which request the caller came.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    request_id: Option<Arc<str>>,
+    ip: Option<IpAddr>,
+}
 
 impl Known {
     /// Whose things the caller may see.
@@ -182,6 +192,18 @@ impl Known {
     /// Refuses a caller who may not do this, where a route alone does not say it.
     pub fn require(&self, scope: bowline_auth::Scope) -> Result<(), Problem> {
         self.0.require(scope).map(drop).map_err(denied)
+    }
+
+    /// Who the audit trail names for what the caller does.
+    pub fn author(&self) -> Author {
+        Author {
+            name: self.0.actor.to_string().into(),
+            on_behalf_of: None,
+            scopes: self.0.scopes.to_string().into(),
+            tenant: self.0.tenant.map(TenantId::from_uuid),
+            request_id: self.1.request_id.clone(),
+            ip: self.1.ip.map(|ip| ip.to_string().into()),
+        }
     }
 
     /// How the caller appears in the ledger.
@@ -214,6 +236,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let found = parts.extensions.get::<Arc<Caller>>().cloned();
-        found.map(Self).ok_or_else(|| Problem::unauthorized("nobody was let in here"))
+        let asked = Asked {
+            request_id: parts.extensions.get::<Context>().map(|context| Arc::clone(&context.request_id)),
+            ip: parts.extensions.get::<Peer>().map(|peer| peer.0),
+        };
+        found.map(|caller| Self(caller, asked)).ok_or_else(|| Problem::unauthorized("nobody was let in here"))
     }
 }

@@ -7,6 +7,7 @@
 
 mod agents;
 mod app;
+mod audit;
 pub mod body;
 mod commands;
 mod context;

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, output, resources, tenants,
+    agents, audit, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, output, resources, tenants,
     tokens, whoami, workers,
 };
 
@@ -758,6 +758,16 @@ fn house() -> Vec<Route> {
             post(tokens::revoke),
         )
         .gives::<tokens::RevokedView>(200),
+        Route::new(
+            "GET",
+            "/audit",
+            "listAudit",
+            "What was done with authority, by whom and why",
+            control(S::AuditRead),
+            get(audit::list),
+        )
+        .asks::<audit::ListQuery>()
+        .gives::<audit::AuditPage>(200),
         Route::new("POST", "/tenants", "createTenant", "Make a tenant", control(S::Admin), post(tenants::create))
             .takes::<tenants::CreateRequest>()
             .gives::<tenants::TenantView>(201),

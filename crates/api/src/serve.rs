@@ -1,11 +1,15 @@
 //! The socket: accepting connections, with limits on everything a stranger can send, and closing them well.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -26,6 +30,10 @@ const STALL_MAX: Duration = Duration::from_secs(20);
 /// How long requests in hand may take once the house closes.
 const CLOSE_TIME: Duration = Duration::from_secs(20);
 
+/// The address a request came from, as the socket says. What a header says of it is anybody's word.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub IpAddr);
+
 /// Serves until `stop`, then finishes what is in hand.
 pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> anyhow::Result<()> {
     let service = router(app);
@@ -42,8 +50,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, most likely: those in hand will free some.
                 tracing::warn!("a connection was not accepted: {error}");
@@ -53,7 +61,12 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
         };
         drop(stream.set_nodelay(true));
         let io = TokioIo::new(Impatient::new(stream));
-        let connection = builder.serve_connection(io, TowerToHyperService::new(service.clone()));
+        let inside = TowerToHyperService::new(service.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer.ip()));
+            inside.call(request)
+        });
+        let connection = builder.serve_connection(io, service);
         let watched = graceful.watch(connection);
         connections.spawn(async move {
             if let Err(error) = watched.await {

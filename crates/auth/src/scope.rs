@@ -35,12 +35,14 @@ pub enum Scope {
     ResourcesWrite,
     /// Saying yes or no to jobs that wait for it.
     ApprovalsWrite,
+    /// The audit trail of the tenant.
+    AuditRead,
     /// Implies all others.
     Admin,
 }
 
 impl Scope {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::JobsRead,
         Self::JobsWrite,
         Self::EventsRead,
@@ -56,6 +58,7 @@ impl Scope {
         Self::ResourcesRead,
         Self::ResourcesWrite,
         Self::ApprovalsWrite,
+        Self::AuditRead,
         Self::Admin,
     ];
 
@@ -77,12 +80,13 @@ impl Scope {
             Self::ResourcesRead => "resources.read",
             Self::ResourcesWrite => "resources.write",
             Self::ApprovalsWrite => "approvals.write",
+            Self::AuditRead => "audit.read",
             Self::Admin => "admin",
         }
     }
 
-    const fn bit(self) -> u16 {
-        1 << self as u16
+    const fn bit(self) -> u32 {
+        1 << self as u32
     }
 }
 
@@ -126,7 +130,7 @@ impl<'de> Deserialize<'de> for Scope {
 
 /// A set of scopes. As text: the scopes in their fixed order, separated by one space. In JSON: an array of texts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Scopes(u16);
+pub struct Scopes(u32);
 
 impl Scopes {
     pub const EMPTY: Self = Self(0);
@@ -165,8 +169,8 @@ impl Scopes {
     }
 
     /// The bits permitted, once `admin` is written out.
-    const fn reach(self) -> u16 {
-        if self.0 & Scope::Admin.bit() != 0 { u16::MAX } else { self.0 }
+    const fn reach(self) -> u32 {
+        if self.0 & Scope::Admin.bit() != 0 { u32::MAX } else { self.0 }
     }
 }
 
@@ -226,7 +230,7 @@ mod tests {
         assert_eq!(
             texts.join(" "),
             "jobs.read jobs.write events.read dlq.read dlq.write workers.run control.read control.write tokens.write \
-             metrics.read fleet.read fleet.write resources.read resources.write approvals.write admin"
+             metrics.read fleet.read fleet.write resources.read resources.write approvals.write audit.read admin"
         );
     }
 

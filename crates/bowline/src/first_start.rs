@@ -15,6 +15,13 @@ use crate::config::prepare_directory;
 
 pub const TENANT: &str = "default";
 
+/// Who does in the audit trail what nobody asked for.
+const AUTHOR: &str = "bowline";
+
+async fn find(ledger: &dyn Ledger) -> anyhow::Result<Option<TenantId>> {
+    Ok(ledger.list_tenants().await?.into_iter().find(|tenant| tenant.name == TENANT).map(|tenant| tenant.id))
+}
+
 /// Where the administrator's token lies.
 pub fn token_path(data_dir: &Path) -> PathBuf {
     data_dir.join("admin.token")
@@ -23,13 +30,14 @@ pub fn token_path(data_dir: &Path) -> PathBuf {
 /// Makes the first tenant and its administrator, if there is none yet. Whether it did.
 pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) -> anyhow::Result<(TenantId, bool)> {
     prepare_directory(data_dir)?;
-    let id = TenantId::mint(clock.now(), rand::rng().random());
-    let tenant = match ledger.create_tenant(id, TENANT.to_owned()).await? {
-        Some(made) => made.id,
+    let tenant = match find(ledger).await? {
+        Some(there) => there,
         None => {
-            let tenants = ledger.list_tenants().await?;
-            let own = tenants.into_iter().find(|t| t.name == TENANT);
-            own.context("the default tenant is neither new nor there")?.id
+            let id = TenantId::mint(clock.now(), rand::rng().random());
+            let made = ledger.create_tenant(id, TENANT.to_owned(), AUTHOR.into()).await?.map(|tenant| tenant.id);
+            // Another server may have been faster.
+            let there = if made.is_some() { made } else { find(ledger).await? };
+            there.context("the default tenant is neither new nor there")?
         }
     };
     let admins = ledger.list_tokens(Some(tenant)).await?;
@@ -58,7 +66,7 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
         expires_at: None,
         revoked_at: None,
     };
-    ledger.create_token(record, "bowline".to_owned()).await?;
+    ledger.create_token(record, AUTHOR.into()).await?;
     Ok((tenant, true))
 }
 

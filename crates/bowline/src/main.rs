@@ -11,6 +11,7 @@ mod config;
 mod demo;
 mod doctor;
 mod first_start;
+mod heads;
 mod jwks;
 mod ledger;
 mod log;
@@ -50,7 +51,7 @@ enum Command {
     },
     /// Bring the ledger to this version's shape, and stop
     Migrate(migrate::MigrateArgs),
-    /// Prove that every job equals the sum of its events, and that everything that waits has its one row
+    /// Prove that every job equals the sum of its events, and that everything that waits has its one row; walk the audit trail
     Verify(verify::VerifyArgs),
     /// Look at this installation and say what is wrong with it
     Doctor(doctor::DoctorArgs),

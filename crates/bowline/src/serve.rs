@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, ConfigFlags};
+use crate::heads::HeadKeeper;
 use crate::{demo, first_start, jwks, ledger, log, objects};
 
 const STOPPING: &str = "\
@@ -45,6 +46,8 @@ pub struct ServeArgs {
     pub demo: bool,
 }
 
+/// How long a ledger may take to say where its audit trail ends, when the house closes.
+const LAST_HEADS: Duration = Duration::from_secs(5);
 const DAY_MS: f64 = 86_400_000.0;
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -74,6 +77,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let cursor_secret = ledger.cursor_secret();
     let shared: Arc<dyn Ledger> = ledger;
     let (tenant, first) = first_start::welcome(&*shared, &*clock, &config.server.data_dir).await?;
+
+    let heads = HeadKeeper::open(Arc::clone(&shared), &config.server.data_dir).await?;
 
     let seed: u64 = rand::rng().random();
     let settings = EngineSettings {
@@ -119,6 +124,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             jwks::refresh_forever(Arc::clone(&gate), Arc::clone(&clock), stop.clone())
         });
     }
+    let (keeper, stop) = (Arc::clone(&heads), supervisor.stop().clone());
+    supervisor.start(TaskKind::AuditHeads, move || Arc::clone(&keeper).keep_forever(stop.clone()));
     let notice = Notice { tenant, kind: EventKind::ServerStarted, data: EventData::default() };
     if let Err(error) = shared.note(notice).await {
         // The door is open already; a missing note is no reason to close it.
@@ -136,7 +143,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let stop = supervisor.stop().clone();
         supervisor.start(TaskKind::Demonstration, move || demo::run(stage.clone(), stop.clone()));
     }
-    wait_and_close(&config, &supervisor, &app, &*shared).await
+    wait_and_close(&config, &supervisor, &app, &*shared, &heads).await
 }
 
 fn greet(config: &Config, address: SocketAddr, first: bool) {
@@ -178,6 +185,7 @@ async fn wait_and_close(
     supervisor: &Supervisor,
     app: &App,
     ledger: &dyn Ledger,
+    heads: &HeadKeeper,
 ) -> anyhow::Result<ExitCode> {
     let mut term = signal(SignalKind::terminate())?;
     let mut int = signal(SignalKind::interrupt())?;
@@ -205,6 +213,12 @@ async fn wait_and_close(
             std::process::exit(1);
         }
     };
+    // Nothing moves any more, so these are the last ones.
+    match tokio::time::timeout(LAST_HEADS, heads.keep()).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::warn!("the last heads of the audit trail were not signed: {error:#}"),
+        Err(_) => tracing::warn!("the last heads of the audit trail were not signed: the ledger does not answer"),
+    }
     if left.is_empty() {
         ledger.close().await;
         tracing::info!("closed");

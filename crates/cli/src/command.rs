@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::approvals::ApprovalsCommand;
+use crate::audit::AuditCommand;
 use crate::blocks::BlocksCommand;
 use crate::client::Client;
 use crate::connection::Connection;
@@ -20,7 +21,7 @@ use crate::run::RunArgs;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
-use crate::{approvals, blocks, dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
+use crate::{approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
 // the description of the whole program.)
@@ -81,6 +82,10 @@ pub enum ClientCommand {
         command: Option<WorkersCommand>,
     },
 
+    /// What was done with authority, by whom and why, in chains that cannot be changed unnoticed
+    #[command(subcommand)]
+    Audit(AuditCommand),
+
     /// Tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
@@ -131,6 +136,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Delete(args) => resource::delete(&client, screen, &args).await,
         ClientCommand::Lanes => lanes::run(&client, screen).await,
         ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
+        ClientCommand::Audit(command) => Box::pin(audit::run(&client, screen, command)).await,
         ClientCommand::Tenant(command) => tenant::run(&client, screen, command).await,
         ClientCommand::Token(command) => token::run(&client, screen, command).await,
         ClientCommand::Whoami => whoami::run(&client, screen).await,

@@ -5,6 +5,7 @@
 //! Never here: async, storage, clocks, randomness, I/O, iteration over hash maps. Whoever reads a rule here
 //! reads all of it, and whoever tests it needs nothing but values.
 
+pub mod audit;
 pub mod claim;
 pub mod dead_letter;
 pub mod error;

@@ -25,6 +25,8 @@ pub enum Mistake {
     LeaseByWallClock = 11,
     /// One query forgets the tenant.
     ForgetTenant = 15,
+    /// The record of a privileged deed is written in a transaction of its own, after the deed.
+    AuditOutside = 16,
     /// A dead letter is replayed without looking whether somebody else did.
     ReplayTwice = 17,
     /// A retry keeps the queue row of the attempt before.
@@ -36,7 +38,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -46,6 +48,7 @@ impl Mistake {
         Self::ApprovalUnbound,
         Self::LeaseByWallClock,
         Self::ForgetTenant,
+        Self::AuditOutside,
         Self::ReplayTwice,
         Self::QueueTwice,
         Self::HostForEverybody,

@@ -64,7 +64,7 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
     let world = World::new(plan, clock, Arc::clone(&teeth), ledger, rng.random());
     for (n, tenant) in world.tenants.iter().enumerate() {
         // Before the chaos reaches it: without tenants there is nothing to simulate.
-        while world.ledger.create_tenant(*tenant, format!("tenant-{n}")).await.is_err() {}
+        while world.ledger.create_tenant(*tenant, format!("tenant-{n}"), "simulation".into()).await.is_err() {}
     }
     let server_seed: u64 = rng.random();
     *world.server.borrow_mut() = Some(Server::start(&world, server_seed)?);

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 
+use bowline_model::audit::Author;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
@@ -66,21 +66,21 @@ commands! {
     Replay(DeadLetterOrder) -> Vec<Closed>,
     Purge(DeadLetterOrder) -> Vec<Closed>,
     Note(Notice) -> (),
-    CreateTenant((TenantId, String)) -> Option<Tenant>,
-    CreateToken((TokenRecord, String)) -> bool,
-    RevokeToken((String, Option<TenantId>, String)) -> bool,
+    CreateTenant((TenantId, String, Author)) -> Option<Tenant>,
+    CreateToken((TokenRecord, Author)) -> bool,
+    RevokeToken((String, Option<TenantId>, Author)) -> Option<TokenRecord>,
     Register(WorkerRecord) -> (),
-    Drain((TenantId, WorkerName, bool)) -> bool,
-    Enroll((String, AgentRecord, TokenRecord)) -> Enrolled,
+    Drain((TenantId, WorkerName, bool, Author)) -> bool,
+    Enroll((String, AgentRecord, TokenRecord, Author)) -> Enrolled,
     AddOutput(NewOutput) -> OutputAnswer,
     PlaceForOutput((String, bool)) -> String,
     Conduct(bool) -> Conducted,
     Decide(ApprovalOrder) -> ApprovalAnswer,
     Block(NewBlock) -> BlockAnswer,
-    Unblock((TenantId, i64, Arc<str>, Option<String>)) -> bool,
+    Unblock((TenantId, i64, Author, Option<String>)) -> bool,
     Release(ReleaseOrder) -> Option<u64>,
     PutInventory(InventoryPut) -> PutAnswer,
-    RemoveHosts((TenantId, InventoryName, Vec<HostName>, Arc<str>)) -> u64,
+    RemoveHosts((TenantId, InventoryName, Vec<HostName>, Author)) -> u64,
     PutResource(ResourcePut) -> ResourceStored,
     Apply(Vec<Applying>) -> Applied,
     ActivateResource((ResourceOrder, u32)) -> Activated,
@@ -94,6 +94,51 @@ impl Command {
     /// workers say is stored in any case: hearing late is better than not hearing.
     pub fn is_abandoned(&self) -> bool {
         matches!(self, Self::Submit(_, line) if line.is_closed())
+    }
+
+    /// Who is behind a privileged wish; `None` if it is none. What is privileged is recorded in the audit trail. What
+    /// workers say is not, nor is the house's own upkeep, nor the submission of a job, which has its events.
+    pub const fn author(&self) -> Option<&Author> {
+        match self {
+            Self::Cancel(order, _) | Self::Retry(order, _) => Some(&order.by),
+            Self::Replay(order, _) | Self::Purge(order, _) => Some(&order.by),
+            Self::CreateTenant((_, _, by), _)
+            | Self::CreateToken((_, by), _)
+            | Self::RevokeToken((_, _, by), _)
+            | Self::Drain((_, _, _, by), _)
+            | Self::Enroll((_, _, _, by), _)
+            | Self::Unblock((_, _, by, _), _)
+            | Self::RemoveHosts((_, _, _, by), _) => Some(by),
+            Self::Decide(order, _) => Some(&order.by),
+            Self::Block(block, _) => Some(&block.by),
+            Self::Release(order, _) => Some(&order.by),
+            Self::Apply(documents, _) => match documents.as_slice() {
+                [Applying::Resource(put), ..] => Some(&put.by),
+                [Applying::Inventory(put), ..] => Some(&put.by),
+                [] => None,
+            },
+            Self::PutInventory(put, _) => Some(&put.by),
+            Self::PutResource(put, _) => Some(&put.by),
+            Self::ActivateResource((order, _), _) | Self::DeleteResource(order, _) => Some(&order.by),
+            Self::Submit(..)
+            | Self::Claim(..)
+            | Self::Report(..)
+            | Self::Heartbeat(..)
+            | Self::Tell(..)
+            | Self::Ship(..)
+            | Self::GiveBack(..)
+            | Self::Reclaim(..)
+            | Self::Reap(..)
+            | Self::Promote(..)
+            | Self::Note(..)
+            | Self::Register(..)
+            | Self::AddOutput(..)
+            | Self::PlaceForOutput(..)
+            | Self::Conduct(..)
+            | Self::Prune(..)
+            | Self::Ping(..)
+            | Self::Look(_) => None,
+        }
     }
 
     /// How much of a batch it takes up.

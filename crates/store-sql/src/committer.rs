@@ -139,6 +139,7 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
         let mut after = After::default();
         let stored = attempt(db, shared, rng, &wishes, &mut after).await;
         let standing = after.standing.take();
+        let unaudited = after.unaudited;
         let failed = stored.as_ref().err().cloned();
         match stored {
             Ok(answers) => {
@@ -156,7 +157,13 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
                     after.ring(shared);
                 }
                 let poisonous = matches!(error, StoreError::Conflict(_) | StoreError::Broken(_));
-                if poisonous && wishes.len() > 1 && db.is_usable() {
+                let unaudited = unaudited && !matches!(error, StoreError::Conflict(_));
+                if unaudited && wishes.iter().any(|wish| wish.author().is_none()) && db.is_usable() {
+                    // What needs no record goes on without those who do.
+                    let (privileged, plain) = wishes.into_iter().partition(|wish| wish.author().is_some());
+                    stack.push((privileged, tries));
+                    stack.push((plain, tries));
+                } else if poisonous && wishes.len() > 1 && db.is_usable() {
                     tracing::debug!("a batch of {} is tried in halves: {error}", wishes.len());
                     let second = wishes.split_off(wishes.len() / 2);
                     stack.push((second, tries));
@@ -165,6 +172,13 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
                     stack.push((wishes, tries + 1));
                 } else {
                     tracing::warn!("{} wishes refused: {error}", wishes.len());
+                    // C13: what cannot be recorded is not done, and may be asked for again when it can be.
+                    let error = match error {
+                        StoreError::Broken(why) if unaudited => {
+                            StoreError::Unavailable(format!("the audit trail cannot be written: {why}"))
+                        }
+                        error => error,
+                    };
                     for wish in wishes {
                         wish.reply(Err(error.clone()));
                     }
@@ -204,6 +218,8 @@ struct After {
     tally: Tallied,
     /// Lines that this transaction makes.
     lines: Vec<(i64, ChannelKey)>,
+    /// It failed because the audit trail could not be written.
+    unaudited: bool,
 }
 
 impl After {
@@ -294,6 +310,23 @@ async fn attempt(
         }
         return Ok(answers);
     }
+    let deeds = write::deeds(wishes, &answers)?;
+    if deeds.is_empty() {
+        db.commit().await?;
+        return Ok(answers);
+    }
+    if planted::on(Mistake::AuditOutside) {
+        // The mistake: what was done is done, and its record may be missing.
+        db.commit().await?;
+        desk.now = db.begin(Mode::Write).await?;
+        if write::append_audit(db, &desk, &deeds).await.is_err() || db.commit().await.is_err() {
+            db.rollback().await;
+        }
+        return Ok(answers);
+    }
+    let recorded = write::append_audit(db, &desk, &deeds).await;
+    after.unaudited = recorded.is_err();
+    recorded?;
     db.commit().await?;
     Ok(answers)
 }
@@ -518,7 +551,9 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.hear(changes.write(db).await?);
             Answer::Note(())
         }
-        Command::CreateTenant((id, name), _) => Answer::CreateTenant(write::create_tenant(db, desk, *id, name).await?),
+        Command::CreateTenant((id, name, _), _) => {
+            Answer::CreateTenant(write::create_tenant(db, desk, *id, name).await?)
+        }
         Command::CreateToken((token, by), _) => {
             let (made, heard) = write::create_token(db, desk, token, by).await?;
             after.hear(heard);
@@ -533,10 +568,10 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.hear(write::register_worker(db, desk, worker).await?);
             Answer::Register(())
         }
-        Command::Drain((tenant, name, draining), _) => {
+        Command::Drain((tenant, name, draining, _), _) => {
             Answer::Drain(write::drain_worker(db, *tenant, name, *draining).await?)
         }
-        Command::Enroll((join, agent, token), _) => {
+        Command::Enroll((join, agent, token, _), _) => {
             let (answer, heard) = write::enroll_agent(db, desk, join, agent, token).await?;
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::Enroll(answer)

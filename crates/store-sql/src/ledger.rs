@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::fleet::MarginRules;
 use bowline_model::idempotency::{KeyScope, RequestHash};
@@ -523,8 +524,8 @@ impl EventStore for SqlLedger {
 
 #[async_trait]
 impl TenantStore for SqlLedger {
-    async fn create_tenant(&self, id: TenantId, name: String) -> StoreResult<Option<Tenant>> {
-        self.wish(|line| Command::CreateTenant((id, name), line)).await
+    async fn create_tenant(&self, id: TenantId, name: String, by: Author) -> StoreResult<Option<Tenant>> {
+        self.wish(|line| Command::CreateTenant((id, name, by), line)).await
     }
 
     async fn find_tenant(&self, id: TenantId) -> StoreResult<Option<Tenant>> {
@@ -538,7 +539,7 @@ impl TenantStore for SqlLedger {
 
 #[async_trait]
 impl TokenStore for SqlLedger {
-    async fn create_token(&self, token: TokenRecord, by: String) -> StoreResult<bool> {
+    async fn create_token(&self, token: TokenRecord, by: Author) -> StoreResult<bool> {
         self.wish(|line| Command::CreateToken((token, by), line)).await
     }
 
@@ -550,8 +551,8 @@ impl TokenStore for SqlLedger {
         self.look(move |db| Box::pin(read::list_tokens(db, tenant))).await
     }
 
-    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: String) -> StoreResult<bool> {
-        self.wish(|line| Command::RevokeToken((id, tenant, by), line)).await
+    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: Author) -> StoreResult<bool> {
+        self.wish(|line| Command::RevokeToken((id, tenant, by), line)).await.map(|revoked| revoked.is_some())
     }
 }
 
@@ -569,8 +570,8 @@ impl WorkerStore for SqlLedger {
         self.look(move |db| Box::pin(read::list_workers(db, tenant))).await
     }
 
-    async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool) -> StoreResult<bool> {
-        self.wish(|line| Command::Drain((tenant, name, draining), line)).await
+    async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool, by: Author) -> StoreResult<bool> {
+        self.wish(|line| Command::Drain((tenant, name, draining, by), line)).await
     }
 }
 

@@ -55,6 +55,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0007_blocked.sql"),
         postgres: include_str!("migrations/postgres/0007_blocked.sql"),
     },
+    Migration {
+        number: 8,
+        name: "audit",
+        sqlite: include_str!("migrations/sqlite/0008_audit.sql"),
+        postgres: include_str!("migrations/postgres/0008_audit.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

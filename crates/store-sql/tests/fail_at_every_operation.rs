@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bowline_model::audit::Chain;
 use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, RunStatus};
 use bowline_store::conformance::{Bench, TIMES, abilities, attempts, body, external_id, idempotency_key, task_type};
 use bowline_store::{
-    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterChoice, Ledger, ManualClock, NewJob, OrderAnswer,
-    ReportAnswer, RunReport, StoreError, StoreResult, Submitted, TellAnswer,
+    AuditFilter, AuditFrom, BeatAnswer, ClaimRules, Claimant, ClaimedRun, Closed, DeadLetterChoice, Ledger,
+    ManualClock, NewJob, OrderAnswer, ReportAnswer, RunReport, StoreError, StoreResult, Submitted, TellAnswer,
 };
 use bowline_store_sql::db::{FaultPlan, Injected, Moment};
 use bowline_store_sql::{SqlLedger, SqlSettings};
@@ -213,6 +214,14 @@ async fn essence(bench: &Bench, jobs: &[JobId]) -> String {
     }
     let all = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 100).await.expect("it can be read");
     writeln!(text, "{} jobs", all.items.len()).expect("texts grow");
+    // U3: what was done has its record, once, however often it was asked for; asking again may leave a trace of its own.
+    let chain = Chain::Tenant(bench.tenant);
+    let trail = bench.ledger.list_audit(chain, AuditFilter::default(), AuditFrom::After(0), 100).await;
+    for record in trail.expect("it can be read").items.iter().filter(|record| record.result == "done") {
+        let job = record.resource.strip_prefix("job/").and_then(|id| id.parse().ok());
+        let place = jobs.iter().position(|known| Some(*known) == job);
+        writeln!(text, "audit: {} {place:?}", record.action).expect("texts grow");
+    }
     for (key, job) in [("a", jobs[0]), ("b", jobs[1]), ("c", jobs[2])] {
         let again = bench.ask(bench.keyed(key, key)).await;
         assert!(matches!(again, Submitted::Replayed { id, .. } if id == job), "{key}: {again:?}");
@@ -308,4 +317,22 @@ fn an_answer_before_the_commit_is_found_out() {
     let ending = std::panic::catch_unwind(|| run(Some((place, Injected::Unavailable))).essence);
     planted::plant(None);
     assert_ne!(ending.ok(), Some(calm.essence), "the mistake went unnoticed");
+}
+
+/// The negative control of the audit trail: a record that is written after the deed is missing when just that fails.
+#[cfg(feature = "planted")]
+#[test]
+fn an_audit_record_outside_the_transaction_is_found_out() {
+    use bowline_model::planted::{self, Mistake};
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let calm = run(None);
+    assert!(calm.essence.contains("audit: job.cancel"), "{}", calm.essence);
+    planted::plant(Some(Mistake::AuditOutside));
+    let places = run(None).moments;
+    let found = places.iter().enumerate().filter(|(_, moment)| **moment == Moment::Statement).any(|(place, _)| {
+        let ending = std::panic::catch_unwind(|| run(Some((place, Injected::Unavailable))).essence);
+        ending.ok() != Some(calm.essence.clone())
+    });
+    planted::plant(None);
+    assert!(found, "the mistake went unnoticed");
 }

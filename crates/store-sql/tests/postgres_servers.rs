@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_model::audit::{Chain, ChainWalk};
 use bowline_model::{ErrorClass, JobId, JobStatus, Outcome, RunId};
 use bowline_store::conformance::{Bench, TIMES, abilities, task_type};
 use bowline_store::{
-    ClaimRules, Claimant, Closed, Ledger, ManualClock, NewJob, OrderAnswer, PruneMark, Retention, Submitted,
+    AuditFilter, AuditFrom, ClaimRules, Claimant, Closed, Ledger, ManualClock, NewJob, OrderAnswer, PruneMark,
+    Retention, Submitted,
 };
 use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
 use bowline_testkit::{TestDatabase, connect, fresh_database};
@@ -348,4 +350,35 @@ async fn a_dead_letter_is_closed_in_one_way_only() {
     }
     assert!((1..30).contains(&retries), "both ways were seen; {retries} of 30 were retries");
     here.verifies().await;
+}
+
+/// U2: the chains are one, whichever server a deed came through. Two tenants in turn: that is where servers could wait for
+/// each other in a circle.
+#[tokio::test]
+async fn the_audit_trail_has_no_gap_whoever_writes_it() {
+    const DEEDS: usize = 40;
+    let database = fresh_database();
+    let servers = servers(&database, 3).await;
+    let mut people = JoinSet::new();
+    for person in 0..6 {
+        let (ledger, tenants) = (servers[person % 3].ledger.clone(), [servers[0].tenant, servers[0].neighbour]);
+        people.spawn(async move {
+            for n in 0..DEEDS {
+                let order = ledger.unblock(tenants[(person + n) % 2], n as i64, "ops".into(), None);
+                assert!(!order.await.expect("the ledger takes orders"));
+            }
+        });
+    }
+    soon("the last deed", people.join_all()).await;
+    for tenant in [servers[0].tenant, servers[0].neighbour] {
+        let chain = Chain::Tenant(tenant);
+        let heads = servers[1].ledger.audit_heads().await.expect("it can be read");
+        let page = servers[2].ledger.list_audit(chain, AuditFilter::default(), AuditFrom::After(0), 1_000).await;
+        let mut walk = ChainWalk::new(chain, heads);
+        for record in &page.expect("it can be read").items {
+            walk.step(record).expect("each follows the one before");
+        }
+        assert_eq!(walk.finish().expect("it is whole").0, 6 * DEEDS as u64 / 2);
+    }
+    servers[0].verifies().await;
 }

@@ -1,6 +1,7 @@
 //! Agents: programs of ours that execute commands, each with a key of its own.
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::{Labels, TenantId, Timestamp, WorkerName};
 
 use crate::{StoreResult, TokenRecord};
@@ -34,6 +35,12 @@ pub enum Enrolled {
 #[async_trait]
 pub trait AgentStore: Send + Sync {
     /// Uses a join token up, once, and stores the agent with its own credential, all or nothing.
-    async fn enroll_agent(&self, join: String, agent: AgentRecord, token: TokenRecord) -> StoreResult<Enrolled>;
+    async fn enroll_agent(
+        &self,
+        join: String,
+        agent: AgentRecord,
+        token: TokenRecord,
+        by: Author,
+    ) -> StoreResult<Enrolled>;
     async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>>;
 }

@@ -1,8 +1,7 @@
 //! Dead letters, per lane.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::{ErrorClass, JobId, Lane, TaskType, TenantId, Timestamp};
 
@@ -41,7 +40,7 @@ pub struct DeadLetterOrder {
     pub tenant: TenantId,
     pub lane: Lane,
     pub choice: DeadLetterChoice,
-    pub by: Arc<str>,
+    pub by: Author,
     pub reason: String,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::fleet::{ApprovalRefused, ApprovalState, Decided, HostLock, Rollout, Tally};
 use bowline_model::idempotency::RequestHash;
 use bowline_model::{
@@ -131,7 +132,7 @@ pub struct UnitRun {
 pub struct ApprovalOrder {
     pub tenant: TenantId,
     pub job: JobId,
-    pub by: Arc<str>,
+    pub by: Author,
     pub yes: bool,
     pub reason: Option<String>,
     /// The hash of what they looked at, if they said so.
@@ -180,7 +181,7 @@ pub struct NewBlock {
     pub place: BlockedPlace,
     pub command: Option<String>,
     pub reason: String,
-    pub by: Arc<str>,
+    pub by: Author,
     pub expires_at: Option<Timestamp>,
 }
 
@@ -234,7 +235,7 @@ pub struct ReleaseOrder {
     pub tenant: TenantId,
     pub inventory: InventoryName,
     pub host: HostName,
-    pub by: Arc<str>,
+    pub by: Author,
     pub reason: String,
 }
 
@@ -302,7 +303,7 @@ pub trait FleetStore: Send + Sync {
     async fn block(&self, block: NewBlock) -> StoreResult<BlockAnswer>;
 
     /// Lifts a rule; `false` if there is none with this number.
-    async fn unblock(&self, tenant: TenantId, id: i64, by: Arc<str>, reason: Option<String>) -> StoreResult<bool>;
+    async fn unblock(&self, tenant: TenantId, id: i64, by: Author, reason: Option<String>) -> StoreResult<bool>;
 
     /// The rules in force, newest first.
     async fn list_blocks(&self, tenant: TenantId) -> StoreResult<Vec<BlockRecord>>;

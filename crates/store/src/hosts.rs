@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::host::{Group, Host, Inventory};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId, Timestamp};
 
@@ -45,7 +46,7 @@ pub struct InventoryPut {
     pub inventory: InventoryName,
     pub content: Arc<Inventory>,
     pub unmentioned: Unmentioned,
-    pub by: Arc<str>,
+    pub by: Author,
 }
 
 /// What became of an [`InventoryPut`].
@@ -102,6 +103,6 @@ pub trait HostStore: Send + Sync {
         tenant: TenantId,
         inventory: InventoryName,
         hosts: Vec<HostName>,
-        by: Arc<str>,
+        by: Author,
     ) -> StoreResult<u64>;
 }

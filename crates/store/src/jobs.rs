@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::{
     JobId, JobPolicy, JobState, JobStatus, Labels, Lane, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp,
@@ -135,7 +136,7 @@ pub struct Page<T, C> {
 pub struct JobOrder {
     pub tenant: TenantId,
     pub job: JobId,
-    pub by: Arc<str>,
+    pub by: Author,
     pub reason: Option<String>,
 }
 

@@ -7,6 +7,7 @@
 
 mod agents;
 mod apply;
+mod audit;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -27,6 +28,7 @@ mod workers;
 
 pub use agents::*;
 pub use apply::*;
+pub use audit::*;
 pub use clock::{Clock, ManualClock, SteadyClock};
 pub use dead_letters::*;
 pub use error::StoreError;
@@ -58,6 +60,7 @@ pub trait Ledger:
     + FleetStore
     + AgentStore
     + OutputStore
+    + AuditStore
     + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.

@@ -44,6 +44,8 @@ pub struct Verified {
     pub jobs: u64,
     pub events: u64,
     pub runs: u64,
+    /// Records of the audit trail.
+    pub audit: u64,
     /// Sentences, each naming the job or run it is about. Empty is good.
     pub faults: Vec<String>,
 }
@@ -56,7 +58,7 @@ pub trait MaintenanceStore: Send + Sync {
     async fn lane_depths(&self, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>>;
     /// Looks at one bite of the jobs after `from`, oldest first, and removes what is older than its time.
     async fn prune(&self, retention: Retention, from: PruneMark) -> StoreResult<Pruned>;
-    /// Compares every job with the fold of its events, and every waiting row with its job. Stops after `faults_max`.
+    /// Compares every job with the fold of its events, and every waiting row with its job, and walks the audit chains. Stops after `faults_max`.
     async fn verify(&self, faults_max: usize) -> StoreResult<Verified>;
     /// The ledger's own time, by which leases are judged.
     async fn now(&self) -> StoreResult<Timestamp>;

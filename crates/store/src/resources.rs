@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId, Timestamp};
 
@@ -50,7 +51,7 @@ pub struct ResourcePut {
     /// JSON; the same thing is always written the same way.
     pub spec: Arc<str>,
     pub note: Option<String>,
-    pub by: Arc<str>,
+    pub by: Author,
     /// Whether it counts from now on.
     pub activate: bool,
     /// The latest version the writer has seen: 0 for a resource that must not exist yet, `None` for whatever there is.
@@ -72,7 +73,7 @@ pub enum ResourceStored {
 #[derive(Debug, Clone)]
 pub struct ResourceOrder {
     pub key: ResourceKey,
-    pub by: Arc<str>,
+    pub by: Author,
     pub reason: Option<String>,
 }
 

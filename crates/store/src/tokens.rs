@@ -1,6 +1,7 @@
 //! Tenants and tokens: who exists, and what they hold. Secrets are here as hashes only.
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::{Labels, TenantId, Timestamp};
 
 use crate::StoreResult;
@@ -33,7 +34,7 @@ pub struct TokenRecord {
 #[async_trait]
 pub trait TenantStore: Send + Sync {
     /// Creates a tenant; `None` if the name is taken.
-    async fn create_tenant(&self, id: TenantId, name: String) -> StoreResult<Option<Tenant>>;
+    async fn create_tenant(&self, id: TenantId, name: String, by: Author) -> StoreResult<Option<Tenant>>;
     async fn find_tenant(&self, id: TenantId) -> StoreResult<Option<Tenant>>;
     async fn list_tenants(&self) -> StoreResult<Vec<Tenant>>;
 }
@@ -41,11 +42,11 @@ pub trait TenantStore: Send + Sync {
 #[async_trait]
 pub trait TokenStore: Send + Sync {
     /// Stores a token and tells who made it; `false` if the id is taken.
-    async fn create_token(&self, token: TokenRecord, by: String) -> StoreResult<bool>;
+    async fn create_token(&self, token: TokenRecord, by: Author) -> StoreResult<bool>;
     async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>>;
     /// All tokens of a tenant; of everybody for `None`.
     async fn list_tokens(&self, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>>;
     /// Ends a token and tells who did. Whether there was such a token that was not revoked yet; `tenant` bounds whose it
     /// may be.
-    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: String) -> StoreResult<bool>;
+    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: Author) -> StoreResult<bool>;
 }

@@ -1,6 +1,7 @@
 //! Remote workers: who they say they are and when they were last heard.
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::{Labels, TaskType, TenantId, Timestamp, WorkerName};
 
 use crate::StoreResult;
@@ -26,5 +27,5 @@ pub trait WorkerStore: Send + Sync {
     async fn find_worker(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<WorkerRecord>>;
     async fn list_workers(&self, tenant: TenantId) -> StoreResult<Vec<WorkerRecord>>;
     /// Asks a worker to take no more work (or to go on); `false` if there is no such worker.
-    async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool) -> StoreResult<bool>;
+    async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool, by: Author) -> StoreResult<bool>;
 }

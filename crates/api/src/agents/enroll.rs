@@ -75,7 +75,7 @@ pub async fn enroll(
         expires_at: Some(now.plus_millis(YEAR_MS)),
         revoked_at: None,
     };
-    match app.engine.ledger.enroll_agent(join.to_string(), agent, record).await? {
+    match app.engine.ledger.enroll_agent(join.to_string(), agent, record, known.author()).await? {
         Enrolled::Done => {
             app.gate.forget(&join.to_string());
             let answer = EnrollAnswer { name: body.name, token: token.expose().to_owned(), labels };

@@ -107,7 +107,7 @@ pub async fn block(
         place: place.clone(),
         command: body.command.map(|name| name.to_string()),
         reason,
-        by: known.actor().into(),
+        by: known.author(),
         expires_at: body.expires_at,
     };
     let (command, by) = (new.command.clone(), new.by.to_string());
@@ -151,7 +151,7 @@ pub async fn unblock(
     let nothing = || Problem::not_found("BLOCK_NOT_FOUND", "block");
     let id: i64 = id.parse().map_err(|_| nothing())?;
     let reason = reason_of(body.reason)?;
-    match app.engine.ledger.unblock(known.tenant()?, id, known.actor().into(), reason).await? {
+    match app.engine.ledger.unblock(known.tenant()?, id, known.author(), reason).await? {
         true => Ok(Json(UnblockedView { id, lifted: true })),
         false => Err(nothing()),
     }

@@ -77,7 +77,7 @@ async fn decide(
             Some(RequestHash::from_bytes(bytes))
         }
     };
-    let vote = VoteRequest { by: known.actor().into(), yes, reason: reason_of(body.reason)?, seen };
+    let vote = VoteRequest { by: known.author(), yes, reason: reason_of(body.reason)?, seen };
     let tenant = known.tenant()?;
     let answer = app.engine.commands.decide(&app.engine.inventories, tenant, job, vote).await?;
     let (decided, status) = match answer {

@@ -48,7 +48,7 @@ pub async fn release(
         tenant: known.tenant()?,
         inventory: inventory.clone(),
         host: host.clone(),
-        by: known.actor().into(),
+        by: known.author(),
         reason: reason_of(Some(body.reason))?.unwrap_or_default(),
     };
     let released = app.engine.ledger.release_host(order).await?.ok_or_else(HostName::nothing)?;

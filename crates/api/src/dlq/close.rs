@@ -62,7 +62,7 @@ fn order(known: &Known, lane: Lane, body: CloseRequest) -> Result<DeadLetterOrde
         (false, false) => return Err(Problem::validation(format!("at most {ITEMS_MAX} job_ids at once"))),
         _ => return Err(Problem::validation("say which: either job_ids, or all")),
     };
-    Ok(DeadLetterOrder { tenant: known.tenant()?, lane, choice, by: known.actor().into(), reason })
+    Ok(DeadLetterOrder { tenant: known.tenant()?, lane, choice, by: known.author(), reason })
 }
 
 fn show(closed: Vec<Closed>) -> Json<CloseAnswer> {

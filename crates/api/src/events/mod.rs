@@ -5,5 +5,5 @@ mod list;
 mod stream;
 
 pub use filter::Wanted;
-pub use list::{EventList, ListQuery, list};
+pub use list::{EventList, ListQuery, Order, list};
 pub use stream::stream;

@@ -73,7 +73,7 @@ pub async fn put(
         inventory: inventory.clone(),
         content: Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
         unmentioned: Unmentioned::Keep,
-        by: known.actor().into(),
+        by: known.author(),
     };
     let (status, outcome) = match app.engine.ledger.put_inventory(put).await? {
         Stored::Done(counts) if counts.created > 0 => (StatusCode::CREATED, "created"),

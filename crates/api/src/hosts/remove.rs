@@ -27,7 +27,7 @@ pub async fn remove(
     Params(query): Params<InventoryQuery>,
 ) -> Result<Json<RemovedView>, Problem> {
     let inventory = inventory_or_default(query.inventory);
-    let (tenant, by) = (known.tenant()?, known.actor().into());
+    let (tenant, by) = (known.tenant()?, known.author());
     match app.engine.ledger.remove_hosts(tenant, inventory.clone(), vec![name.clone()], by).await? {
         0 => Err(HostName::nothing()),
         _ => Ok(Json(RemovedView { name, inventory, removed: true })),

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_inventory::limits::{GROUPS_MAX, HOSTS_MAX};
 use bowline_inventory::{Format, Tangled, check_nesting};
+use bowline_model::audit::Author;
 use bowline_model::host::{Group, GroupsInACircle, Host, Inventory};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{InventoryPut, PutAnswer, Unmentioned};
@@ -179,7 +180,7 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
         });
     }
     let content = Arc::new(content);
-    let by = known.actor().into();
+    let by = known.author();
     let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by };
     match patience.besides(STORING_MAX, app.engine.ledger.put_inventory(put)).await? {
         PutAnswer::Circle(group) => Err(circle(group)),
@@ -216,7 +217,7 @@ async fn untangle(
 pub async fn inventory_put(
     app: &App,
     tenant: TenantId,
-    by: Arc<str>,
+    by: Author,
     inventory: InventoryName,
     mut spec: Value,
 ) -> Result<InventoryPut, Problem> {

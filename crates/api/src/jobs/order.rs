@@ -32,7 +32,7 @@ const REASON_MAX: usize = 1_000;
 
 impl OrderRequest {
     pub fn order(self, known: &Known, job: JobId) -> Result<JobOrder, Problem> {
-        Ok(JobOrder { tenant: known.tenant()?, job, by: known.actor().into(), reason: reason_of(self.reason)? })
+        Ok(JobOrder { tenant: known.tenant()?, job, by: known.author(), reason: reason_of(self.reason)? })
     }
 }
 

@@ -56,7 +56,7 @@ pub async fn point(
     reason: String,
 ) -> Result<ActivatedView, Problem> {
     let (kind, name) = (key.kind, key.name.clone());
-    let order = ResourceOrder { key, by: known.actor().into(), reason: Some(reason) };
+    let order = ResourceOrder { key, by: known.author(), reason: Some(reason) };
     let (before, changed) = match app.engine.ledger.activate_resource(order, version).await? {
         Activated::Done { before } => (before, true),
         Activated::Unchanged => (Some(version), false),

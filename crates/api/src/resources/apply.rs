@@ -189,7 +189,7 @@ impl Order<'_> {
         if document.kind == INVENTORY {
             self.known.require(Scope::FleetWrite)?;
             let name = InventoryName::new(&document.name).map_err(Problem::validation)?;
-            let put = inventory_put(app, tenant, self.known.actor().into(), name, spec).await?;
+            let put = inventory_put(app, tenant, self.known.author(), name, spec).await?;
             return Ok(Applying::Inventory(put));
         }
         self.known.require(Scope::ResourcesWrite)?;
@@ -204,7 +204,7 @@ impl Order<'_> {
             key: key(tenant, kind, name),
             spec: spec.canonical().into(),
             note: self.note.map(str::to_owned),
-            by: self.known.actor().into(),
+            by: self.known.author(),
             activate: self.activate,
             seen: None,
         }))

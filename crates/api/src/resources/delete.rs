@@ -49,7 +49,7 @@ pub async fn delete(
 ) -> Result<Json<DeletedView>, Problem> {
     let reason = reason(body.reason.or(query.reason).as_deref().unwrap_or(""))?;
     let key = key(known.tenant()?, kind, name.clone());
-    let order = ResourceOrder { key, by: known.actor().into(), reason: Some(reason) };
+    let order = ResourceOrder { key, by: known.author(), reason: Some(reason) };
     match app.engine.ledger.delete_resource(order).await? {
         Deleted::Done => Ok(Json(DeletedView { kind, name, deleted: true })),
         Deleted::InUse(by) => {

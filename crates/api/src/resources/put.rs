@@ -67,7 +67,7 @@ pub async fn put(
     let seen = seen(&headers, body.seen)?;
     let note = note(body.note)?;
     let spec = spec::read(&app, kind, body.spec)?;
-    let by = known.actor().into();
+    let by = known.author();
     let put = app.engine.resources.put(known.tenant()?, name.clone(), &spec, note, by, body.activate, seen);
     let view = |outcome, version, active, activated| StoredView { kind, name, outcome, version, active, activated };
     match put.await? {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
+use crate::door::Known;
 use crate::problem::Problem;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -40,11 +41,12 @@ impl From<Tenant> for TenantView {
 /// `POST /tenants`
 pub async fn create(
     State(app): State<App>,
+    known: Known,
     Body(body): Body<CreateRequest>,
 ) -> Result<(StatusCode, Json<TenantView>), Problem> {
     WorkerName::new(&body.name).map_err(|e| Problem::validation(format!("name: {e}")))?;
     let id = TenantId::mint(app.engine.clock.now(), rand::rng().random());
-    let made = app.engine.ledger.create_tenant(id, body.name).await?;
+    let made = app.engine.ledger.create_tenant(id, body.name, known.author()).await?;
     let tenant = made.ok_or_else(|| Problem::conflict("TENANT_EXISTS", "a tenant of this name exists"))?;
     Ok((StatusCode::CREATED, Json(tenant.into())))
 }

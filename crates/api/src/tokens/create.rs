@@ -131,7 +131,7 @@ pub async fn create(
         expires_at: Some(expires_at),
         revoked_at: None,
     };
-    app.engine.ledger.create_token(record, known.actor()).await?;
+    app.engine.ledger.create_token(record, known.author()).await?;
     let view = CreatedView {
         id: token.id().to_string(),
         kind: body.kind,

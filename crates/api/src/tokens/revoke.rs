@@ -22,7 +22,7 @@ pub async fn revoke(State(app): State<App>, known: Known, Part(id): Part) -> Res
     let tenant = known.tenant()?;
     let whose = (!known.0.scopes.allows(Scope::Admin)).then_some(tenant);
     let short = id.len() <= 64;
-    if !short || !app.engine.ledger.revoke_token(id.clone(), whose, known.actor()).await? {
+    if !short || !app.engine.ledger.revoke_token(id.clone(), whose, known.author()).await? {
         return Err(Problem::not_found("TOKEN_NOT_FOUND", "token"));
     }
     app.gate.forget(&id);

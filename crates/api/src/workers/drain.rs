@@ -39,7 +39,7 @@ pub async fn drain(
 ) -> Result<Json<DrainAnswer>, Problem> {
     let nobody = || Problem::not_found("WORKER_NOT_FOUND", "worker");
     let name = WorkerName::new(&id).map_err(|_| nobody())?;
-    if !app.engine.ledger.drain_worker(known.tenant()?, name.clone(), body.draining).await? {
+    if !app.engine.ledger.drain_worker(known.tenant()?, name.clone(), body.draining, known.author()).await? {
         return Err(nobody());
     }
     Ok(Json(DrainAnswer { worker_id: name, draining: body.draining }))

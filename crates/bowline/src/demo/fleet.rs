@@ -119,7 +119,7 @@ async fn join_token(stage: &Stage) -> anyhow::Result<String> {
         expires_at: Some(now.plus_millis(60_000)),
         revoked_at: None,
     };
-    stage.engine.ledger.create_token(record, "demonstration".to_owned()).await?;
+    stage.engine.ledger.create_token(record, "demonstration".into()).await?;
     Ok(token.expose().to_owned())
 }
 

@@ -60,6 +60,7 @@ async fn every_route_refuses_whoever_may_not_pass() {
             "fleet.write",
             "resources.read",
             "resources.write",
+            "audit.read",
         ]
         .into_iter()
         .filter(|s| *s != scope.to_string())

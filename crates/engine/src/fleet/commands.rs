@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bowline_model::audit::Author;
 use bowline_model::fleet::{ApprovalRule, BadRollout, Cannot, CommandSpec, HostScope, PinnedCommand, Rollout, Scope};
 use bowline_model::host::{NotASelector, Selector, Vars};
 use bowline_model::idempotency::{KeyScope, RequestHash};
@@ -260,9 +261,12 @@ impl Commands {
         job: JobId,
         vote: VoteRequest,
     ) -> StoreResult<ApprovalAnswer> {
-        let Some(fleet) = self.ledger.find_fleet(tenant, job).await? else { return Ok(ApprovalAnswer::NotFound) };
         let VoteRequest { by, yes, reason, seen } = vote;
-        let current = self.current_hash(inventories, tenant, job, &fleet).await?;
+        let current = match self.ledger.find_fleet(tenant, job).await? {
+            Some(fleet) => self.current_hash(inventories, tenant, job, &fleet).await?,
+            // The ledger will not find it either, and records that somebody tried.
+            None => None,
+        };
         // What cannot be resolved any more is something else than what was asked for.
         let current = current.unwrap_or_else(|| RequestHash::from_bytes([0; 32]));
         self.ledger.decide(ApprovalOrder { tenant, job, by, yes, reason, seen, current }).await
@@ -320,7 +324,7 @@ impl Commands {
 /// A decision somebody wants to make.
 #[derive(Debug, Clone)]
 pub struct VoteRequest {
-    pub by: Arc<str>,
+    pub by: Author,
     pub yes: bool,
     pub reason: Option<String>,
     /// The hash of what they looked at, if they say so.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::audit::Author;
 use bowline_model::resource::{BadSpec, Spec};
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
@@ -46,7 +47,7 @@ impl Resources {
         name: ResourceName,
         spec: &Spec,
         note: Option<String>,
-        by: Arc<str>,
+        by: Author,
         activate: bool,
         seen: Option<u32>,
     ) -> Result<ResourceStored, PutError> {

@@ -1,6 +1,7 @@
 //! Agents and the output they bring.
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::{HostName, JobId, RunId, TenantId, WorkerName};
 use bowline_store::{
     AgentRecord, AgentStore, Enrolled, NewOutput, OutputAnswer, OutputOf, OutputRange, OutputStore, OutputStream,
@@ -12,8 +13,14 @@ use crate::{SqlLedger, read};
 
 #[async_trait]
 impl AgentStore for SqlLedger {
-    async fn enroll_agent(&self, join: String, agent: AgentRecord, token: TokenRecord) -> StoreResult<Enrolled> {
-        self.wish(|line| Command::Enroll((join, agent, token), line)).await
+    async fn enroll_agent(
+        &self,
+        join: String,
+        agent: AgentRecord,
+        token: TokenRecord,
+        by: Author,
+    ) -> StoreResult<Enrolled> {
+        self.wish(|line| Command::Enroll((join, agent, token, by), line)).await
     }
 
     async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>> {

@@ -1,8 +1,7 @@
 //! Commands on hosts.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::{HostName, InventoryName, JobId, TenantId};
 use bowline_store::{
     ApprovalAnswer, ApprovalOrder, BlockAnswer, BlockRecord, Conducted, FleetRecord, FleetStore, HostLine, NewBlock,
@@ -70,7 +69,7 @@ impl FleetStore for SqlLedger {
         self.wish(|line| Command::Block(block, line)).await
     }
 
-    async fn unblock(&self, tenant: TenantId, id: i64, by: Arc<str>, reason: Option<String>) -> StoreResult<bool> {
+    async fn unblock(&self, tenant: TenantId, id: i64, by: Author, reason: Option<String>) -> StoreResult<bool> {
         self.wish(|line| Command::Unblock((tenant, id, by, reason), line)).await
     }
 

@@ -1,8 +1,7 @@
 //! Inventories and hosts.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::host::Group;
 use bowline_model::{HostName, InventoryName, TenantId};
 use bowline_store::{HostRecord, HostStore, InventoryPut, InventoryRecord, Page, PutAnswer, StoreResult};
@@ -55,7 +54,7 @@ impl HostStore for SqlLedger {
         tenant: TenantId,
         inventory: InventoryName,
         hosts: Vec<HostName>,
-        by: Arc<str>,
+        by: Author,
     ) -> StoreResult<u64> {
         self.wish(|line| Command::RemoveHosts((tenant, inventory, hosts, by), line)).await
     }

@@ -1,6 +1,7 @@
 //! Ports of the ledger beyond jobs and runs, each as calls to the committer and the readers.
 
 mod agents;
+mod audit;
 mod fleet;
 mod hosts;
 mod resources;

@@ -2,6 +2,7 @@
 
 mod agents;
 mod asked;
+mod audit;
 mod blocks;
 mod dead_letters;
 mod events;
@@ -17,6 +18,7 @@ mod workers;
 
 pub use agents::find_agent;
 pub use asked::find_asked;
+pub use audit::{audit_heads, list_audit};
 pub use blocks::{host_queue, list_blocks};
 pub use dead_letters::list_dead_letters;
 pub use events::{event_range, events_after, events_before, job_events, position, signed};

@@ -10,6 +10,7 @@ use bowline_store::{StoreError, StoreResult, Verified};
 
 use crate::db::{Db, Mode, Sql, Val};
 use crate::job_row::{JobRow, count, job_columns};
+use crate::read::audit::verify_audit;
 
 const BITE: i64 = 2_000;
 
@@ -77,6 +78,7 @@ async fn look_at_all(db: &mut impl Db, faults_max: usize) -> StoreResult<Verifie
     for number in db.query(LOST_EVENTS, &[Val::Int(faults_max as i64)], |row| row.int(0)).await? {
         verified.faults.push(format!("events name job #{number}, which does not exist"));
     }
+    verified.audit = verify_audit(db, &mut verified.faults).await?;
     Ok(verified)
 }
 

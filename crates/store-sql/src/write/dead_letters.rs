@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::audit::Author;
 use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::event::EventData;
 use bowline_model::idempotency::RequestHash;
@@ -158,7 +159,7 @@ async fn lock_jobs(db: &mut impl Db, numbers: impl Iterator<Item = i64>) -> Stor
     db.query_many(LOCK_JOBS, &[Col::Int(numbers)], |_| Ok(())).await.map(drop)
 }
 
-fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by: &Arc<str>) -> StoreResult<NewJob> {
+fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by: &Author) -> StoreResult<NewJob> {
     let broken = |e: bowline_model::name::NotAName| StoreError::Broken(e.to_string());
     let entropy = desk.entropy();
     Ok(NewJob {
@@ -175,7 +176,7 @@ fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by:
         keys: Vec::new(),
         hash: RequestHash::of_parts(&[]),
         origin: Origin {
-            actor: Arc::clone(by),
+            actor: Arc::clone(&by.name),
             request_id: "replay".into(),
             trace_id: entry.trace_id.as_deref().map(Into::into),
             correlation_id: entry.correlation_id.as_deref().map(Into::into),

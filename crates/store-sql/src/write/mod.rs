@@ -6,6 +6,7 @@
 mod agents;
 mod apply;
 mod approvals;
+mod audit;
 mod blocks;
 mod claim;
 mod conduct;
@@ -37,6 +38,7 @@ use crate::channels::Channels;
 pub use agents::enroll_agent;
 pub use apply::apply;
 pub use approvals::decide;
+pub use audit::{append as append_audit, deeds};
 pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};
 pub use conduct::conduct;

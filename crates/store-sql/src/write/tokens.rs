@@ -51,13 +51,14 @@ pub async fn revoke_token(
     id: &str,
     tenant: Option<TenantId>,
     by: &str,
-) -> StoreResult<(bool, Heard)> {
+) -> StoreResult<(Option<TokenRecord>, Heard)> {
     let ours = |token: &TokenRecord| tenant.is_none() || token.tenant == tenant;
-    let Some(token) = find_token(db, id).await?.filter(ours) else { return Ok((false, Heard::default())) };
+    let Some(token) = find_token(db, id).await?.filter(ours) else { return Ok((None, Heard::default())) };
     if db.execute(REVOKE, &[Val::Text(id), Val::At(desk.now)]).await? == 0 {
-        return Ok((false, Heard::default()));
+        return Ok((None, Heard::default()));
     }
-    Ok((true, tell(db, desk, &token, EventKind::TokenRevoked, by).await?))
+    let heard = tell(db, desk, &token, EventKind::TokenRevoked, by).await?;
+    Ok((Some(token), heard))
 }
 
 async fn tell(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord, kind: EventKind, by: &str) -> StoreResult<Heard> {

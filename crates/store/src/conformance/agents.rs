@@ -33,13 +33,13 @@ async fn join_token(bench: &Bench, id: &str) -> String {
         expires_at: Some(bench.now().plus_millis(60_000)),
         ..token(bench, id)
     };
-    assert!(bench.ledger.create_token(join, "ops".to_owned()).await.expect("the ledger takes tokens"));
+    assert!(bench.ledger.create_token(join, "ops".into()).await.expect("the ledger takes tokens"));
     id.to_owned()
 }
 
 async fn enroll(bench: &Bench, join: &str, name: &str, key: u8) -> Enrolled {
     let (agent, own) = agent(bench, name, key);
-    bench.ledger.enroll_agent(join.to_owned(), agent, own).await.expect("the ledger takes agents")
+    bench.ledger.enroll_agent(join.to_owned(), agent, own, "join:j".into()).await.expect("the ledger takes agents")
 }
 
 pub async fn a_join_token_lets_one_agent_in(bench: &Bench) {
@@ -61,7 +61,9 @@ pub async fn agents_that_join_at_once_with_one_token_are_one(bench: &Bench) {
     let mut agents = JoinSet::new();
     for n in 0..8 {
         let (ledger, join, (agent, own)) = (bench.ledger.clone(), join.clone(), agent(bench, &format!("a{n}"), n));
-        agents.spawn(async move { ledger.enroll_agent(join, agent, own).await.expect("the ledger takes agents") });
+        agents.spawn(async move {
+            ledger.enroll_agent(join, agent, own, "join:j".into()).await.expect("the ledger takes agents")
+        });
     }
     let answers = agents.join_all().await;
     assert_eq!(answers.iter().filter(|answer| **answer == Enrolled::Done).count(), 1, "{answers:?}");
@@ -71,7 +73,8 @@ pub async fn a_join_token_that_is_old_or_of_another_tenant_lets_nobody_in(bench:
     let join = join_token(bench, "j1").await;
     let (stranger, own) = agent(bench, "a1", 1);
     let stranger = AgentRecord { tenant: bench.neighbour, ..stranger };
-    let answer = bench.ledger.enroll_agent(join.clone(), stranger, own).await.expect("the ledger takes agents");
+    let answer =
+        bench.ledger.enroll_agent(join.clone(), stranger, own, "join:j".into()).await.expect("the ledger takes agents");
     assert_eq!(answer, Enrolled::NotWelcome);
     bench.pass_ms(60_001);
     assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::NotWelcome);

@@ -29,9 +29,14 @@ fn rule(quorum: u32, four_eyes: bool) -> NewApproval {
     NewApproval { hash: hash(), quorum, four_eyes, expires_ms: 60_000 }
 }
 
-fn vote(bench: &Bench, job: JobId, by: &str, yes: bool) -> ApprovalOrder {
+pub(super) fn vote(bench: &Bench, job: JobId, by: &str, yes: bool) -> ApprovalOrder {
     let reason = Some(format!("says {by}"));
     ApprovalOrder { tenant: bench.tenant, job, by: by.into(), yes, reason, seen: None, current: hash() }
+}
+
+/// A command that waits for one yes.
+pub(super) async fn waiting(bench: &Bench) -> JobId {
+    asked(bench, rule(1, false)).await
 }
 
 async fn decide(bench: &Bench, order: ApprovalOrder) -> ApprovalAnswer {

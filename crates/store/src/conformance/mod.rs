@@ -7,6 +7,7 @@
 
 pub mod agents;
 pub mod approvals;
+pub mod audit;
 mod bench;
 pub mod claims;
 pub mod dead_letters;
@@ -338,6 +339,17 @@ macro_rules! for_each_promise {
                 a_canceled_command_needs_no_decision_any_more
                 a_command_that_needs_no_approval_says_so
                 nobody_decides_for_a_neighbour
+            ;
+            audit:
+                a_record_says_who_did_what_to_what_and_why
+                every_privileged_deed_is_recorded
+                what_was_there_already_is_not_recorded
+                ordinary_work_is_not_recorded
+                numbers_have_no_gap_while_many_act_at_once
+                a_second_decision_is_refused_and_recorded
+                a_chain_belongs_to_its_tenant
+                records_are_listed_either_way_in_pages_and_by_what_is_asked
+                retention_leaves_the_trail_alone
             ;
             agents:
                 a_join_token_lets_one_agent_in

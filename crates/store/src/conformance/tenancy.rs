@@ -48,7 +48,7 @@ pub async fn no_question_shows_a_neighbours_dead_letters(bench: &Bench) {
 pub async fn no_question_shows_a_neighbours_workers_and_tokens(bench: &Bench) {
     let read = "the ledger can be read";
     bench.ledger.register_worker(registration(bench, "w1")).await.expect("the ledger takes workers");
-    bench.ledger.create_token(token(bench, "t1"), "ann".to_owned()).await.expect("the ledger takes tokens");
+    bench.ledger.create_token(token(bench, "t1"), "ann".into()).await.expect("the ledger takes tokens");
     assert_eq!(bench.ledger.find_worker(bench.neighbour, worker_name("w1")).await.expect(read), None);
     assert_eq!(bench.ledger.list_workers(bench.neighbour).await.expect(read), []);
     assert_eq!(bench.ledger.list_tokens(Some(bench.neighbour)).await.expect(read), []);
@@ -81,10 +81,10 @@ pub async fn no_order_reaches_a_neighbours_job(bench: &Bench) {
 
 pub async fn no_order_reaches_a_neighbours_worker_or_token(bench: &Bench) {
     bench.ledger.register_worker(registration(bench, "w1")).await.expect("the ledger takes workers");
-    bench.ledger.create_token(token(bench, "t1"), "ann".to_owned()).await.expect("the ledger takes tokens");
-    let drained = bench.ledger.drain_worker(bench.neighbour, worker_name("w1"), true).await;
+    bench.ledger.create_token(token(bench, "t1"), "ann".into()).await.expect("the ledger takes tokens");
+    let drained = bench.ledger.drain_worker(bench.neighbour, worker_name("w1"), true, "eve".into()).await;
     assert!(!drained.expect("the ledger takes orders"));
-    let revoked = bench.ledger.revoke_token("t1".to_owned(), Some(bench.neighbour), "bob".to_owned()).await;
+    let revoked = bench.ledger.revoke_token("t1".to_owned(), Some(bench.neighbour), "bob".into()).await;
     assert!(!revoked.expect("the ledger takes orders"));
     let worker = bench.ledger.find_worker(bench.tenant, worker_name("w1")).await.expect("the ledger can be read");
     assert!(!worker.expect("the worker is there").draining);

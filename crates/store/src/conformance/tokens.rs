@@ -22,7 +22,7 @@ pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
 }
 
 async fn create(bench: &Bench, token: TokenRecord) -> bool {
-    bench.ledger.create_token(token, "ann".to_owned()).await.expect("the ledger takes tokens")
+    bench.ledger.create_token(token, "ann".into()).await.expect("the ledger takes tokens")
 }
 
 async fn find(bench: &Bench, id: &str) -> Option<TokenRecord> {
@@ -30,15 +30,23 @@ async fn find(bench: &Bench, id: &str) -> Option<TokenRecord> {
 }
 
 async fn revoke(bench: &Bench, id: &str, tenant: Option<TenantId>) -> bool {
-    bench.ledger.revoke_token(id.to_owned(), tenant, "bob".to_owned()).await.expect("the ledger takes orders")
+    bench.ledger.revoke_token(id.to_owned(), tenant, "bob".into()).await.expect("the ledger takes orders")
 }
 
 pub async fn a_tenant_is_created_and_found(bench: &Bench) {
-    let made = bench.ledger.create_tenant(bench.tenant, "acme".to_owned()).await.expect("the ledger takes tenants");
+    let made = bench
+        .ledger
+        .create_tenant(bench.tenant, "acme".to_owned(), "root".into())
+        .await
+        .expect("the ledger takes tenants");
     let wanted = Tenant { id: bench.tenant, name: "acme".to_owned(), created_at: bench.now() };
     assert_eq!(made.as_ref(), Some(&wanted));
     bench.pass_ms(1_000);
-    let other = bench.ledger.create_tenant(bench.neighbour, "zeta".to_owned()).await.expect("the ledger takes tenants");
+    let other = bench
+        .ledger
+        .create_tenant(bench.neighbour, "zeta".to_owned(), "root".into())
+        .await
+        .expect("the ledger takes tenants");
     assert!(other.is_some());
     assert_eq!(bench.ledger.find_tenant(bench.tenant).await.expect("the ledger can be read"), Some(wanted.clone()));
     let names: Vec<String> =
@@ -49,8 +57,9 @@ pub async fn a_tenant_is_created_and_found(bench: &Bench) {
 }
 
 pub async fn a_tenants_name_is_given_once(bench: &Bench) {
-    let create =
-        async |id, name: &str| bench.ledger.create_tenant(id, name.to_owned()).await.expect("the ledger takes tenants");
+    let create = async |id, name: &str| {
+        bench.ledger.create_tenant(id, name.to_owned(), "root".into()).await.expect("the ledger takes tenants")
+    };
     let first = create(bench.tenant, "acme").await;
     assert!(first.is_some());
     assert_eq!(create(bench.neighbour, "acme").await, None, "the name is taken");

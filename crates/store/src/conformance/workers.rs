@@ -80,7 +80,11 @@ pub async fn a_heartbeat_says_that_a_worker_is_there(bench: &Bench) {
 pub async fn a_worker_is_drained_and_taken_back(bench: &Bench) {
     register(bench, registration(bench, "w1")).await;
     let drain = async |name, draining| {
-        bench.ledger.drain_worker(bench.tenant, worker_name(name), draining).await.expect("the ledger takes orders")
+        bench
+            .ledger
+            .drain_worker(bench.tenant, worker_name(name), draining, "ops".into())
+            .await
+            .expect("the ledger takes orders")
     };
     let draining = async || find(bench, "w1").await.map(|worker| worker.draining);
     assert!(drain("w1", true).await);

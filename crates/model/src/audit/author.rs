@@ -1,0 +1,43 @@
+//! Who stands behind a privileged wish, and through which request it came.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::id::TenantId;
+
+/// Somebody who acts. As text it is its name: `token:…`, `service:…`, `join:…`, or a part of the house.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Author {
+    pub name: Arc<str>,
+    /// For whom they act, where that is somebody else.
+    pub on_behalf_of: Option<Arc<str>>,
+    /// What they may do, as they could at that moment.
+    pub scopes: Arc<str>,
+    /// Whose they are; `None` for the house itself.
+    pub tenant: Option<TenantId>,
+    pub request_id: Option<Arc<str>>,
+    /// The address the request came from, as the server saw it.
+    pub ip: Option<Arc<str>>,
+}
+
+impl Deref for Author {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Somebody of whom nothing is known but a name: the house itself.
+impl From<&str> for Author {
+    fn from(name: &str) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}

@@ -1,0 +1,255 @@
+//! Promises about the audit trail: every privileged deed has its record, with the deed itself, in a chain without a gap.
+
+use bowline_model::audit::{AuditRecord, Author, Chain, ChainWalk};
+use bowline_model::fleet::{ApprovalState, Decided};
+use bowline_model::host::{Host, Inventory};
+use bowline_model::{ErrorClass, HostName, InventoryName, JobStatus, ResourceName};
+use tokio::task::JoinSet;
+
+use super::bench::Bench;
+use super::tokens::token;
+use crate::{
+    Activated, ApprovalAnswer, AuditFilter, AuditFrom, Claimant, DeadLetterChoice, InventoryPut, JobOrder, OrderAnswer,
+    PruneMark, ResourceKey, ResourceOrder, ResourcePut, Retention, TokenRecord, Unmentioned,
+};
+
+async fn list(bench: &Bench, chain: Chain, filter: AuditFilter) -> Vec<AuditRecord> {
+    let page = bench.ledger.list_audit(chain, filter, AuditFrom::After(0), 1_000).await.expect("it can be read");
+    assert_eq!(page.next, None, "there is no more");
+    page.items
+}
+
+fn ours(bench: &Bench) -> Chain {
+    Chain::Tenant(bench.tenant)
+}
+
+/// The whole chain, which must be sound.
+async fn trail(bench: &Bench, chain: Chain) -> Vec<AuditRecord> {
+    let records = list(bench, chain, AuditFilter::default()).await;
+    let heads = bench.ledger.audit_heads().await.expect("it can be read");
+    let mut walk = ChainWalk::new(chain, heads);
+    for record in &records {
+        walk.step(record).expect("each follows the one before");
+    }
+    walk.finish().expect("it ends where the ledger says");
+    records
+}
+
+fn told(records: &[AuditRecord]) -> Vec<(&str, &str, &str)> {
+    records.iter().map(|r| (r.actor.as_str(), r.action.as_str(), r.result.as_str())).collect()
+}
+
+fn key(bench: &Bench) -> ResourceKey {
+    let name = ResourceName::new("restart").expect("a name");
+    ResourceKey { tenant: bench.tenant, kind: bowline_model::resource::ResourceKind::Command, name }
+}
+
+fn put(bench: &Bench, spec: &str) -> ResourcePut {
+    ResourcePut { key: key(bench), spec: spec.into(), note: None, by: "ann".into(), activate: true, seen: None }
+}
+
+fn hosts(bench: &Bench) -> InventoryPut {
+    let host = Host::named(HostName::new("a").expect("a name"));
+    InventoryPut {
+        tenant: bench.tenant,
+        inventory: InventoryName::new("main").expect("a name"),
+        content: std::sync::Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
+        unmentioned: Unmentioned::Keep,
+        by: "ops".into(),
+    }
+}
+
+/// C13, U3: whatever was said about a deed stands in its record.
+pub async fn a_record_says_who_did_what_to_what_and_why(bench: &Bench) {
+    let job = bench.submit(bench.job()).await;
+    let by = Author {
+        name: "token:1".into(),
+        on_behalf_of: Some("ann".into()),
+        scopes: "jobs.write".into(),
+        tenant: Some(bench.tenant),
+        request_id: Some("req-7".into()),
+        ip: Some("192.0.2.1".into()),
+    };
+    let order = JobOrder { by, reason: Some("it harms".to_owned()), ..bench.order(job) };
+    bench.pass_ms(5);
+    assert_eq!(bench.ledger.cancel_job(order).await, Ok(OrderAnswer::Done(JobStatus::Canceled)));
+    let records = trail(bench, ours(bench)).await;
+    let wanted = AuditRecord {
+        number: 1,
+        at: bench.now(),
+        actor: "token:1".to_owned(),
+        on_behalf_of: Some("ann".to_owned()),
+        scopes: "jobs.write".to_owned(),
+        action: "job.cancel".to_owned(),
+        resource: format!("job/{job}"),
+        diff: Some(r#"{"status":"canceled"}"#.to_owned()),
+        reason: Some("it harms".to_owned()),
+        request_id: Some("req-7".to_owned()),
+        ip: Some("192.0.2.1".to_owned()),
+        result: "done".to_owned(),
+        prev: Default::default(),
+        hash: records[0].hash,
+    };
+    assert_eq!(records, [wanted]);
+}
+
+pub async fn every_privileged_deed_is_recorded(bench: &Bench) {
+    let ledger = &bench.ledger;
+    let worker = bench.worker("w1").worker;
+    assert!(ledger.create_token(token(bench, "t1"), "ann".into()).await.expect("tokens"));
+    assert!(ledger.revoke_token("t1".to_owned(), None, "root".into()).await.expect("orders"));
+    assert!(!ledger.drain_worker(bench.tenant, worker, true, "ops".into()).await.expect("orders"));
+    ledger.put_inventory(hosts(bench)).await.expect("inventories");
+    let gone = vec![HostName::new("a").expect("a name")];
+    let inventory = InventoryName::new("main").expect("a name");
+    assert_eq!(ledger.remove_hosts(bench.tenant, inventory, gone, "ops".into()).await, Ok(1));
+    ledger.put_resource(put(bench, "{}")).await.expect("resources");
+    ledger.put_resource(put(bench, "[]")).await.expect("resources");
+    let order = || ResourceOrder { key: key(bench), by: "bob".into(), reason: Some("it broke".to_owned()) };
+    assert_eq!(ledger.activate_resource(order(), 1).await, Ok(Activated::Done { before: Some(2) }));
+    assert_eq!(ledger.activate_resource(order(), 2).await, Ok(Activated::Done { before: Some(1) }));
+    ledger.delete_resource(order()).await.expect("orders");
+    let dead = bench.submit(bench.job()).await;
+    let run = bench.claim(Claimant { wants: 1, ..bench.worker("w1") }).await.remove(0);
+    bench.fail(&run, ErrorClass::Permanent).await;
+    ledger.replay_dead_letters(bench.about(DeadLetterChoice::Jobs(vec![dead]))).await.expect("orders");
+    ledger.purge_dead_letters(bench.about(DeadLetterChoice::Jobs(vec![dead]))).await.expect("orders");
+    assert!(!ledger.unblock(bench.tenant, 7, "ops".into(), None).await.expect("orders"));
+    let records = trail(bench, ours(bench)).await;
+    assert_eq!(
+        told(&records),
+        [
+            ("ann", "token.create", "done"),
+            ("root", "token.revoke", "done"),
+            ("ops", "worker.drain", "not_found"),
+            ("ops", "inventory.put", "done"),
+            ("ops", "host.remove", "done"),
+            ("ann", "resource.put", "done"),
+            ("ann", "resource.put", "done"),
+            ("bob", "resource.rollback", "done"),
+            ("bob", "resource.activate", "done"),
+            ("bob", "resource.delete", "done"),
+            ("ann", "dead_letter.replay", "done"),
+            ("ann", "dead_letter.purge", "unchanged"),
+            ("ops", "block.lift", "not_found"),
+        ]
+    );
+    let text = format!("{records:?}");
+    assert!(!text.contains("[7, 7"), "no secret, not even as a hash");
+}
+
+/// Configuration that is put again and again, as it is, leaves no trace: nothing was done.
+pub async fn what_was_there_already_is_not_recorded(bench: &Bench) {
+    for _ in 0..3 {
+        bench.ledger.put_resource(put(bench, "{}")).await.expect("resources");
+        bench.ledger.put_inventory(hosts(bench)).await.expect("inventories");
+    }
+    let records = trail(bench, ours(bench)).await;
+    assert_eq!(told(&records), [("ann", "resource.put", "done"), ("ops", "inventory.put", "done")]);
+}
+
+/// Jobs have their events. The way of a job through the ledger does not touch the trail.
+pub async fn ordinary_work_is_not_recorded(bench: &Bench) {
+    bench.submit_many(3).await;
+    for run in bench.claim(Claimant { wants: 3, ..bench.worker("w1") }).await {
+        bench.succeed(&run).await;
+    }
+    assert_eq!(bench.ledger.audit_heads().await.expect("it can be read"), []);
+}
+
+/// U2: whoever acts at the same moment, and in whatever batches it is stored.
+pub async fn numbers_have_no_gap_while_many_act_at_once(bench: &Bench) {
+    let mut people = JoinSet::new();
+    for n in 0..40 {
+        let (ledger, tenants) = (bench.ledger.clone(), [bench.tenant, bench.neighbour]);
+        let token = token(bench, &format!("t{n}"));
+        people.spawn(async move {
+            let token = TokenRecord { tenant: Some(tenants[n % 2]), ..token };
+            assert!(ledger.create_token(token, "ann".into()).await.expect("tokens"));
+            assert!(ledger.revoke_token(format!("t{n}"), None, "bob".into()).await.expect("orders"));
+        });
+    }
+    people.join_all().await;
+    for tenant in [bench.tenant, bench.neighbour] {
+        let records = trail(bench, Chain::Tenant(tenant)).await;
+        assert_eq!(records.iter().map(|r| r.number).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
+    }
+}
+
+/// A4: the first decision wins, and that somebody else tried is known.
+pub async fn a_second_decision_is_refused_and_recorded(bench: &Bench) {
+    let job = super::approvals::waiting(bench).await;
+    let first = bench.ledger.decide(super::approvals::vote(bench, job, "bob", true)).await.expect("orders");
+    assert!(matches!(first, ApprovalAnswer::Decided(Decided::Approved, _)), "{first:?}");
+    let second = bench.ledger.decide(super::approvals::vote(bench, job, "eve", false)).await.expect("orders");
+    assert!(matches!(second, ApprovalAnswer::Refused(_)), "{second:?}");
+    let filter = AuditFilter { resource: Some("job".to_owned()), ..AuditFilter::default() };
+    let records = list(bench, ours(bench), filter).await;
+    assert_eq!(records.len(), 2);
+    assert_eq!(told(&records)[0], ("bob", "job.approve", "done"));
+    let (actor, action, result) = told(&records)[1];
+    assert_eq!((actor, action), ("eve", "job.reject"));
+    assert!(result.starts_with("refused: ") && result.contains(ApprovalState::Approved.as_str()), "{result}");
+    assert_eq!(records[1].reason.as_deref(), Some("says eve"));
+}
+
+/// T1 for the trail, and B018: who reaches over the wall is known in their own house only.
+pub async fn a_chain_belongs_to_its_tenant(bench: &Bench) {
+    let job = bench.submit(bench.job()).await;
+    let order = JobOrder { tenant: bench.neighbour, by: "eve".into(), ..bench.order(job) };
+    assert_eq!(bench.ledger.cancel_job(order).await, Ok(OrderAnswer::NotFound));
+    let made = bench.ledger.create_tenant(bench.tenant, "acme".to_owned(), "root".into()).await.expect("tenants");
+    assert!(made.is_some());
+    let root = TokenRecord { tenant: None, ..token(bench, "root") };
+    assert!(bench.ledger.create_token(root, "bowline".into()).await.expect("tokens"));
+    assert_eq!(trail(bench, ours(bench)).await, []);
+    assert_eq!(told(&trail(bench, Chain::Tenant(bench.neighbour)).await), [("eve", "job.cancel", "not_found")]);
+    assert_eq!(
+        told(&trail(bench, Chain::System).await),
+        [("root", "tenant.create", "done"), ("bowline", "token.create", "done")]
+    );
+}
+
+pub async fn records_are_listed_either_way_in_pages_and_by_what_is_asked(bench: &Bench) {
+    for n in 0..7 {
+        assert!(bench.ledger.create_token(token(bench, &format!("t{n}")), "ann".into()).await.expect("tokens"));
+        bench.pass_ms(1_000);
+    }
+    assert!(bench.ledger.revoke_token("t3".to_owned(), None, "bob".into()).await.expect("orders"));
+    let pages = async |mut from: AuditFrom| {
+        let mut seen = Vec::new();
+        loop {
+            let page = bench.ledger.list_audit(ours(bench), AuditFilter::default(), from, 3).await.expect("it is read");
+            seen.push(page.items.iter().map(|r| r.number).collect::<Vec<_>>());
+            match (page.next, from) {
+                (None, _) => return seen,
+                (Some(next), AuditFrom::After(_)) => from = AuditFrom::After(next),
+                (Some(next), AuditFrom::Before(_)) => from = AuditFrom::Before(Some(next)),
+            }
+        }
+    };
+    assert_eq!(pages(AuditFrom::After(0)).await, [vec![1, 2, 3], vec![4, 5, 6], vec![7, 8]]);
+    assert_eq!(pages(AuditFrom::Before(None)).await, [vec![8, 7, 6], vec![5, 4, 3], vec![2, 1]]);
+    let numbers =
+        async |filter: AuditFilter| list(bench, ours(bench), filter).await.iter().map(|r| r.number).collect::<Vec<_>>();
+    let some = |text: &str| Some(text.to_owned());
+    let none = AuditFilter::default();
+    assert_eq!(numbers(AuditFilter { actor: some("bob"), ..none.clone() }).await, [8]);
+    assert_eq!(numbers(AuditFilter { action: some("token.revoke"), ..none.clone() }).await, [8]);
+    assert_eq!(numbers(AuditFilter { resource: some("token/t3"), ..none.clone() }).await, [4, 8]);
+    assert_eq!(numbers(AuditFilter { resource: some("token"), ..none.clone() }).await.len(), 8);
+    assert_eq!(numbers(AuditFilter { resource: some("tok"), ..none.clone() }).await, [] as [u64; 0]);
+    let (since, until) = (Some(Bench::START.plus_millis(2_000)), Some(Bench::START.plus_millis(4_000)));
+    assert_eq!(numbers(AuditFilter { since, until, ..none }).await, [3, 4], "the end is not part of it");
+}
+
+pub async fn retention_leaves_the_trail_alone(bench: &Bench) {
+    let job = bench.submit(bench.job()).await;
+    bench.cancel(job).await;
+    bench.pass_ms(3_600_000);
+    let retention = Retention { finished_jobs_ms: 1, events_ms: 1 };
+    let pruned = bench.ledger.prune(retention, PruneMark::default()).await.expect("it can be pruned");
+    assert_eq!(pruned.jobs, 1, "the job is gone");
+    assert_eq!(told(&trail(bench, ours(bench)).await), [("ann", "job.cancel", "done")]);
+    assert_eq!(bench.ledger.verify(10).await.expect("it can be verified").audit, 1);
+}
