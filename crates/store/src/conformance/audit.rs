@@ -9,8 +9,9 @@ use tokio::task::JoinSet;
 use super::bench::Bench;
 use super::tokens::token;
 use crate::{
-    Activated, ApprovalAnswer, AuditFilter, AuditFrom, Claimant, DeadLetterChoice, InventoryPut, JobOrder, OrderAnswer,
-    PruneMark, ResourceKey, ResourceOrder, ResourcePut, Retention, TokenRecord, Unmentioned,
+    Activated, Applied, Applying, ApprovalAnswer, AuditFilter, AuditFrom, Claimant, DeadLetterChoice, InventoryPut,
+    JobOrder, OrderAnswer, PruneMark, ReleaseOrder, ResourceKey, ResourceOrder, ResourcePut, Retention, TokenRecord,
+    Unmentioned,
 };
 
 async fn list(bench: &Bench, chain: Chain, filter: AuditFilter) -> Vec<AuditRecord> {
@@ -115,6 +116,16 @@ pub async fn every_privileged_deed_is_recorded(bench: &Bench) {
     ledger.replay_dead_letters(bench.about(DeadLetterChoice::Jobs(vec![dead]))).await.expect("orders");
     ledger.purge_dead_letters(bench.about(DeadLetterChoice::Jobs(vec![dead]))).await.expect("orders");
     assert!(!ledger.unblock(bench.tenant, 7, "ops".into(), None).await.expect("orders"));
+    let documents = vec![Applying::Inventory(hosts(bench)), Applying::Resource(put(bench, "{\"a\":1}"))];
+    assert!(matches!(ledger.apply(documents).await, Ok(Applied::Done(_))));
+    let release = ReleaseOrder {
+        tenant: bench.tenant,
+        inventory: InventoryName::new("main").expect("a name"),
+        host: HostName::new("a").expect("a name"),
+        by: "ops".into(),
+        reason: "it is off".to_owned(),
+    };
+    assert_eq!(ledger.release_host(release).await, Ok(Some(0)));
     let records = trail(bench, ours(bench)).await;
     assert_eq!(
         told(&records),
@@ -132,6 +143,10 @@ pub async fn every_privileged_deed_is_recorded(bench: &Bench) {
             ("ann", "dead_letter.replay", "done"),
             ("ann", "dead_letter.purge", "unchanged"),
             ("ops", "block.lift", "not_found"),
+            ("ops", "inventory.put", "done"),
+            // One request, one author.
+            ("ops", "resource.put", "done"),
+            ("ops", "host.release", "unchanged"),
         ]
     );
     let text = format!("{records:?}");
