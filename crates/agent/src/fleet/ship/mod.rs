@@ -11,6 +11,7 @@ mod post;
 mod upload;
 
 pub(crate) use book::Books;
+pub use book::{AfterRefusal, Book, Sent};
 pub(crate) use disk::disk_loop;
 pub(crate) use memory::memory_loop;
 pub(crate) use post::post;
