@@ -31,10 +31,22 @@ pub enum Mistake {
     QueueTwice = 18,
     /// A host is given to whoever asks.
     HostForEverybody = 19,
+    /// The start marker is written after the command was started.
+    MarkAfterSpawn = 7,
+    /// What is on an agent's disk is freed when it was sent, not when it was confirmed.
+    FreedUnconfirmed = 6,
+    /// All hosts are begun at once, whatever the first ones do.
+    CanaryIgnored = 20,
+    /// Nobody looks once more whether a command is forbidden when it is handed out.
+    BlocksForgotten = 21,
+    /// The host does not look whether it is busy.
+    GateOpen = 22,
+    /// Numbers go on after the last record on disk, whatever others hold.
+    NumberReused = 8,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 18] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -47,6 +59,12 @@ impl Mistake {
         Self::ReplayTwice,
         Self::QueueTwice,
         Self::HostForEverybody,
+        Self::MarkAfterSpawn,
+        Self::FreedUnconfirmed,
+        Self::CanaryIgnored,
+        Self::BlocksForgotten,
+        Self::GateOpen,
+        Self::NumberReused,
     ];
 }
 

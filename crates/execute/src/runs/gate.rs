@@ -1,6 +1,7 @@
 //! Whether a run may begin here. What the server believes does not count: this is the host's own memory. Pure.
 
 use bowline_model::RunId;
+use bowline_model::planted::{self, Mistake};
 
 use super::begin::BeginError;
 use super::memory::Memory;
@@ -66,6 +67,9 @@ fn in_the_way<'a>(
     manifest: &Manifest,
     mut of_host: impl Iterator<Item = (&'a Manifest, &'a Standing)>,
 ) -> Option<RunId> {
+    if planted::on(Mistake::GateOpen) {
+        return None;
+    }
     let both_share = |other: &Manifest| manifest.lock == HostLock::Shared && other.lock == HostLock::Shared;
     let conflict = of_host.find(|(other, standing)| **standing == Standing::Running && !both_share(other));
     conflict.map(|(other, _)| other.run)
