@@ -9,6 +9,7 @@ use std::time::Duration;
 use bowline_model::{RunId, TenantId, WorkerName};
 use bowline_store::{ClaimRules, Claimant, ClaimedRun, Ledger, StoreError, Wake, WakeListener};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::EngineSettings;
@@ -97,9 +98,17 @@ impl Dispatcher {
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
         let mut work = self.ledger.work_wake().listen();
         let mut asked = self.asked.listen();
+        // Kept across rounds: where workers come and go all the time, no round is long enough for a net of its own.
+        let mut look_at = Instant::now() + SAFETY_NET;
         while !stop.is_cancelled() {
             work.forget();
             asked.forget();
+            if Instant::now() >= look_at {
+                if let Err(error) = self.ledger.find_work().await {
+                    tracing::debug!("the queue was not looked at: {error}");
+                }
+                look_at = Instant::now() + SAFETY_NET;
+            }
             let (claimants, leaving) = {
                 let state = self.state();
                 let claimants: Vec<(u64, Claimant)> =
@@ -115,7 +124,7 @@ impl Dispatcher {
                     () = asked.rung() => {}
                 }
             } else {
-                self.round(claimants, &mut work, &mut asked, &stop).await;
+                self.round(claimants, &mut work, &mut asked, &stop, look_at).await;
             }
             self.return_orphans().await;
         }
@@ -149,6 +158,7 @@ impl Dispatcher {
         work: &mut WakeListener,
         asked: &mut WakeListener,
         stop: &CancellationToken,
+        look_at: Instant,
     ) {
         let (tickets, asking): (Vec<u64>, Vec<Claimant>) = claimants.into_iter().unzip();
         let who = who_asks(&asking);
@@ -156,7 +166,7 @@ impl Dispatcher {
         let answer = tokio::select! {
             biased;
             answer = &mut claim => answer,
-            () = self.reason_to_ask_again(work, asked, stop) => {
+            () = self.reason_to_ask_again(work, asked, stop, look_at) => {
                 self.ledger.withdraw_claim();
                 claim.await
             }
@@ -174,17 +184,19 @@ impl Dispatcher {
 
     /// Somebody else waits or has stopped waiting; something was queued that the claim did not get; or it is time to look
     /// what other servers have queued.
-    async fn reason_to_ask_again(&self, work: &mut WakeListener, asked: &mut WakeListener, stop: &CancellationToken) {
+    async fn reason_to_ask_again(
+        &self,
+        work: &mut WakeListener,
+        asked: &mut WakeListener,
+        stop: &CancellationToken,
+        look_at: Instant,
+    ) {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             () = asked.rung() => {}
             () = work.rung() => {}
-            () = tokio::time::sleep(SAFETY_NET) => {
-                if let Err(error) = self.ledger.find_work().await {
-                    tracing::debug!("the queue was not looked at: {error}");
-                }
-            }
+            () = tokio::time::sleep_until(look_at) => {}
         }
     }
 

@@ -35,10 +35,22 @@ pub enum Mistake {
     HostForEverybody = 19,
     /// A host is given away although a run went missing there.
     HostNotKept = 20,
+    /// The start marker is written after the command was started.
+    MarkAfterSpawn = 7,
+    /// What is on an agent's disk is freed when it was sent, not when it was confirmed.
+    FreedUnconfirmed = 6,
+    /// All hosts are begun at once, whatever the first ones do.
+    CanaryIgnored = 23,
+    /// Nobody looks once more whether a command is forbidden when it is handed out.
+    BlocksForgotten = 21,
+    /// The host does not look whether it is busy.
+    GateOpen = 22,
+    /// Numbers go on after the last record on disk, whatever others hold.
+    NumberReused = 8,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 20] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -53,6 +65,12 @@ impl Mistake {
         Self::QueueTwice,
         Self::HostForEverybody,
         Self::HostNotKept,
+        Self::MarkAfterSpawn,
+        Self::FreedUnconfirmed,
+        Self::CanaryIgnored,
+        Self::BlocksForgotten,
+        Self::GateOpen,
+        Self::NumberReused,
     ];
 }
 

@@ -1,6 +1,9 @@
-//! `bowline-sim [--seed N] [--from N] [--count N]`: runs seeds, and prints those that fail.
+//! `bowline-sim [--seed N] [--from N] [--count N]`: runs seeds, prints those that fail, and how often the rare cases of
+//! commands on hosts were reached. One seed is simulated for `--seed`, 200 from the first on otherwise.
 
 use std::process::ExitCode;
+
+use bowline_sim::FleetCounts;
 
 fn main() -> anyhow::Result<ExitCode> {
     let (mut from, mut count) = (1, 200);
@@ -15,8 +18,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     }
     let mut failed = 0;
+    let mut fleet = FleetCounts::default();
     for seed in from..from + count {
         let report = bowline_sim::simulate(seed)?;
+        fleet = fleet.plus(report.fleet);
         if report.violations.is_empty() {
             continue;
         }
@@ -25,6 +30,9 @@ fn main() -> anyhow::Result<ExitCode> {
         for violation in &report.violations {
             println!("  {violation}");
         }
+    }
+    for (what, times) in fleet.named() {
+        println!("{times:>8} {what}");
     }
     println!("{count} seeds from {from} on: {failed} failed");
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

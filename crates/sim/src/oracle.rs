@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use bowline_model::{EventKind, JobId, JobStatus, Outcome, RunId, RunStatus, TenantId};
+use bowline_model::job::JobKind;
+use bowline_model::{Event, EventKind, JobId, JobStatus, Outcome, RunId, RunStatus, TenantId};
 use bowline_store::{EventFilter, EventStore, JobFilter, JobRecord, JobStore, MaintenanceStore, Position, RunRecord};
 use serde_json::Value;
 
+use crate::fleet;
 use crate::server::TIMES;
 use crate::world::{Notes, World};
 
@@ -51,15 +53,20 @@ async fn everything(world: &World) -> anyhow::Result<Vec<(TenantId, JobRecord, V
 }
 
 /// Compares the ledger with the notes, once everything has come to rest.
-pub async fn judge(world: &World) -> anyhow::Result<Vec<Violation>> {
+pub async fn judge(world: &World, events: &[Event]) -> anyhow::Result<Vec<Violation>> {
     let mut found = Vec::new();
     let verified = world.ledger.verify(10).await?;
     found.extend(verified.faults.into_iter().map(|fault| Violation::new("C6", fault)));
     let all = everything(world).await?;
-    let notes = world.notes.borrow();
-    acknowledged(&all, &notes, &mut found);
-    once_each(&all, &notes, &mut found);
-    truthful(&all, &notes, &mut found);
+    {
+        let notes = world.notes.borrow();
+        acknowledged(&all, &notes, &mut found);
+        once_each(&all, &notes, &mut found);
+        truthful(&all, &notes, &mut found);
+    }
+    let commands: Vec<&JobRecord> =
+        all.iter().map(|(_, job, _)| job).filter(|job| job.state.kind == JobKind::Command).collect();
+    found.extend(fleet::judge(world, &commands, events).await?);
     Ok(found)
 }
 
@@ -90,7 +97,8 @@ fn once_each(all: &[(TenantId, JobRecord, Vec<RunRecord>)], notes: &Notes, found
             None => {
                 let payload: Value =
                     serde_json::from_str(job.payload.as_deref().unwrap_or("null")).unwrap_or(Value::Null);
-                by_ask.entry(payload["ask"].as_u64().unwrap_or(0)).or_default().push(job.id);
+                let ask = if job.state.kind == JobKind::Command { &payload["params"]["ask"] } else { &payload["ask"] };
+                by_ask.entry(ask.as_u64().unwrap_or(0)).or_default().push(job.id);
             }
         }
     }
@@ -117,7 +125,7 @@ fn once_each(all: &[(TenantId, JobRecord, Vec<RunRecord>)], notes: &Notes, found
 
 /// R2, J3: a success stands in the ledger only where a worker really succeeded, and the other way round.
 fn truthful(all: &[(TenantId, JobRecord, Vec<RunRecord>)], notes: &Notes, found: &mut Vec<Violation>) {
-    for (_, job, runs) in all {
+    for (_, job, runs) in all.iter().filter(|(_, job, _)| job.state.kind != JobKind::Command) {
         for run in runs {
             let outcome = notes.runs.get(&run.id).and_then(|n| n.outcome);
             let right = match run.status {

@@ -9,6 +9,10 @@ pub struct Plan {
     pub clients: usize,
     pub asks_per_client: usize,
     pub workers: usize,
+    /// Machines that commands run on; none in a simulation of tasks only.
+    pub machines: usize,
+    pub requesters: usize,
+    pub asks_per_requester: usize,
     /// Chances, per call.
     pub unavailable: f64,
     pub conflict: f64,
@@ -21,7 +25,13 @@ pub struct Plan {
     pub worker_dies: f64,
     pub worker_freezes: f64,
     pub work_fails: f64,
-    /// Chances, per second.
+    /// Chances, per step of a keeper.
+    pub keeper_dies: f64,
+    /// Chances, per second or so.
+    pub agent_crash: f64,
+    pub machine_crash: f64,
+    pub cut: f64,
+    pub freeze: f64,
     pub outage: f64,
     pub crash: f64,
     /// How long the chaos lasts, in seconds.
@@ -34,8 +44,14 @@ fn sometimes(rng: &mut StdRng, often: f64, most: f64) -> f64 {
 
 impl Plan {
     pub fn roll(rng: &mut StdRng) -> Self {
+        // Tasks, commands on hosts, or both beside each other.
+        let scene: f64 = rng.random();
+        let (tasks, fleet) = (scene < 0.55, scene > 0.4);
         Self {
-            clients: rng.random_range(2..5),
+            machines: if fleet { rng.random_range(2..6) } else { 0 },
+            requesters: rng.random_range(1..4),
+            asks_per_requester: rng.random_range(4..9),
+            clients: if tasks { rng.random_range(2..5) } else { 0 },
             asks_per_client: rng.random_range(10..30),
             workers: rng.random_range(2..5),
             unavailable: sometimes(rng, 0.5, 0.1),
@@ -45,8 +61,13 @@ impl Plan {
             request_lost: sometimes(rng, 0.6, 0.2),
             answer_lost: sometimes(rng, 0.6, 0.2),
             repeated: sometimes(rng, 0.6, 0.3),
+            keeper_dies: sometimes(rng, 0.6, 0.1),
+            agent_crash: sometimes(rng, 0.5, 0.12),
+            machine_crash: sometimes(rng, 0.4, 0.1),
+            cut: sometimes(rng, 0.7, 0.3),
+            freeze: sometimes(rng, 0.6, 0.12),
             worker_dies: sometimes(rng, 0.5, 0.15),
-            worker_freezes: sometimes(rng, 0.7, 0.3),
+            worker_freezes: sometimes(rng, 0.8, 0.6),
             work_fails: sometimes(rng, 0.7, 0.4),
             outage: sometimes(rng, 0.6, 0.06),
             crash: sometimes(rng, 0.5, 0.06),

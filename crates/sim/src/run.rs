@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_model::{Event, HostName};
 use bowline_store::{Clock, EventFilter, EventStore, JobFilter, JobStore, MaintenanceStore, Position, TenantStore};
 use bowline_store_sql::{SqlLedger, SqlSettings};
 use rand::rngs::StdRng;
@@ -14,6 +15,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::clock::SimClock;
 use crate::faults::Teeth;
+use crate::fleet::{self, FleetCounts};
 use crate::oracle::{self, Violation};
 use crate::plan::Plan;
 use crate::server::{Server, misfortune};
@@ -36,6 +38,8 @@ pub struct Report {
     pub stale_refused: u64,
     pub duplicates_ignored: u64,
     pub corrected: u64,
+    /// What happened to commands on hosts.
+    pub fleet: FleetCounts,
 }
 
 /// How long everything may take to come to rest once nothing goes wrong any more.
@@ -69,6 +73,7 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
     let server_seed: u64 = rng.random();
     *world.server.borrow_mut() = Some(Server::start(&world, server_seed)?);
 
+    fleet::set_up(&world).await;
     let mut everybody = Vec::new();
     for number in 0..world.plan.workers {
         everybody.push(spawn_local(workers::worker(Rc::clone(&world), number)));
@@ -77,6 +82,7 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
     let fate = spawn_local(misfortune(Rc::clone(&world), server_seed));
     let clients: Vec<_> = (0..world.plan.clients).map(|_| spawn_local(people::client(Rc::clone(&world)))).collect();
 
+    let fleet = fleet::start(&world);
     let mut watched = Position::default();
     for _ in 0..world.plan.chaos_s {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -86,15 +92,15 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
     *world.calm.borrow_mut() = true;
     teeth.heal();
     fate.await?;
-    for client in clients {
-        client.await?;
+    for person in clients.into_iter().chain(fleet) {
+        person.await?;
     }
     let mut rested = false;
     for _ in 0..REST_S {
         tokio::time::sleep(Duration::from_secs(1)).await;
         drop(oracle::nobody_was_lost_falsely(&world, &mut watched).await);
         let depths = world.ledger.lane_depths(None).await?;
-        if depths.iter().all(|d| d.queued + d.scheduled + d.running == 0) {
+        if depths.iter().all(|d| d.queued + d.scheduled + d.running == 0) && fleet::at_rest(&world).await? {
             rested = true;
             break;
         }
@@ -106,8 +112,10 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
     if !rested {
         violations.push(Violation::new("C14", format!("not at rest {REST_S} s after the last fault")));
     }
-    violations.extend(oracle::judge(&world).await?);
-    let (trace, events) = history(&world).await?;
+    let told = history(&world).await?;
+    violations.extend(oracle::judge(&world, &told).await?);
+    let (trace, events) = (hash_of(&told), told.len() as u64);
+    fleet::count(&world, &told);
     let jobs = count(&world).await?;
     let report = {
         let notes = world.notes.borrow();
@@ -123,11 +131,13 @@ async fn live(seed: u64) -> anyhow::Result<Report> {
             stale_refused: notes.stale_refused,
             duplicates_ignored: notes.duplicates_ignored,
             corrected: notes.corrected,
+            fleet: notes.fleet.counts,
         }
     };
     for task in everybody {
         task.abort();
     }
+    fleet::stop(&world);
     if let Some(server) = world.server.borrow_mut().take() {
         server.crash();
     }
@@ -151,19 +161,25 @@ async fn count(world: &World) -> anyhow::Result<u64> {
     Ok(jobs)
 }
 
-/// Every event, folded into one number.
-async fn history(world: &World) -> anyhow::Result<(u64, u64)> {
-    let mut hasher = DefaultHasher::new();
-    let (mut position, mut events) = (Position::default(), 0);
+/// Every event, in order.
+async fn history(world: &World) -> anyhow::Result<Vec<Event>> {
+    let (mut position, mut events) = (Position::default(), Vec::new());
     loop {
         let page = world.ledger.events_after(position, EventFilter::default(), 500).await?;
-        for (_, event) in &page.events {
-            events += 1;
-            (event.at, event.kind.as_str(), event.job, event.fence, event.seq).hash(&mut hasher);
-        }
+        events.extend(page.events.into_iter().map(|(_, event)| event));
         position = page.end;
         if !page.more {
-            return Ok((hasher.finish(), events));
+            return Ok(events);
         }
     }
+}
+
+/// Every event, folded into one number.
+fn hash_of(events: &[Event]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for event in events {
+        let host = event.host.as_ref().map(HostName::as_str);
+        (event.at, event.kind.as_str(), event.job, host, event.fence, event.seq).hash(&mut hasher);
+    }
+    hasher.finish()
 }

@@ -13,6 +13,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::clock::SimClock;
 use crate::faults::Teeth;
+use crate::fleet::{Fleet, FleetNotes};
 use crate::oracle::Violation;
 use crate::plan::Plan;
 use crate::server::Server;
@@ -47,6 +48,7 @@ pub struct Notes {
     pub stale_refused: u64,
     pub duplicates_ignored: u64,
     pub corrected: u64,
+    pub fleet: FleetNotes,
 }
 
 /// Everything in one simulation.
@@ -56,6 +58,7 @@ pub struct World {
     pub teeth: Arc<Teeth>,
     pub ledger: Arc<SqlLedger>,
     pub tenants: [TenantId; 2],
+    pub fleet: Fleet,
     pub server: RefCell<Option<Rc<Server>>>,
     pub notes: RefCell<Notes>,
     rng: RefCell<StdRng>,
@@ -68,7 +71,9 @@ impl World {
         let mut rng = StdRng::seed_from_u64(seed);
         let tenants = [0, 1].map(|_| TenantId::mint(clock.now(), rng.random()));
         let notes = Notes { well_since: clock.now(), ..Notes::default() };
+        let fleet = Fleet::new(plan.machines, tenants);
         Rc::new(Self {
+            fleet,
             plan,
             clock,
             teeth,

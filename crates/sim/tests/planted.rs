@@ -7,7 +7,7 @@ use bowline_model::planted::{Mistake, plant};
 use bowline_sim::simulate;
 
 /// Mistakes this simulation is there to find. The others are found by the conformance suite.
-const FINDABLE: [Mistake; 8] = [
+const FINDABLE: [Mistake; 16] = [
     Mistake::AnswerBeforeCommit,
     Mistake::NoFenceOnFinish,
     Mistake::CountDuplicates,
@@ -16,6 +16,14 @@ const FINDABLE: [Mistake; 8] = [
     Mistake::ForgetTenant,
     Mistake::ReplayTwice,
     Mistake::QueueTwice,
+    Mistake::ApprovalUnbound,
+    Mistake::HostForEverybody,
+    Mistake::MarkAfterSpawn,
+    Mistake::FreedUnconfirmed,
+    Mistake::CanaryIgnored,
+    Mistake::BlocksForgotten,
+    Mistake::GateOpen,
+    Mistake::NumberReused,
 ];
 
 const BUDGET: Duration = Duration::from_secs(120);

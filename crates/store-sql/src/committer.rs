@@ -153,7 +153,10 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
                 db.rollback().await;
                 if matches!(error, StoreError::Unknown(_)) {
                     // It may be stored. Whoever is rung in vain looks and finds nothing; whoever is not would not look.
+                    // Lines it made are not remembered: one that is not stored would be used by everybody after it. Those that
+                    // are stored are learned again when somebody looks for work.
                     after.emptied.clear();
+                    after.lines.clear();
                     after.ring(shared);
                 }
                 let poisonous = matches!(error, StoreError::Conflict(_) | StoreError::Broken(_));

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Why a command cannot be executed on this host. No value is repeated.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FillError {
+pub enum FillError {
     #[error("{path}: {cannot}")]
     Place { path: String, cannot: Cannot },
     #[error("the parameters {first} and {second} would both be the variable {variable}")]
@@ -19,7 +19,7 @@ pub(crate) enum FillError {
 }
 
 /// What is executed for this task, with this permission of the agent's.
-pub(crate) fn manifest(task: &Task, wish: &HostTask, allow_new_privileges: bool) -> Result<Manifest, FillError> {
+pub fn manifest(task: &Task, wish: &HostTask, allow_new_privileges: bool) -> Result<Manifest, FillError> {
     let (spec, host) = (&wish.command.spec, &wish.host);
     let scope = Scope { params: &wish.command.params, host_name: host.name.as_str(), host: &host.scope };
     let fill = |path: &str, template: &Template| {

@@ -38,4 +38,15 @@ mod simulate;
 pub use agent::FleetAgent;
 pub use bowline_ssh::{HostKeyRule, SshSettings};
 pub use error::FleetError;
+/// What an agent decides, without anything it waits for: no disk, no network, no process. Here so that a simulation makes
+/// the same decisions; not for programs.
+#[doc(hidden)]
+pub mod decisions {
+    pub use super::command::{FillError, manifest};
+    pub use super::outbox::Story;
+    pub use super::outcome::run_end;
+    pub use super::refusal::story as refusal;
+    pub use super::roster::{Executor, Go, InHand, Orders, Roster};
+    pub use super::ship::{AfterRefusal, Book, Sent};
+}
 pub use settings::{FleetSettings, IsolationSettings, Reach, ShownOutput, SimulateSettings};

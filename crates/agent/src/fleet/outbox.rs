@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 /// News of one run.
 #[derive(Debug, Default)]
-pub(crate) struct Story {
+pub struct Story {
     pub fence: u32,
     pub events: Vec<WorkerEvent>,
     /// All of its standard output; an event among `events` names it.

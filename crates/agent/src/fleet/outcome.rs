@@ -4,7 +4,7 @@ use bowline_execute::{Ended, EndedAs};
 use bowline_model::{ErrorClass, RunError};
 use bowline_protocol::{ResultStatus, RunEnd};
 
-pub(crate) fn run_end(ended: &Ended) -> RunEnd {
+pub fn run_end(ended: &Ended) -> RunEnd {
     let said = || ended.message.clone();
     let failure = |class, message: String| (ResultStatus::Failure, Some(RunError::new(class, message)));
     let (status, error) = match ended.outcome {

@@ -9,7 +9,7 @@ use crate::fleet::outbox::{Story, event};
 use crate::fleet::outcome::run_end;
 
 /// The whole story of such a run. `None` when its story is told already, by the first one of its name.
-pub(crate) fn story(fence: u32, at: Timestamp, error: &BeginError) -> Option<Story> {
+pub fn story(fence: u32, at: Timestamp, error: &BeginError) -> Option<Story> {
     use ErrorClass::{Busy, Permanent, Transient};
     let (code, class) = match error {
         BeginError::AlreadyStarted(_) => return None,

@@ -16,7 +16,7 @@ use crate::recent::RecentRuns;
 
 /// Who executes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Executor {
+pub enum Executor {
     /// A keeper on this host. It outlives this process.
     Local,
     /// This process, on another host.
@@ -49,7 +49,7 @@ struct Held {
 
 /// Whether an accepted run may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Go {
+pub enum Go {
     Begin,
     /// Somebody canceled it. It must not begin, and its end must be told.
     Canceled,
@@ -59,7 +59,7 @@ pub(crate) enum Go {
 
 /// What an answer to a heartbeat asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Orders {
+pub struct Orders {
     pub cancel: Vec<(RunId, Executor)>,
     /// Not ours any more, and news to us.
     pub stale: Vec<RunId>,
@@ -67,14 +67,14 @@ pub(crate) struct Orders {
 
 /// A run in hand.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct InHand {
+pub struct InHand {
     pub run: RunId,
     /// Nobody before it has begun.
     pub executor: Option<Executor>,
     pub ending: bool,
 }
 
-pub(crate) struct Roster {
+pub struct Roster {
     slots: usize,
     inner: Mutex<Inner>,
     freed: watch::Sender<u64>,

@@ -5,7 +5,7 @@ use std::io;
 use bowline_model::RunId;
 
 use super::begin::sweep;
-use super::journal::Executed;
+use super::memory::Executed;
 use super::standing::{Found, Standing};
 use super::state::Runs;
 use crate::disk;

@@ -1,68 +1,76 @@
-//! Whether a run may begin here. What the server believes does not count: this is the host's own memory.
+//! Whether a run may begin here. What the server believes does not count: this is the host's own memory. Pure.
 
 use bowline_model::RunId;
+use bowline_model::planted::{self, Mistake};
 
 use super::begin::BeginError;
+use super::memory::Memory;
 use super::standing::Standing;
-use super::state::State;
 use crate::manifest::{HostLock, Manifest};
 
-impl State {
-    /// Refuses what was executed before, what has been overtaken, and what must not run beside what runs.
-    pub(super) fn admit(&self, manifest: &Manifest) -> Result<(), BeginError> {
-        match self.runs.get(&manifest.run).map(|entry| &entry.standing) {
-            None | Some(Standing::NeverStarted { .. }) => {}
-            Some(_) => return Err(BeginError::AlreadyStarted(manifest.run)),
-        }
-        self.executed_before(manifest)?;
-        let seen = self.highest_host_fence(manifest);
-        if manifest.host_fence < seen {
-            return Err(BeginError::Superseded { host: manifest.host.clone(), given: manifest.host_fence, seen });
-        }
-        match self.in_the_way(manifest) {
-            Some(run) => Err(BeginError::HostBusy { run }),
-            None => Ok(()),
-        }
+/// Refuses what was executed before, what has been overtaken, and what must not run beside what runs. `here` are the runs
+/// that have a directory, each with its manifest.
+pub fn admit<'a>(
+    manifest: &Manifest,
+    here: impl Iterator<Item = (&'a Manifest, &'a Standing)> + Clone,
+    memory: &Memory,
+) -> Result<(), BeginError> {
+    match here.clone().find(|(other, _)| other.run == manifest.run) {
+        None | Some((_, Standing::NeverStarted { .. })) => {}
+        Some(_) => return Err(BeginError::AlreadyStarted(manifest.run)),
     }
+    executed_before(manifest, here.clone(), memory)?;
+    let of_host = here.filter(|(other, _)| other.host == manifest.host);
+    let seen = of_host.clone().map(|(other, _)| other.host_fence).max().unwrap_or(0);
+    let seen = seen.max(memory.host_fence(&manifest.host));
+    if manifest.host_fence < seen {
+        return Err(BeginError::Superseded { host: manifest.host.clone(), given: manifest.host_fence, seen });
+    }
+    match in_the_way(manifest, of_host) {
+        Some(run) => Err(BeginError::HostBusy { run }),
+        None => Ok(()),
+    }
+}
 
-    /// The same hand-out of the job, or a later one: in a directory here, or remembered.
-    fn executed_before(&self, manifest: &Manifest) -> Result<(), BeginError> {
-        if let Some(done) = self.journal.executed(manifest.job, manifest.fence) {
-            return Err(BeginError::AlreadyExecuted {
-                run: done.run,
-                outcome: Some(done.outcome),
-                exit_code: done.exit_code,
-            });
-        }
-        for (run, entry) in &self.runs {
-            let same_job = entry.manifest.job == manifest.job && entry.manifest.fence >= manifest.fence;
-            match &entry.standing {
-                _ if !same_job || *run == manifest.run => {}
-                Standing::NeverStarted { .. } => {}
-                Standing::Running => {
-                    return Err(BeginError::AlreadyExecuted { run: *run, outcome: None, exit_code: None });
-                }
-                Standing::Ended(ended) => {
-                    let (outcome, exit_code) = (Some(ended.outcome), ended.exit_code);
-                    return Err(BeginError::AlreadyExecuted { run: *run, outcome, exit_code });
-                }
+/// The same hand-out of the job, or a later one: in a directory here, or remembered.
+fn executed_before<'a>(
+    manifest: &Manifest,
+    here: impl Iterator<Item = (&'a Manifest, &'a Standing)>,
+    memory: &Memory,
+) -> Result<(), BeginError> {
+    if let Some(done) = memory.executed(manifest.job, manifest.fence) {
+        return Err(BeginError::AlreadyExecuted {
+            run: done.run,
+            outcome: Some(done.outcome),
+            exit_code: done.exit_code,
+        });
+    }
+    for (other, standing) in here {
+        let same_job = other.job == manifest.job && other.fence >= manifest.fence;
+        match standing {
+            _ if !same_job || other.run == manifest.run => {}
+            Standing::NeverStarted { .. } => {}
+            Standing::Running => {
+                return Err(BeginError::AlreadyExecuted { run: other.run, outcome: None, exit_code: None });
+            }
+            Standing::Ended(ended) => {
+                let (outcome, exit_code) = (Some(ended.outcome), ended.exit_code);
+                return Err(BeginError::AlreadyExecuted { run: other.run, outcome, exit_code });
             }
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn highest_host_fence(&self, manifest: &Manifest) -> u64 {
-        let same_host = self.runs.values().filter(|entry| entry.manifest.host == manifest.host);
-        let here = same_host.map(|entry| entry.manifest.host_fence).max().unwrap_or(0);
-        here.max(self.journal.host_fence(&manifest.host))
+/// A run that has not ended and does not share the host with this one.
+fn in_the_way<'a>(
+    manifest: &Manifest,
+    mut of_host: impl Iterator<Item = (&'a Manifest, &'a Standing)>,
+) -> Option<RunId> {
+    if planted::on(Mistake::GateOpen) {
+        return None;
     }
-
-    /// A run that has not ended and does not share the host with this one.
-    fn in_the_way(&self, manifest: &Manifest) -> Option<RunId> {
-        let both_share = |other: &Manifest| manifest.lock == HostLock::Shared && other.lock == HostLock::Shared;
-        let conflict = self.runs.iter().find(|(_, entry)| {
-            entry.standing == Standing::Running && entry.manifest.host == manifest.host && !both_share(&entry.manifest)
-        });
-        conflict.map(|(run, _)| *run)
-    }
+    let both_share = |other: &Manifest| manifest.lock == HostLock::Shared && other.lock == HostLock::Shared;
+    let conflict = of_host.find(|(other, standing)| **standing == Standing::Running && !both_share(other));
+    conflict.map(|(other, _)| other.run)
 }

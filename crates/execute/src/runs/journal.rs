@@ -4,17 +4,16 @@
 //! runs, and for every host the highest fence it was ever leased under. Lines are sealed and independent of each other: a
 //! damaged one costs only itself, and is told in the log.
 
-use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bowline_model::{HostName, JobId, RunId, Timestamp};
+use bowline_model::HostName;
 use serde::{Deserialize, Serialize};
 
+use super::memory::{Executed, Memory};
 use crate::disk;
-use crate::log::{EndedAs, Lines, open_line, seal_line};
-use crate::manifest::Manifest;
+use crate::log::{Lines, open_line, seal_line};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -27,54 +26,18 @@ enum Line {
     },
 }
 
-/// A run that was executed here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Executed {
-    pub job: JobId,
-    pub fence: u32,
-    pub run: RunId,
-    pub host: HostName,
-    pub host_fence: u64,
-    pub outcome: EndedAs,
-    pub exit_code: Option<i32>,
-    pub at: Timestamp,
-}
-
 pub(super) struct Journal {
     path: PathBuf,
     file: File,
     max: usize,
-    /// Oldest first.
-    order: VecDeque<Executed>,
-    /// The highest fence of each job, as the place in `order` counted from the first run ever.
-    by_job: HashMap<JobId, u64>,
-    /// How many have left `order`.
-    dropped: u64,
-    hosts: HashMap<HostName, u64>,
+    memory: Memory,
     lines: usize,
-}
-
-impl Executed {
-    pub(super) fn new(manifest: &Manifest, outcome: EndedAs, exit_code: Option<i32>, at: Timestamp) -> Self {
-        let Manifest { run, job, host, fence, host_fence, .. } = manifest;
-        let (run, job, host) = (*run, *job, host.clone());
-        Self { job, fence: *fence, run, host, host_fence: *host_fence, outcome, exit_code, at }
-    }
 }
 
 impl Journal {
     pub(super) fn open(path: &Path, max: usize) -> io::Result<Self> {
         let file = disk::private().read(true).append(true).create(true).open(path)?;
-        let mut journal = Self {
-            path: path.to_owned(),
-            file,
-            max: max.max(1),
-            order: VecDeque::new(),
-            by_job: HashMap::new(),
-            dropped: 0,
-            hosts: HashMap::new(),
-            lines: 0,
-        };
+        let mut journal = Self { path: path.to_owned(), file, max: max.max(1), memory: Memory::new(max), lines: 0 };
         let mut bad = 0usize;
         let mut lines = Lines::new(BufReader::new(journal.file.try_clone()?));
         while let Some(line) = lines.next()? {
@@ -95,14 +58,9 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The run in which this hand-out of the job, or a later one, was executed.
-    pub(super) fn executed(&self, job: JobId, fence: u32) -> Option<&Executed> {
-        self.highest(job).filter(|done| done.fence >= fence)
-    }
-
-    /// The highest fence the host was leased under, as far as the journal knows; 0 for one it does not know.
-    pub(super) fn host_fence(&self, host: &HostName) -> u64 {
-        self.hosts.get(host).copied().unwrap_or(0)
+    /// What it says.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// All of them are on disk when this returns.
@@ -112,7 +70,7 @@ impl Journal {
 
     /// Remembers a host's fence, if it is news.
     pub(super) fn see_host(&mut self, host: &HostName, host_fence: u64) -> io::Result<()> {
-        if host_fence <= self.host_fence(host) {
+        if host_fence <= self.memory.host_fence(host) {
             return Ok(());
         }
         self.append(vec![Line::Host { host: host.clone(), host_fence }])
@@ -130,39 +88,17 @@ impl Journal {
         self.lines += lines.len();
         lines.into_iter().for_each(|line| self.learn(line));
         // After a failed sync nobody knows what the file holds: memory does, and writes a new one.
-        if synced.is_err() || self.lines > 2 * self.max + self.hosts.len() + 1_000 {
+        if synced.is_err() || self.lines > 2 * self.max + self.memory.hosts().len() + 1_000 {
             self.rewrite()?;
         }
         Ok(())
     }
 
     fn learn(&mut self, line: Line) {
-        let (host, host_fence) = match line {
-            Line::Run(done) => {
-                let seen = (done.host.clone(), done.host_fence);
-                if self.highest(done.job).is_none_or(|known| known.fence <= done.fence) {
-                    self.by_job.insert(done.job, self.dropped + self.order.len() as u64);
-                }
-                self.order.push_back(done);
-                seen
-            }
-            Line::Host { host, host_fence } => (host, host_fence),
-        };
-        let known = self.hosts.entry(host).or_insert(0);
-        *known = host_fence.max(*known);
-        while self.order.len() > self.max {
-            if let Some(oldest) = self.order.pop_front() {
-                if self.by_job.get(&oldest.job) == Some(&self.dropped) {
-                    self.by_job.remove(&oldest.job);
-                }
-                self.dropped += 1;
-            }
+        match line {
+            Line::Run(done) => self.memory.learn(done),
+            Line::Host { host, host_fence } => self.memory.see_host(&host, host_fence),
         }
-    }
-
-    fn highest(&self, job: JobId) -> Option<&Executed> {
-        let place = self.by_job.get(&job)?.checked_sub(self.dropped)?;
-        self.order.get(usize::try_from(place).ok()?)
     }
 
     /// Everything that is remembered, in a new file that replaces the old one.
@@ -171,10 +107,10 @@ impl Journal {
         disk::remove_if_there(&new)?;
         let fresh = disk::private().read(true).append(true).create_new(true).open(&new)?;
         let mut writer = BufWriter::new(&fresh);
-        for (host, host_fence) in &self.hosts {
+        for (host, host_fence) in self.memory.hosts() {
             writer.write_all(sealed(&Line::Host { host: host.clone(), host_fence: *host_fence })?.as_bytes())?;
         }
-        for done in &self.order {
+        for done in self.memory.runs() {
             writer.write_all(sealed(&Line::Run(done.clone()))?.as_bytes())?;
         }
         writer.flush()?;
@@ -183,7 +119,7 @@ impl Journal {
         fs::rename(&new, &self.path)?;
         disk::sync_directory(self.path.parent().unwrap_or(Path::new(".")))?;
         self.file = fresh;
-        self.lines = self.hosts.len() + self.order.len();
+        self.lines = self.memory.hosts().len() + self.memory.runs().len();
         Ok(())
     }
 }
@@ -194,7 +130,11 @@ fn sealed(line: &Line) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use bowline_model::{JobId, RunId, Timestamp};
+
     use super::*;
+    use crate::log::EndedAs;
+    use crate::manifest::Manifest;
     use crate::manifest::tests::sample;
 
     fn manifest(job: u8, fence: u32, host_fence: u64) -> Manifest {
@@ -215,11 +155,11 @@ mod tests {
         let first = manifest(1, 4, 9);
         remember(&mut Journal::open(&path, 10).unwrap(), &first);
         let journal = Journal::open(&path, 10).unwrap();
-        let known = |fence| journal.executed(first.job, fence).map(|done| (done.run, done.exit_code));
+        let known = |fence| journal.memory().executed(first.job, fence).map(|done| (done.run, done.exit_code));
         assert_eq!(known(4), Some((first.run, Some(3))));
         assert_eq!(known(3), Some((first.run, Some(3))), "an older hand-out is over as well");
         assert_eq!(known(5), None, "a later one is a new attempt");
-        assert_eq!(journal.host_fence(&first.host), 9);
+        assert_eq!(journal.memory().host_fence(&first.host), 9);
     }
 
     #[test]
@@ -232,12 +172,11 @@ mod tests {
             (0..50).for_each(|job| remember(&mut journal, &manifest(job, round, 1)));
         }
         for journal in [journal, Journal::open(&path, 10).unwrap()] {
-            assert_eq!(journal.order.len(), 10);
-            assert!(journal.by_job.len() <= 10);
-            assert!(journal.executed(manifest(49, 29, 1).job, 29).is_some());
-            assert!(journal.executed(manifest(39, 29, 1).job, 0).is_none());
-            assert!(journal.executed(manifest(200, 1, 1).job, 1).is_none());
-            assert_eq!(journal.host_fence(&sample().host), 77);
+            assert_eq!(journal.memory().runs().len(), 10);
+            assert!(journal.memory().executed(manifest(49, 29, 1).job, 29).is_some());
+            assert!(journal.memory().executed(manifest(39, 29, 1).job, 0).is_none());
+            assert!(journal.memory().executed(manifest(200, 1, 1).job, 1).is_none());
+            assert_eq!(journal.memory().host_fence(&sample().host), 77);
         }
         assert!(fs::read_to_string(&path).unwrap().lines().count() < 1_100);
     }
@@ -256,7 +195,8 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         for _ in 0..2 {
             let journal = Journal::open(&path, 10).unwrap();
-            let known: Vec<_> = (1..4).map(|job| journal.executed(manifest(job, 1, 1).job, 1).is_some()).collect();
+            let known: Vec<_> =
+                (1..4).map(|job| journal.memory().executed(manifest(job, 1, 1).job, 1).is_some()).collect();
             assert_eq!(known, [true, false, true]);
         }
         assert_eq!(fs::read(path.with_extension("log.damaged")).unwrap(), bytes);

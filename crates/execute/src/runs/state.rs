@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bowline_model::RunId;
 use tokio::sync::watch;
 
+use super::begin::BeginError;
+use super::gate;
 use super::journal::Journal;
 use super::settings::Settings;
 use super::standing::{Found, Standing};
@@ -46,6 +48,14 @@ pub(super) struct Entry {
     pub cursor: (u64, u64),
     /// The highest number that left this process.
     pub shown_seq: u64,
+}
+
+impl State {
+    /// Whether a run may begin now.
+    pub fn admit(&self, manifest: &Manifest) -> Result<(), BeginError> {
+        let here = self.runs.values().map(|entry| (&*entry.manifest, &entry.standing));
+        gate::admit(manifest, here, self.journal.memory())
+    }
 }
 
 impl Entry {

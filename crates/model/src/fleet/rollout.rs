@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::End;
 use crate::job::JobStatus;
+use crate::planted::{self, Mistake};
 
 /// A number of hosts, or a part of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +134,7 @@ impl Rollout {
     /// Where the batch ends that begins with host number `from` of `total`.
     pub fn batch_end(&self, from: u64, total: u64) -> u64 {
         let size = match (from, self.canary, self.serial) {
+            (0, Some(_), _) if planted::on(Mistake::CanaryIgnored) => total,
             (0, Some(share), _) | (_, _, Some(share)) => share.of(total).max(1),
             _ => total,
         };

@@ -20,7 +20,7 @@ const ABSENT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const STUCK_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Book {
+pub struct Book {
     /// The server holds every record that we have up to this one.
     pub held: u64,
     /// The server knows how the run ended.
@@ -37,7 +37,7 @@ pub(super) struct Book {
 
 /// What follows from a refusal.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum AfterRefusal {
+pub enum AfterRefusal {
     /// Said for the first time.
     AbsentNow,
     StillAbsent,
@@ -47,7 +47,7 @@ pub(super) enum AfterRefusal {
 
 /// What was sent of a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
+pub struct Sent {
     /// The last record of those that follow `held` without a gap.
     pub dense: u64,
     /// The last record of all; what was held before, if none was sent.
@@ -57,18 +57,23 @@ pub(super) struct Sent {
 }
 
 impl Book {
+    /// Of a run that an agent before us may have told of: what the server says it holds.
+    pub fn learned(heard: &RunHeard) -> Self {
+        Self { held: heard.acknowledged, ended: heard.ended, ..Self::default() }
+    }
+
     pub fn stored(&self, stream: Stream) -> u64 {
         self.stored.map_or(0, |stored| stored[stream as usize])
     }
 
     /// Something is in the way. It is tried again after a rest.
-    pub(super) fn rest(&mut self, now: Instant) {
+    pub fn rest(&mut self, now: Instant) {
         self.rests_until = Some(now + STUCK_PAUSE);
     }
 
     /// The server took something and says what it holds. Numbers that the log lost (it was damaged) will never come, so
     /// what was taken behind such a gap counts as held, too.
-    pub(super) fn heard(&mut self, sent: Sent, acknowledged: u64, ended: bool, now: Instant) {
+    pub fn heard(&mut self, sent: Sent, acknowledged: u64, ended: bool, now: Instant) {
         let before = self.held;
         self.held = if acknowledged >= sent.dense { acknowledged.max(sent.last) } else { acknowledged };
         self.ended |= ended;
@@ -84,7 +89,7 @@ impl Book {
         }
     }
 
-    pub(super) fn refused(&mut self, code: &str, now: Instant) -> AfterRefusal {
+    pub fn refused(&mut self, code: &str, now: Instant) -> AfterRefusal {
         if code != "RUN_NOT_FOUND" {
             return AfterRefusal::Quarantined;
         }
@@ -114,7 +119,7 @@ pub(crate) struct Books {
 impl Books {
     /// What the server says it holds of a run that an agent before us may have told it about.
     pub fn learn(&mut self, run: RunId, heard: &RunHeard) {
-        self.books.insert(run, Book { held: heard.acknowledged, ended: heard.ended, ..Book::default() });
+        self.books.insert(run, Book::learned(heard));
     }
 
     pub(super) fn get(&mut self, run: RunId) -> &mut Book {

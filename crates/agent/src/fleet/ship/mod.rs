@@ -12,6 +12,7 @@ mod upload;
 mod uploads;
 
 pub(crate) use book::Books;
+pub use book::{AfterRefusal, Book, Sent};
 pub(crate) use disk::disk_loop;
 pub(crate) use memory::memory_loop;
 pub(crate) use post::post;

@@ -1,0 +1,103 @@
+//! What is remembered of runs that have no directory any more: which attempts at a job were executed, and under which fence
+//! each host was leased last. Pure; the [journal](super::journal) keeps it on disk.
+
+use std::collections::{HashMap, VecDeque};
+
+use bowline_model::{HostName, JobId, RunId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::log::EndedAs;
+use crate::manifest::Manifest;
+
+/// A run that was executed here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Executed {
+    pub job: JobId,
+    pub fence: u32,
+    pub run: RunId,
+    pub host: HostName,
+    pub host_fence: u64,
+    pub outcome: EndedAs,
+    pub exit_code: Option<i32>,
+    pub at: Timestamp,
+}
+
+impl Executed {
+    pub(super) fn new(manifest: &Manifest, outcome: EndedAs, exit_code: Option<i32>, at: Timestamp) -> Self {
+        let Manifest { run, job, host, fence, host_fence, .. } = manifest;
+        let (run, job, host) = (*run, *job, host.clone());
+        Self { job, fence: *fence, run, host, host_fence: *host_fence, outcome, exit_code, at }
+    }
+}
+
+/// The newest runs, and every host.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    max: usize,
+    /// Oldest first.
+    order: VecDeque<Executed>,
+    /// The highest fence of each job, as the place in `order` counted from the first run ever.
+    by_job: HashMap<JobId, u64>,
+    /// How many have left `order`.
+    dropped: u64,
+    hosts: HashMap<HostName, u64>,
+}
+
+impl Memory {
+    /// Of at most so many runs.
+    pub fn new(max: usize) -> Self {
+        Self { max: max.max(1), order: VecDeque::new(), by_job: HashMap::new(), dropped: 0, hosts: HashMap::new() }
+    }
+
+    /// The run was executed.
+    pub fn remember(&mut self, manifest: &Manifest, outcome: EndedAs, exit_code: Option<i32>, at: Timestamp) {
+        self.learn(Executed::new(manifest, outcome, exit_code, at));
+    }
+
+    /// The host was leased under this fence.
+    pub fn see_host(&mut self, host: &HostName, host_fence: u64) {
+        match self.hosts.get_mut(host) {
+            Some(known) => *known = host_fence.max(*known),
+            None => drop(self.hosts.insert(host.clone(), host_fence)),
+        }
+    }
+
+    /// The run in which this hand-out of the job, or a later one, was executed.
+    pub(super) fn executed(&self, job: JobId, fence: u32) -> Option<&Executed> {
+        self.highest(job).filter(|done| done.fence >= fence)
+    }
+
+    /// The highest fence the host was leased under; 0 for one that is not known.
+    pub(super) fn host_fence(&self, host: &HostName) -> u64 {
+        self.hosts.get(host).copied().unwrap_or(0)
+    }
+
+    pub(super) fn runs(&self) -> &VecDeque<Executed> {
+        &self.order
+    }
+
+    pub(super) fn hosts(&self) -> &HashMap<HostName, u64> {
+        &self.hosts
+    }
+
+    pub(super) fn learn(&mut self, done: Executed) {
+        self.see_host(&done.host, done.host_fence);
+        if self.highest(done.job).is_none_or(|known| known.fence <= done.fence) {
+            self.by_job.insert(done.job, self.dropped + self.order.len() as u64);
+        }
+        self.order.push_back(done);
+        while self.order.len() > self.max {
+            if let Some(oldest) = self.order.pop_front() {
+                if self.by_job.get(&oldest.job) == Some(&self.dropped) {
+                    self.by_job.remove(&oldest.job);
+                }
+                self.dropped += 1;
+            }
+        }
+    }
+
+    fn highest(&self, job: JobId) -> Option<&Executed> {
+        let place = self.by_job.get(&job)?.checked_sub(self.dropped)?;
+        self.order.get(usize::try_from(place).ok()?)
+    }
+}
