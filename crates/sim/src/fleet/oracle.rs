@@ -71,6 +71,7 @@ fn one_at_a_time(jobs: &[&JobRecord], events: &[Event], found: &mut Vec<Violatio
                 here.insert(job);
             }
             EventKind::RunFailed
+            | EventKind::RunRefused
             | EventKind::RunLost
             | EventKind::RunReturned
             | EventKind::JobSucceeded

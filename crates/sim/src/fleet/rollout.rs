@@ -26,6 +26,7 @@ const fn after(kind: EventKind) -> Option<Standing> {
         | EventKind::JobDue
         | EventKind::JobStarted
         | EventKind::RunFailed
+        | EventKind::RunRefused
         | EventKind::RunLost
         | EventKind::RunReturned => Some(Standing::Lives),
         EventKind::JobFailed | EventKind::JobErrored | EventKind::JobDeadLettered => Some(Standing::Failed),
