@@ -41,7 +41,7 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Execute commands on this host, and on hosts it reaches, for a server
     #[cfg(target_os = "linux")]
-    Agent(agent::AgentArgs),
+    Agent(Box<agent::AgentArgs>),
     /// Own one run until it has ended. Agents start this by themselves
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => runtime.block_on(serve::serve(args)),
         #[cfg(target_os = "linux")]
-        Command::Agent(args) => runtime.block_on(agent::agent(args, &cli.connection.server)),
+        Command::Agent(args) => runtime.block_on(agent::agent(*args, &cli.connection.server)),
         #[cfg(target_os = "linux")]
         Command::Keeper { .. } => Ok(ExitCode::FAILURE),
         Command::Migrate(args) => runtime.block_on(migrate::migrate(args, json)),

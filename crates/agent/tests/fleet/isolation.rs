@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bowline_agent::fleet::{FleetAgent, FleetError, IsolationSettings};
 use bowline_execute::{Limits, Machine};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fake::{Fake, Word, Working};
 
@@ -15,8 +15,8 @@ fn not_tested(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "this machine must be able to test everything: {why}");
 }
 
-fn open_to_others(path: &Path) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o711)).unwrap();
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[tokio::test]
@@ -35,11 +35,13 @@ async fn commands_run_as_whom_the_agent_was_told_and_as_nobody_else() {
         assert!(matches!(refused, Some(FleetError::NotRoot { .. })));
         return not_tested("only root can become another user");
     }
+    set_mode(room.path(), 0o700);
     let closed = FleetAgent::open(settings.clone()).await.err();
     assert!(matches!(closed, Some(FleetError::Closed { .. })), "nobody cannot get to its data directory");
-    open_to_others(room.path());
+    set_mode(room.path(), 0o711);
     let working = Working::start(settings).await;
-    let told = fake.get(|state| state.bodies.iter().find(|(word, _)| *word == Word::Register).unwrap().1.clone());
+    let registered = |(word, body): &(Word, Value)| (*word == Word::Register).then(|| body.clone());
+    let told = fake.until("its registration", |state| state.bodies.iter().find_map(registered)).await;
     let told = &told["resources"]["isolation"];
     assert_eq!((&told["run_as"], &told["allow_users"]), (&json!("nobody"), &json!(["daemon"])), "{told}");
     assert!(told["machine"]["limits"]["file_max_bytes"] == "process", "{told}");
