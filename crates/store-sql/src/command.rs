@@ -72,6 +72,7 @@ commands! {
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool)) -> bool,
     Enroll((String, AgentRecord, TokenRecord)) -> Enrolled,
+    SetSealingKey((TenantId, WorkerName, [u8; 32])) -> bool,
     AddOutput(NewOutput) -> OutputAnswer,
     Conduct(bool) -> Conducted,
     Decide(ApprovalOrder) -> ApprovalAnswer,

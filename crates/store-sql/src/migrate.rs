@@ -43,6 +43,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0005_agents.sql"),
         postgres: include_str!("migrations/postgres/0005_agents.sql"),
     },
+    Migration {
+        number: 6,
+        name: "sealing",
+        sqlite: include_str!("migrations/sqlite/0006_sealing.sql"),
+        postgres: include_str!("migrations/postgres/0006_sealing.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -9,7 +9,7 @@ mod template;
 mod turns;
 
 pub use approval::{Approval, ApprovalRefused, ApprovalState, Decided, Vote};
-pub use command::{ApprovalRule, BadCommand, CommandSpec, HostLock, PinnedCommand};
+pub use command::{ApprovalRule, CommandSpec, HostLock, PinnedCommand};
 pub use life::{CommandFact, End};
 pub use rollout::{BITE, BadRollout, Move, NotAShare, Progress, Rollout, Share, Sweep, Tally};
 pub use targets::{DamagedTargets, read_targets, write_targets};

@@ -31,7 +31,7 @@ use rand::rngs::StdRng;
 
 use crate::channels::Channels;
 
-pub use agents::enroll_agent;
+pub use agents::{enroll_agent, set_sealing_key};
 pub use approvals::decide;
 pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};
