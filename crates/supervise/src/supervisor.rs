@@ -21,6 +21,7 @@ pub enum TaskKind {
     BuiltInWorker,
     Demonstration,
     KeyRefresh,
+    SecretCache,
 }
 
 /// What follows from a task that fell.
@@ -44,7 +45,8 @@ impl TaskKind {
             | Self::Pruner
             | Self::EventTail
             | Self::BuiltInWorker
-            | Self::KeyRefresh => OnFailure::Restart,
+            | Self::KeyRefresh
+            | Self::SecretCache => OnFailure::Restart,
             Self::Demonstration => OnFailure::LetGo,
         }
     }
@@ -61,6 +63,7 @@ impl TaskKind {
             Self::BuiltInWorker => "built-in worker",
             Self::Demonstration => "demonstration",
             Self::KeyRefresh => "key refresh",
+            Self::SecretCache => "secret cache",
         }
     }
 }
