@@ -10,6 +10,7 @@ use bowline_execute::{Runs, Settings, Standing};
 use bowline_model::host::Connection;
 use bowline_model::{Labels, TaskType, WorkerName};
 use bowline_protocol::RegisterRequest;
+use bowline_seal::OpeningKey;
 use bowline_ssh::SshPool;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -26,6 +27,7 @@ use crate::fleet::outbox::Outbox;
 use crate::fleet::recovery::recover;
 use crate::fleet::remote::Remotes;
 use crate::fleet::roster::{Executor, InHand, Roster};
+use crate::fleet::sealing::sealing;
 use crate::fleet::secrets::SecretStore;
 use crate::fleet::settings::{FleetSettings, Reach};
 use crate::fleet::shared::Fleet;
@@ -47,6 +49,7 @@ pub struct FleetAgent {
     settings: FleetSettings,
     runs: Arc<Runs>,
     secrets: SecretStore,
+    opening: Option<OpeningKey>,
     credential: Credential,
     remotes: Option<Arc<Remotes>>,
     client: Client,
@@ -75,6 +78,10 @@ impl FleetAgent {
         let (name, join) = (settings.name.as_deref(), settings.join.as_deref());
         let credential = identify(&settings.data, &settings.server, name, join, &settings.backoff).await?;
         let client = Client::new(&settings.server, &credential.token).map_err(address)?;
+        let (opening, offer) = sealing(&settings.data, &credential.name)?.unzip();
+        if offer.is_none() {
+            warn!(agent.id = %credential.name, "the key this agent enrolled with is gone, so it is given no secrets");
+        }
         let request = RegisterRequest {
             worker_id: credential.name.clone(),
             worker_type: Some("agent".to_owned()),
@@ -83,8 +90,9 @@ impl FleetAgent {
             slots: settings.slots,
             resources: Some(json!({"version": env!("CARGO_PKG_VERSION"), "os": std::env::consts::OS,
                                    "arch": std::env::consts::ARCH})),
+            sealing: offer,
         };
-        Ok(Self { settings, runs: Arc::new(runs), secrets, credential, remotes, client, request })
+        Ok(Self { settings, runs: Arc::new(runs), secrets, opening, credential, remotes, client, request })
     }
 
     pub fn name(&self) -> &WorkerName {
@@ -100,7 +108,7 @@ impl FleetAgent {
     ///
     /// Dropping the future ends this agent where it stands. Runs on this host go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), FleetError> {
-        let Self { settings, runs, secrets, remotes, client, request, .. } = self;
+        let Self { settings, runs, secrets, opening, remotes, client, request, .. } = self;
         let patience = Backoff::new(&settings.backoff);
         let terms = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -117,6 +125,7 @@ impl FleetAgent {
             outbox: Outbox::default(),
             runs,
             secrets,
+            opening,
             clock: Arc::clone(&settings.clock),
             remotes,
             plays: matches!(settings.reach, Some(Reach::Simulate(_))),

@@ -28,6 +28,7 @@ mod recovery;
 mod refusal;
 mod remote;
 mod roster;
+mod sealing;
 mod secrets;
 mod settings;
 mod shared;
