@@ -13,7 +13,7 @@ use bowline_execute::simulate::Simulation;
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::log;
+use crate::{closed, log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,6 +132,7 @@ pub enum ShowOutput {
 /// Works until it is asked to leave. The first signal asks, the second insists.
 pub async fn agent(args: AgentArgs, server: &str) -> anyhow::Result<ExitCode> {
     log::start(&args.log_level)?;
+    closed::close_memory();
     let settings = settings(&args, server)?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agent = tokio::select! {

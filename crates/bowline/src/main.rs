@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 #[cfg(target_os = "linux")]
 mod agent;
 mod bench;
+mod closed;
 mod config;
 mod demo;
 mod doctor;
@@ -15,6 +16,7 @@ mod jwks;
 mod ledger;
 mod log;
 mod migrate;
+mod secrets;
 mod serve;
 mod verify;
 

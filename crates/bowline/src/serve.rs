@@ -11,6 +11,7 @@ use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
 use bowline_backbone::FileBlobs;
 use bowline_engine::builtin::{Handlers, NAME_PREFIX};
+use bowline_engine::secrets::Secrets;
 use bowline_engine::{Engine, EngineSettings, Figures};
 use bowline_model::EventKind;
 use bowline_model::event::EventData;
@@ -22,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Config, ConfigFlags};
-use crate::{demo, first_start, jwks, ledger, log};
+use crate::{closed, demo, first_start, jwks, ledger, log, secrets};
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
@@ -48,6 +49,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let quiet = args.demo && std::io::stderr().is_terminal() && config.log.level == "info";
     log::start(if quiet { "warn" } else { &config.log.level })?;
 
+    closed::close_memory();
     let jwt = jwks::verifier(&config.auth)?;
     let meters = Meters::new();
     let figures = Figures::of(Arc::clone(&meters));
@@ -82,8 +84,17 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let objects = config.server.data_dir.join("objects");
     let blobs = FileBlobs::open(&objects).with_context(|| format!("output cannot be kept in {}", objects.display()))?;
-    let engine =
-        Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), Arc::new(blobs))?;
+    let places = secrets::sources(&config.server.data_dir);
+    let secrets = Secrets::new(Arc::clone(&shared), Arc::clone(&clock), config.secrets.rules(), places);
+    let engine = Engine::new(
+        Arc::clone(&shared),
+        Arc::clone(&clock),
+        meters,
+        settings,
+        Handlers::standard(),
+        Arc::new(blobs),
+        secrets,
+    )?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());
     let supervisor = Supervisor::new();
     let api = ApiSettings {

@@ -22,4 +22,5 @@ mod metrics;
 mod resources;
 mod retry;
 mod run;
+mod secrets;
 mod workers;
