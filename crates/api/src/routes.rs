@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, audit, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, output, resources, tenants,
-    tokens, whoami, workers,
+    agents, audit, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, output, resources, secrets,
+    tenants, tokens, whoami, workers,
 };
 
 /// What a route requires.
@@ -610,6 +610,15 @@ fn configuration() -> Vec<Route> {
         )
         .takes::<resources::ApplyRequest>()
         .gives::<resources::AppliedView>(200),
+        Route::new(
+            "POST",
+            "/secrets/{name}/check",
+            "checkSecret",
+            "Whether the value of a secret can be had now; it is not shown",
+            control(S::ResourcesRead),
+            post(secrets::check),
+        )
+        .gives::<secrets::CheckView>(200),
         Route::new(
             "GET",
             "/resources/kinds",

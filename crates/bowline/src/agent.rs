@@ -16,7 +16,7 @@ use bowline_execute::simulate::Simulation;
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::log;
+use crate::{closed, log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -166,7 +166,7 @@ pub enum ShowOutput {
 pub async fn agent(args: AgentArgs, server: &str) -> anyhow::Result<ExitCode> {
     log::start(&args.log_level)?;
     // A command of the same user must not find the credential or the join token in here.
-    bowline_execute::close_proc().context("this process cannot be closed to others of the same user")?;
+    closed::close_memory();
     let settings = settings(&args, server)?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agent = tokio::select! {

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 #[cfg(target_os = "linux")]
 mod agent;
 mod bench;
+mod closed;
 mod config;
 mod demo;
 mod doctor;
@@ -17,6 +18,7 @@ mod ledger;
 mod log;
 mod migrate;
 mod objects;
+mod secrets;
 mod serve;
 mod verify;
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
 use bowline_engine::builtin::{Handlers, NAME_PREFIX};
+use bowline_engine::secrets::Secrets;
 use bowline_engine::{Engine, EngineSettings, Figures};
 use bowline_model::EventKind;
 use bowline_model::event::EventData;
@@ -22,7 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, ConfigFlags};
 use crate::heads::HeadKeeper;
-use crate::{demo, first_start, jwks, ledger, log, objects};
+use crate::{closed, demo, first_start, jwks, ledger, log, objects, secrets};
 
 const STOPPING: &str = "\
 The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: the
@@ -59,6 +60,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let quiet = args.demo && std::io::stderr().is_terminal() && config.log.level == "info";
     log::start(if quiet { "warn" } else { &config.log.level })?;
 
+    closed::close_memory();
     let jwt = jwks::verifier(&config.auth)?;
     let meters = Meters::new();
     let figures = Figures::of(Arc::clone(&meters));
@@ -94,7 +96,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         seed,
     };
     let blobs = objects::open(&config, &*shared, args.adopt_objects).await?;
-    let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), blobs)?;
+    let places = secrets::sources(&config.server.data_dir);
+    let secrets = Secrets::new(Arc::clone(&shared), Arc::clone(&clock), config.secrets.rules(), places);
+    let engine =
+        Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), blobs, secrets)?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());
     let supervisor = Supervisor::new();
     let api = ApiSettings {

@@ -18,10 +18,13 @@ use crate::job::JobCommand;
 use crate::output::Screen;
 use crate::resource::{ActivateArgs, ApplyArgs, DeleteArgs, DiffArgs, GetArgs, RollbackArgs, ValidateArgs};
 use crate::run::RunArgs;
+use crate::secret::SecretCommand;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
-use crate::{approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, tenant, token, whoami, workers};
+use crate::{
+    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, secret, tenant, token, whoami, workers,
+};
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
 // the description of the whole program.)
@@ -72,6 +75,10 @@ pub enum ClientCommand {
 
     /// Delete a resource with all its versions, unless something needs it
     Delete(DeleteArgs),
+
+    /// Where secrets are kept, and whether they can be had; their values are not shown
+    #[command(subcommand, visible_alias = "secrets")]
+    Secret(SecretCommand),
 
     /// The lanes, and what waits in them
     Lanes,
@@ -134,6 +141,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Activate(args) => resource::activate(&client, screen, &args).await,
         ClientCommand::Rollback(args) => resource::rollback(&client, screen, &args).await,
         ClientCommand::Delete(args) => resource::delete(&client, screen, &args).await,
+        ClientCommand::Secret(command) => secret::run(&client, screen, command).await,
         ClientCommand::Lanes => lanes::run(&client, screen).await,
         ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
         ClientCommand::Audit(command) => Box::pin(audit::run(&client, screen, command)).await,

@@ -11,6 +11,7 @@ use crate::builtin::{BuiltInWorker, Handlers};
 use crate::dispatcher::Dispatcher;
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
 use crate::intake::Intake;
+use crate::secrets::{Secrets, forget_forever};
 use crate::settings::EngineSettings;
 use crate::tail::Tail;
 use crate::why::{self, Why};
@@ -30,6 +31,7 @@ pub struct Engine {
     pub inventories: Inventories,
     pub resources: Resources,
     pub commands: Commands,
+    pub secrets: Arc<Secrets>,
     pub blobs: Arc<dyn BlobStore>,
 }
 
@@ -41,6 +43,7 @@ impl Engine {
         settings: EngineSettings,
         handlers: Handlers,
         blobs: Arc<dyn BlobStore>,
+        secrets: Arc<Secrets>,
     ) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(settings);
         Ok(Arc::new(Self {
@@ -49,8 +52,9 @@ impl Engine {
             tail: Tail::new(Arc::clone(&ledger)),
             builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
             inventories: Inventories::new(Arc::clone(&ledger)),
-            resources: Resources::new(Arc::clone(&ledger)),
-            commands: Commands::new(Arc::clone(&ledger)),
+            resources: Resources::new(Arc::clone(&ledger), Arc::clone(&secrets)),
+            commands: Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)),
+            secrets,
             blobs,
             ledger,
             clock,
@@ -82,6 +86,8 @@ impl Engine {
             let (ledger, blobs) = (Arc::clone(&engine.ledger), Arc::clone(&engine.blobs));
             pruner::prune_forever(ledger, blobs, Arc::clone(&engine.settings), token.clone())
         });
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::SecretCache, move || forget_forever(Arc::clone(&engine.secrets), token.clone()));
         if self.settings.builtin_slots > 0 {
             let (engine, token) = (Arc::clone(self), stop);
             supervisor.start(TaskKind::BuiltInWorker, move || {

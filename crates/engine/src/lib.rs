@@ -11,6 +11,7 @@ pub mod fleet;
 mod intake;
 mod pruner;
 mod reaper;
+pub mod secrets;
 mod settings;
 mod tail;
 mod timers;

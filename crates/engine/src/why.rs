@@ -1,6 +1,7 @@
 //! Why a job waits: as a sentence for people and as data for programs.
 
-use bowline_model::{JobStatus, TaskType, TenantId, Timestamp};
+use bowline_model::host::Connection;
+use bowline_model::{JobStatus, Labels, TaskType, TenantId, Timestamp};
 use bowline_store::{JobRecord, RunRecord, StoreResult, WaitingFacts, WorkerRecord};
 use serde_json::{Value, json};
 
@@ -29,6 +30,20 @@ pub struct Takers {
 }
 
 impl Takers {
+    /// Those that would be able, had they a key to seal secrets to.
+    pub(crate) fn without_key(&self, task_type: &TaskType, requires: &Labels) -> Vec<&WorkerRecord> {
+        if requires.get(Connection::SEALING_LABEL).is_none() {
+            return Vec::new();
+        }
+        let fits = |w: &&WorkerRecord| {
+            let has = |(key, value): (&str, &str)| key == Connection::SEALING_LABEL || w.labels.get(key) == Some(value);
+            w.task_types.contains(task_type)
+                && w.labels.get(Connection::SEALING_LABEL).is_none()
+                && requires.iter().all(has)
+        };
+        self.remote.iter().filter(fits).collect()
+    }
+
     fn able(&self, task_type: &TaskType, job: &JobRecord) -> Vec<&WorkerRecord> {
         self.remote
             .iter()
@@ -107,7 +122,9 @@ fn queued(job: &JobRecord, facts: WaitingFacts, takers: &Takers, alive_since: Ti
         } else {
             format!(" with the labels {}", job.requires.canonical())
         };
-        let (code, rest) = if able.is_empty() {
+        let (code, rest) = if able.is_empty() && !takers.without_key(&job.task_type, &job.requires).is_empty() {
+            ("no_sealing_key", "the agents that could have shown no key to seal secrets to")
+        } else if able.is_empty() {
             ("no_worker", "none has ever registered")
         } else if able.iter().all(|w| w.draining) {
             ("workers_draining", "all that could are draining")

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use crate::disk;
 use crate::log::Stream;
@@ -35,6 +36,18 @@ pub(crate) struct Handover {
     /// The control group to make the run's own in.
     #[serde(default)]
     pub cgroup_parent: Option<PathBuf>,
+}
+
+impl Handover {
+    /// As it goes through the pipe, in memory that is wiped and does not grow: the values are in it.
+    pub(crate) fn text(&self) -> io::Result<Zeroizing<Vec<u8>>> {
+        // The longest escape of a byte has six.
+        let room =
+            self.secrets.names_and_values().map(|(name, value)| 8 + 6 * (name.len() + value.len())).sum::<usize>();
+        let mut text = Zeroizing::new(Vec::with_capacity(room + 8_192));
+        serde_json::to_writer(&mut *text, self)?;
+        Ok(text)
+    }
 }
 
 impl Place {

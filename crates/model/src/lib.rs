@@ -23,6 +23,7 @@ pub mod planted;
 pub mod resource;
 pub mod retry;
 pub mod run;
+pub mod secret;
 pub mod shape;
 pub mod time;
 pub mod worker;

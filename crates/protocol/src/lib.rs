@@ -12,6 +12,7 @@ mod heartbeat;
 mod host;
 mod register;
 mod result;
+mod sealing;
 mod ship;
 mod task;
 
@@ -21,6 +22,7 @@ pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest};
 pub use host::{HostTask, TargetHost};
 pub use register::{RegisterAnswer, RegisterRequest};
 pub use result::{ResultAnswer, ResultRequest, ResultStatus};
+pub use sealing::{SealingOffer, sealing_message};
 pub use ship::{RunEnd, RunHeard, RunNews, ShipAnswer, ShipRequest};
 pub use task::{Task, TasksQuery};
 

@@ -4,6 +4,8 @@ use bowline_model::{Labels, TaskType, WorkerName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::SealingOffer;
+
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegisterRequest {
@@ -22,6 +24,13 @@ pub struct RegisterRequest {
     /// Free-form facts for people: memory, cores, versions. Kept out of dispatch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<serde_json::Value>,
+    /// An agent's key for secrets. Without one it gets no task that needs secrets of the server.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "bowline_model::shape::maybe_by_name"
+    )]
+    pub sealing: Option<SealingOffer>,
 }
 
 const fn one() -> u32 {

@@ -34,6 +34,10 @@ pub struct Task {
     /// The same for every attempt at the job. Send it with every effect, so that a second attempt does not double it.
     pub idempotency_key: String,
     pub timeout_ms: u64,
+    /// The values of the server's secrets that the task needs, sealed to the key of this agent, for this task and fence
+    /// (HPKE, in base64).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,

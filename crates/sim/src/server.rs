@@ -1,10 +1,12 @@
 //! A server: the real engine, which can be crashed and started again on the same ledger.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_engine::builtin::Handlers;
+use bowline_engine::secrets::{SecretRules, Secrets};
 use bowline_engine::{Engine, EngineSettings};
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
@@ -39,6 +41,8 @@ impl Server {
         };
         let ledger: Arc<dyn Ledger> = Arc::<bowline_store_sql::SqlLedger>::clone(&world.ledger);
         let clock: Arc<dyn Clock> = Arc::<crate::clock::SimClock>::clone(&world.clock);
+        let secrets =
+            Secrets::new(Arc::clone(&ledger), Arc::clone(&clock), SecretRules::default(), BTreeMap::default());
         let engine = Engine::new(
             ledger,
             clock,
@@ -46,6 +50,7 @@ impl Server {
             settings,
             Handlers::standard(),
             Arc::default() as Arc<bowline_backbone::MemoryBlobs>,
+            secrets,
         )?;
         let supervisor = Supervisor::new();
         engine.start(&supervisor);

@@ -72,6 +72,7 @@ commands! {
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool, Author)) -> bool,
     Enroll((String, AgentRecord, TokenRecord, Author)) -> Enrolled,
+    SetSealingKey((TenantId, WorkerName, [u8; 32])) -> bool,
     AddOutput(NewOutput) -> OutputAnswer,
     PlaceForOutput((String, bool)) -> String,
     Conduct(bool) -> Conducted,
@@ -134,6 +135,7 @@ impl Command {
             | Self::Register(..)
             | Self::AddOutput(..)
             | Self::PlaceForOutput(..)
+            | Self::SetSealingKey(..)
             | Self::Conduct(..)
             | Self::Prune(..)
             | Self::Ping(..)

@@ -579,6 +579,9 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::Enroll(answer)
         }
+        Command::SetSealingKey((tenant, name, key), _) => {
+            Answer::SetSealingKey(write::set_sealing_key(db, *tenant, name, key).await?)
+        }
         Command::AddOutput(output, _) => {
             let answer = write::add_output(db, desk, output).await?;
             after.events |= matches!(answer, OutputAnswer::Held { added: true, .. });

@@ -61,6 +61,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0008_audit.sql"),
         postgres: include_str!("migrations/postgres/0008_audit.sql"),
     },
+    Migration {
+        number: 9,
+        name: "sealing",
+        sqlite: include_str!("migrations/sqlite/0009_sealing.sql"),
+        postgres: include_str!("migrations/postgres/0009_sealing.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -13,6 +13,8 @@ pub struct AgentRecord {
     pub name: WorkerName,
     /// Ed25519.
     pub public_key: [u8; 32],
+    /// X25519: what secrets for it are sealed to. `None` until it has shown one.
+    pub sealing_key: Option<[u8; 32]>,
     /// What its join token said about it. It has these whatever it says itself.
     pub labels: Labels,
     /// The id of its credential.
@@ -42,5 +44,7 @@ pub trait AgentStore: Send + Sync {
         token: TokenRecord,
         by: Author,
     ) -> StoreResult<Enrolled>;
+    /// Keeps the key to which secrets for an agent are sealed from now on; `false` if there is no such agent.
+    async fn set_sealing_key(&self, tenant: TenantId, name: WorkerName, key: [u8; 32]) -> StoreResult<bool>;
     async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>>;
 }

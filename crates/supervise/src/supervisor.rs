@@ -22,6 +22,7 @@ pub enum TaskKind {
     Demonstration,
     KeyRefresh,
     AuditHeads,
+    SecretCache,
 }
 
 /// What follows from a task that fell.
@@ -46,7 +47,8 @@ impl TaskKind {
             | Self::EventTail
             | Self::BuiltInWorker
             | Self::KeyRefresh
-            | Self::AuditHeads => OnFailure::Restart,
+            | Self::AuditHeads
+            | Self::SecretCache => OnFailure::Restart,
             Self::Demonstration => OnFailure::LetGo,
         }
     }
@@ -64,6 +66,7 @@ impl TaskKind {
             Self::Demonstration => "demonstration",
             Self::KeyRefresh => "key refresh",
             Self::AuditHeads => "audit heads",
+            Self::SecretCache => "secret cache",
         }
     }
 }

@@ -10,6 +10,7 @@ use bowline_execute::{Runs, Settings, Standing};
 use bowline_model::host::Connection;
 use bowline_model::{Labels, TaskType, WorkerName};
 use bowline_protocol::RegisterRequest;
+use bowline_seal::OpeningKey;
 use bowline_ssh::SshPool;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -27,6 +28,7 @@ use crate::fleet::outbox::Outbox;
 use crate::fleet::recovery::recover;
 use crate::fleet::remote::Remotes;
 use crate::fleet::roster::{Executor, InHand, Roster};
+use crate::fleet::sealing::sealing;
 use crate::fleet::secrets::SecretStore;
 use crate::fleet::settings::{FleetSettings, Reach};
 use crate::fleet::shared::Fleet;
@@ -49,6 +51,7 @@ pub struct FleetAgent {
     runs: Arc<Runs>,
     secrets: SecretStore,
     guard: Guard,
+    opening: Option<OpeningKey>,
     credential: Credential,
     remotes: Option<Arc<Remotes>>,
     client: Client,
@@ -82,6 +85,10 @@ impl FleetAgent {
         let (name, join) = (settings.name.as_deref(), settings.join.as_deref());
         let credential = identify(&settings.data, &settings.server, name, join, &settings.backoff).await?;
         let client = Client::new(&settings.server, &credential.token).map_err(address)?;
+        let (opening, offer) = sealing(&settings.data, &credential.name)?.unzip();
+        if offer.is_none() {
+            warn!(agent.id = %credential.name, "the key this agent enrolled with is gone, so it is given no secrets");
+        }
         let request = RegisterRequest {
             worker_id: credential.name.clone(),
             worker_type: Some("agent".to_owned()),
@@ -90,8 +97,9 @@ impl FleetAgent {
             slots: settings.slots,
             resources: Some(json!({"version": env!("CARGO_PKG_VERSION"), "os": std::env::consts::OS,
                                    "arch": std::env::consts::ARCH, "isolation": guard.tell()})),
+            sealing: offer,
         };
-        Ok(Self { settings, runs: Arc::new(runs), secrets, guard, credential, remotes, client, request })
+        Ok(Self { settings, runs: Arc::new(runs), secrets, guard, opening, credential, remotes, client, request })
     }
 
     pub fn name(&self) -> &WorkerName {
@@ -112,7 +120,7 @@ impl FleetAgent {
     ///
     /// Dropping the future ends this agent where it stands. Runs on this host go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), FleetError> {
-        let Self { settings, runs, secrets, guard, remotes, client, request, .. } = self;
+        let Self { settings, runs, secrets, guard, opening, remotes, client, request, .. } = self;
         let patience = Backoff::new(&settings.backoff);
         let terms = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -129,6 +137,7 @@ impl FleetAgent {
             outbox: Outbox::default(),
             runs,
             secrets,
+            opening,
             clock: Arc::clone(&settings.clock),
             remotes,
             plays: matches!(settings.reach, Some(Reach::Simulate(_))),

@@ -11,17 +11,19 @@ use crate::fleet::command::manifest;
 use crate::fleet::outbox::Story;
 use crate::fleet::refusal;
 use crate::fleet::roster::{Executor, Go};
+use crate::fleet::sealing::{NotGiven, unseal};
 use crate::fleet::shared::Fleet;
 
 /// What is to be executed, if it may begin now. Otherwise that it may not has been told. Waits for the disk.
 pub(crate) fn prepare(fleet: &Fleet, task: &Task, wish: &HostTask, executor: Executor) -> Option<(Manifest, Secrets)> {
     let (run, fence) = (task.task_id, task.fence);
     let now = || (fleet.clock)();
-    let refuse = |code: &str, message: &str| {
+    let refuse_as = |code: &str, class: ErrorClass, message: &str| {
         warn!(run.id = %run, "run {run} is not begun: {message}");
-        fleet.tell(run, Story::not_begun(fence, now(), code, ErrorClass::Permanent, message));
+        fleet.tell(run, Story::not_begun(fence, now(), code, class, message));
         None
     };
+    let refuse = |code: &str, message: &str| refuse_as(code, ErrorClass::Permanent, message);
     let mut manifest = match manifest(task, wish, fleet.allow_new_privileges) {
         Ok(manifest) => manifest,
         Err(error) => return refuse("BAD_COMMAND", &chain(&error)),
@@ -29,10 +31,17 @@ pub(crate) fn prepare(fleet: &Fleet, task: &Task, wish: &HostTask, executor: Exe
     if let Err(error) = fleet.guard.admit(&wish.command.spec, executor, &mut manifest) {
         return refuse(error.code(), &chain(&error));
     }
-    let secrets = match fleet.secrets.get(manifest.secrets.values()) {
-        Ok(secrets) => secrets,
+    let own = match fleet.secrets.get(manifest.secrets.values()) {
+        Ok(own) => own,
         Err(error) => return refuse("SECRET_MISSING", &chain(&error)),
     };
+    let given = match unseal(fleet.opening.as_ref(), task, manifest.secrets.values()) {
+        Ok(given) => given,
+        Err(error @ NotGiven::Missing(_)) => return refuse("SECRET_MISSING", &chain(&error)),
+        // The next hand-out is sealed anew, to the key we have then.
+        Err(error) => return refuse_as("SECRET_UNREADABLE", ErrorClass::Transient, &chain(&error)),
+    };
+    let secrets = own.and(given.iter().map(|(name, value)| (name.as_str(), value.reveal())));
     match fleet.roster.begin(run, executor, Instant::now(), fleet.link.registration.terms().lease) {
         Go::Begin => Some((manifest, secrets)),
         Go::Canceled => {

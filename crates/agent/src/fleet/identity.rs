@@ -114,7 +114,7 @@ fn read_credential(data: &Path) -> Result<Option<Credential>, FleetError> {
 
 /// The key of this directory, made if there is none. It is on disk before anybody hears of it: should the answer to the
 /// enrollment get lost, the next attempt shows the same one.
-fn key(data: &Path) -> Result<Ed25519KeyPair, FleetError> {
+pub(super) fn key(data: &Path) -> Result<Ed25519KeyPair, FleetError> {
     let path = data.join(KEY);
     let document = match fs::read(&path) {
         Ok(document) => document,
@@ -129,8 +129,17 @@ fn key(data: &Path) -> Result<Ed25519KeyPair, FleetError> {
     Ed25519KeyPair::from_pkcs8(&document).map_err(|_| FleetError::Unreadable { path })
 }
 
+/// The key of this directory, if there is one.
+pub(super) fn signing_key(data: &Path) -> Result<Option<Ed25519KeyPair>, FleetError> {
+    if data.join(KEY).try_exists().map_err(|error| file(data.join(KEY), error))? {
+        key(data).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
 /// Writes a file that only its owner reads: the whole of it, on disk, or nothing.
-fn keep(data: &Path, name: &str, content: &[u8]) -> Result<(), FleetError> {
+pub(super) fn keep(data: &Path, name: &str, content: &[u8]) -> Result<(), FleetError> {
     let path = data.join(name);
     let new = data.join(format!("{name}.new"));
     let write = || -> io::Result<()> {

@@ -29,6 +29,7 @@ mod recovery;
 mod refusal;
 mod remote;
 mod roster;
+mod sealing;
 mod secrets;
 mod settings;
 mod shared;

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use bowline_execute::Secrets;
+use bowline_model::secret::NamedSecret;
 
 use crate::fleet::error::FleetError;
 
@@ -51,10 +52,12 @@ impl SecretStore {
         }
     }
 
-    /// The values of these secrets, read anew each time: a value that was changed is used from the next run on.
+    /// The values of those secrets among these that are the agent's own, read anew each time: a value that was changed is used
+    /// from the next run on.
     pub fn get<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Result<Secrets, SecretError> {
-        let names: BTreeSet<&String> = names.into_iter().collect();
-        names.into_iter().map(|name| Ok((name.clone(), self.read(name)?))).collect()
+        let names: BTreeSet<&String> = names.into_iter().filter(|name| !NamedSecret::is_servers(name)).collect();
+        let read = |name: &String| self.read(name.strip_prefix("agent://").unwrap_or(name));
+        names.into_iter().map(|name| Ok((name.clone(), read(name)?))).collect()
     }
 
     fn read(&self, name: &str) -> Result<String, SecretError> {
@@ -107,6 +110,8 @@ mod tests {
         let store = SecretStore::open(Some(&inside)).unwrap();
         let get = |name: &str| store.get([&name.to_owned()]).map_err(|error| error.to_string());
         assert_eq!(get("db").unwrap().get("db"), Some("hunter22"));
+        assert_eq!(get("agent://db").unwrap().get("agent://db"), Some("hunter22"));
+        assert_eq!(get("secret://db").unwrap().values().count(), 0, "that one comes from the server");
         assert_eq!(get("lines").unwrap().get("lines"), Some("a\nb\n"));
         for name in ["../outside", "..", ".", "", "/etc/passwd", ".hidden", "a/b"] {
             assert!(get(name).unwrap_err().contains("cannot be the name"), "{name}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bowline_execute::{Clock, Runs};
 use bowline_model::{RunId, WorkerName};
+use bowline_seal::OpeningKey;
 use tokio::sync::mpsc;
 
 use crate::fleet::guard::Guard;
@@ -19,7 +20,10 @@ pub(crate) struct Fleet {
     pub roster: Roster,
     pub outbox: Outbox,
     pub runs: Arc<Runs>,
+    /// Secrets that only this agent has.
     pub secrets: SecretStore,
+    /// What opens the secrets that the server seals.
+    pub opening: Option<OpeningKey>,
     pub clock: Clock,
     /// There if it reaches hosts over SSH.
     pub remotes: Option<Arc<Remotes>>,

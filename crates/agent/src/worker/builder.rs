@@ -180,6 +180,7 @@ impl WorkerBuilder {
             labels: Labels::new(self.labels)?,
             slots: self.slots,
             resources: self.resources,
+            sealing: None,
         };
         let link = LinkSettings { registration, poll_wait: self.poll_wait, backoff: self.backoff };
         let settings = Settings { grace: self.grace, stop_when_cut_off: self.stop_when_cut_off };

@@ -59,6 +59,7 @@ pub async fn enroll(
         tenant,
         name: body.name.clone(),
         public_key,
+        sealing_key: None,
         labels: labels.clone(),
         token: token.id().to_string(),
         enrolled_at: now,

@@ -35,6 +35,9 @@ pub fn labels_of(
         said.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     labels.extend(agent.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())));
     labels.insert(Connection::AGENT_LABEL.to_owned(), name.as_str().to_owned());
+    if agent.sealing_key.is_some() {
+        labels.insert(Connection::SEALING_LABEL.to_owned(), Connection::SEALING.to_owned());
+    }
     Labels::new(labels).map_err(|e| Problem::validation(format!("labels: {e}")))
 }
 
@@ -57,6 +60,7 @@ mod tests {
             tenant: TenantId::mint(Timestamp::from_millis(1), [1; 10]),
             name: name(),
             public_key: [1; 32],
+            sealing_key: None,
             labels: labels(text),
             token: "t".to_owned(),
             enrolled_at: Timestamp::default(),
@@ -70,6 +74,10 @@ mod tests {
         let got = labels_of(Some(&agent), &name(), &labels("dc=ams x=1 bowline/reach=ssh"), &types).unwrap();
         assert_eq!(got, labels("bowline/agent=web1 bowline/reach=ssh dc=fra x=1"));
         assert!(labels_of(Some(&agent), &name(), &labels("bowline/agent=web2"), &types).is_err());
+        assert!(labels_of(Some(&agent), &name(), &labels("bowline/sealing=x25519"), &types).is_err());
+        let agent = AgentRecord { sealing_key: Some([1; 32]), ..agent };
+        let got = labels_of(Some(&agent), &name(), &labels(""), &types).unwrap();
+        assert_eq!(got, labels("bowline/agent=web1 bowline/sealing=x25519 dc=fra"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod enroll;
 mod labels;
+mod sealing;
 
 pub use enroll::enroll;
 pub use labels::labels_of;
+pub use sealing::offered_key;

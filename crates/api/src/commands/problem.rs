@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::jobs::key_conflict;
 use crate::problem::Problem;
+use crate::resources::spec_code;
 
 impl From<CommandError> for Problem {
     fn from(error: CommandError) -> Self {
@@ -31,13 +32,18 @@ impl From<CommandError> for Problem {
             CommandError::TooManyHosts { .. } => unprocessable("hosts"),
             CommandError::Spec(bad) => {
                 let field = format!("command.{}", bad.path);
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", format!("command.{error}"))
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, spec_code(bad), format!("command.{error}"))
                     .with(json!({"field": field}))
             }
             CommandError::Params(_) => unprocessable("params"),
             CommandError::Rollout(_) => unprocessable("rollout"),
             CommandError::Place { path, host, .. } => {
                 unprocessable("command").with(json!({"field": format!("command.{path}"), "host": host}))
+            }
+            CommandError::Secret { variable, source } => {
+                let field = format!("command.secrets.{variable}");
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "SECRET_NOT_USABLE", &error)
+                    .with(json!({"field": field, "problem": source.code()}))
             }
             CommandError::Deadline => unprocessable("deadline_ms"),
             CommandError::Key { key } => key_conflict(key),

@@ -113,10 +113,7 @@ impl CommandWish {
         let tenant = known.tenant()?;
         let request = self.request(known)?;
         let (engine, origin) = (&app.engine, context.origin(&known.actor()));
-        let stored = engine
-            .commands
-            .submit(&engine.intake, &engine.inventories, &engine.resources, tenant, &origin, request)
-            .await?;
+        let stored = engine.commands.submit(&engine.intake, &engine.inventories, tenant, &origin, request).await?;
         Ok(stored)
     }
 }

@@ -199,7 +199,7 @@ impl Order<'_> {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", message)
         })?;
         let name = ResourceName::new(&document.name).map_err(Problem::validation)?;
-        let spec = spec::read(app, kind, spec)?;
+        let spec = spec::read(app, tenant, kind, spec).await?;
         Ok(Applying::Resource(ResourcePut {
             key: key(tenant, kind, name),
             spec: spec.canonical().into(),

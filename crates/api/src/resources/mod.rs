@@ -23,5 +23,6 @@ pub use kinds::{KindList, kinds};
 pub use list::{ListQuery, ResourcePage, list};
 pub use put::{PutRequest, StoredView, put};
 pub use rollback::{RollbackRequest, rollback};
+pub use spec::code as spec_code;
 pub use validate::{ValidView, validate, validate_named};
 pub use versions::{VersionPage, VersionsQuery, versions};

@@ -2,6 +2,7 @@
 //! was fine, what it says is not.
 
 use bowline_engine::fleet::PutError;
+use bowline_model::TenantId;
 use bowline_model::resource::{BadSpec, ResourceKind, Spec};
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -10,9 +11,9 @@ use crate::app::App;
 use crate::problem::Problem;
 
 /// Reads and checks a spec.
-pub fn read(app: &App, kind: ResourceKind, value: Value) -> Result<Spec, Problem> {
+pub async fn read(app: &App, tenant: TenantId, kind: ResourceKind, value: Value) -> Result<Spec, Problem> {
     let spec = Spec::from_value(kind, value).map_err(bad)?;
-    app.engine.resources.check(&spec).map_err(bad)?;
+    app.engine.resources.check(tenant, &spec).await?;
     Ok(spec)
 }
 
@@ -22,8 +23,13 @@ fn bad(error: BadSpec) -> Problem {
         "" | "spec" => "spec".to_owned(),
         inside => format!("spec.{inside}"),
     };
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", format!("{path}: {}", error.what))
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code(&error), format!("{path}: {}", error.what))
         .with(json!({"path": path}))
+}
+
+/// What is wrong, or what a rule forbids.
+pub fn code(error: &BadSpec) -> &'static str {
+    if error.forbidden { "POLICY_VIOLATION" } else { "VALIDATION_ERROR" }
 }
 
 impl From<PutError> for Problem {

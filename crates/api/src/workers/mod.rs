@@ -5,6 +5,7 @@ mod heartbeat;
 mod list;
 mod register;
 mod result;
+mod secrets;
 mod ship;
 mod tasks;
 mod tell;

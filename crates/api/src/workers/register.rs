@@ -7,7 +7,7 @@ use bowline_model::Timestamp;
 use bowline_protocol::{RegisterAnswer, RegisterRequest, VERSION};
 use bowline_store::WorkerRecord;
 
-use crate::agents::labels_of;
+use crate::agents::{labels_of, offered_key};
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
@@ -39,7 +39,14 @@ pub async fn register(
     if worker_type.len() > 64 {
         return Err(Problem::validation("worker_type has at most 64 characters"));
     }
-    let agent = app.engine.ledger.find_agent(tenant, name.clone()).await?;
+    let mut agent = app.engine.ledger.find_agent(tenant, name.clone()).await?;
+    if let Some(offer) = &body.sealing {
+        let key = offered_key(agent.as_ref(), &name, offer)?;
+        if let Some(agent) = agent.as_mut().filter(|agent| agent.sealing_key != Some(key)) {
+            app.engine.ledger.set_sealing_key(tenant, name.clone(), key).await?;
+            agent.sealing_key = Some(key);
+        }
+    }
     let labels = labels_of(agent.as_ref(), &name, &body.labels, &body.task_types)?;
     let now = Timestamp::default();
     let record = WorkerRecord {

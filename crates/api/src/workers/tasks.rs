@@ -14,6 +14,7 @@ use bowline_store::{Claimant, ClaimedRun, ClaimedUnit};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::secrets::{Sealed, seal_all};
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Params, Part};
@@ -48,7 +49,7 @@ pub async fn tasks(
         return Ok(Json(Vec::new()));
     }
     let claimant = Claimant {
-        worker,
+        worker: worker.clone(),
         tenant: Some(tenant),
         abilities: Arc::new(Abilities { task_types: record.task_types.into_iter().collect(), labels: record.labels }),
         wants,
@@ -68,6 +69,7 @@ pub async fn tasks(
         app.engine.ledger.give_back(runs.iter().map(|run| run.run).collect()).await?;
         return Err(Problem::unauthorized("the token was revoked or has expired"));
     }
+    let runs = seal_all(&app, tenant, &worker, runs).await?;
     Ok(Json(runs.into_iter().map(show).collect()))
 }
 
@@ -101,7 +103,7 @@ fn host_params(run: &ClaimedRun, unit: &ClaimedUnit) -> serde_json::Result<Box<R
     to_raw_value(&Params { unit_id: run.job, command: serde_json::from_str(&run.payload)?, host })
 }
 
-fn show(run: ClaimedRun) -> Task {
+fn show((run, sealed): Sealed) -> Task {
     let (params, job_id) = match &run.unit {
         None => (RawValue::from_string(run.payload.to_string()), run.job),
         Some(unit) => (host_params(&run, unit), unit.command),
@@ -117,6 +119,7 @@ fn show(run: ClaimedRun) -> Task {
         fence: run.fence,
         idempotency_key: run.job.to_string(),
         timeout_ms: run.timeout_ms,
+        sealed,
         created_at: run.created_at,
         trace_id: run.trace_id.map(|id| id.to_string()),
         correlation_id: run.correlation_id.map(|id| id.to_string()),

@@ -5,6 +5,7 @@
 
 mod env;
 mod file;
+mod secrets;
 mod sections;
 
 use std::path::{Path, PathBuf};

@@ -11,6 +11,8 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
 use serde::Deserialize;
 
+use super::secrets::SecretsConfig;
+
 /// Everything that can be set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -24,6 +26,7 @@ pub struct Config {
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
     pub log: LogConfig,
+    pub secrets: SecretsConfig,
 }
 
 /// Where the server listens and keeps its things. (since 0.1)
@@ -257,6 +260,7 @@ impl Config {
         {
             bail!("database.url (DATABASE_URL) must be a postgres:// address");
         }
+        self.secrets.check()?;
         self.auth.check()
     }
 }

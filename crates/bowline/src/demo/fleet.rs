@@ -168,8 +168,7 @@ async fn ask(stage: &Stage, inventory: InventoryName) -> anyhow::Result<JobId> {
     };
     let origin = Origin { actor: "demonstration".into(), request_id: "demonstration".into(), ..Origin::default() };
     let engine = &stage.engine;
-    let stored =
-        engine.commands.submit(&engine.intake, &engine.inventories, &engine.resources, stage.tenant, &origin, request);
+    let stored = engine.commands.submit(&engine.intake, &engine.inventories, stage.tenant, &origin, request);
     match stored.await? {
         Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } => Ok(id),
         Submitted::Conflict { .. } => bail!("the demonstration has no key that could conflict"),

@@ -187,7 +187,10 @@ async fn nothing_is_applied_when_something_is_wrong() {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), text(&output).as_str()), (Some(1), ""));
     assert!(errors.contains("standard input:14: command broken: spec.argv[1]: "), "{errors}");
-    assert!(errors.contains("comand x: there is no such kind of resource; the kinds are: command"), "{errors}");
+    assert!(
+        errors.contains("comand x: there is no such kind of resource; the kinds are: command, secret_ref"),
+        "{errors}"
+    );
     assert!(errors.ends_with("nothing was changed\n"), "{errors}");
     assert_eq!(server.get("/resources/command").await.expect(200)["resources"], serde_json::json!([]));
     assert_eq!(server.get("/inventories/main").await.status, 404);

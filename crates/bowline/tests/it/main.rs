@@ -23,4 +23,5 @@ mod metrics;
 mod resources;
 mod retry;
 mod run;
+mod secrets;
 mod workers;

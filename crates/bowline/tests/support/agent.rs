@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_model::WorkerName;
-use bowline_protocol::enroll_message;
+use bowline_protocol::{enroll_message, sealing_message};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -28,6 +28,13 @@ impl AgentKey {
             "public_key": STANDARD.encode(self.0.public_key().as_ref()),
             "signature": STANDARD.encode(signature.as_ref()),
         })
+    }
+
+    /// A key for secrets, shown as an agent of this name shows it.
+    pub fn sealing_offer(&self, name: &str, public_key: &[u8; 32]) -> Value {
+        let worker = WorkerName::new(name).expect("a name");
+        let signature = self.0.sign(&sealing_message(&worker, public_key));
+        json!({"public_key": STANDARD.encode(public_key), "signature": STANDARD.encode(signature.as_ref())})
     }
 }
 

@@ -10,15 +10,17 @@ use bowline_model::audit::Author;
 use bowline_model::fleet::{ApprovalRule, BadRollout, Cannot, CommandSpec, HostScope, PinnedCommand, Rollout, Scope};
 use bowline_model::host::{NotASelector, Selector, Vars};
 use bowline_model::idempotency::{KeyScope, RequestHash};
-use bowline_model::resource::{BadSpec, ResourceKind, Spec};
+use bowline_model::resource::{BadSpec, ResourceKind};
 use bowline_model::{HostName, InventoryName, JobId, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{
     ApprovalAnswer, ApprovalOrder, FleetRecord, HostRecord, Ledger, NewApproval, NewFleet, Origin, ResourceKey,
     StoreError, StoreResult, Submitted,
 };
 
-use super::{BadParams, Inventories, Resources, Snapshot, check_params};
+use super::resources::check_command_spec;
+use super::{BadParams, Inventories, Snapshot, check_params};
 use crate::intake::{Intake, JobRequest};
+use crate::secrets::{SecretError, Secrets};
 
 /// Which command.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +81,8 @@ pub enum CommandError {
     Rollout(#[from] BadRollout),
     #[error("{path} on host {host}: {cannot}")]
     Place { path: String, host: HostName, cannot: Cannot },
+    #[error("command.secrets.{variable}: {source}")]
+    Secret { variable: String, source: SecretError },
     #[error("deadline_ms must be between 1000 and {DEADLINE_MAX_MS} (30 days)")]
     Deadline,
     #[error("the key {key:?} was used before with another body")]
@@ -109,11 +113,12 @@ pub struct Resolved {
 #[derive(Debug)]
 pub struct Commands {
     ledger: Arc<dyn Ledger>,
+    secrets: Arc<Secrets>,
 }
 
 impl Commands {
-    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
-        Self { ledger }
+    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
+        Self { ledger, secrets }
     }
 
     /// Stores the job, once. An equal ask under the same key is the same job, whatever its hosts would be by now.
@@ -121,13 +126,12 @@ impl Commands {
         &self,
         intake: &Intake,
         inventories: &Inventories,
-        resources: &Resources,
         tenant: TenantId,
         origin: &Origin,
         request: CommandRequest,
     ) -> Result<Submitted, CommandError> {
         let asked = hash_of(&request);
-        let resolved = match self.resolve(inventories, resources, tenant, &request).await {
+        let resolved = match self.resolve(inventories, tenant, &request).await {
             Ok(resolved) => resolved,
             Err(error) => return self.known(tenant, &request, asked).await?.ok_or(error),
         };
@@ -196,7 +200,6 @@ impl Commands {
     pub async fn resolve(
         &self,
         inventories: &Inventories,
-        resources: &Resources,
         tenant: TenantId,
         request: &CommandRequest,
     ) -> Result<Resolved, CommandError> {
@@ -204,7 +207,13 @@ impl Commands {
         if request.deadline_ms.is_some_and(|ms| !(1_000..=DEADLINE_MAX_MS).contains(&ms)) {
             return Err(CommandError::Deadline);
         }
-        let (mut command, resource) = self.pin(resources, tenant, &request.command).await?;
+        let (mut command, resource) = self.pin(tenant, &request.command).await?;
+        self.secrets.check_command(tenant, command.name.as_ref(), &command.spec).await.map_err(
+            |(variable, source)| match source {
+                SecretError::Store(error) => CommandError::Store(error),
+                source => CommandError::Secret { variable, source },
+            },
+        )?;
         command.params = check_params(command.spec.params.as_ref(), request.params.clone())?;
         let snapshot = inventories.snapshot(tenant, &request.inventory).await?;
         let snapshot = snapshot.ok_or_else(|| CommandError::NoInventory(request.inventory.clone()))?;
@@ -217,13 +226,12 @@ impl Commands {
 
     async fn pin(
         &self,
-        resources: &Resources,
         tenant: TenantId,
         choice: &CommandChoice,
     ) -> Result<(PinnedCommand, Option<i64>), CommandError> {
         match choice {
             CommandChoice::Inline(spec) => {
-                resources.check(&Spec::Command(spec.clone()))?;
+                check_command_spec(spec)?;
                 let pinned = PinnedCommand { name: None, version: None, spec: (**spec).clone(), params: Vars::new() };
                 Ok((pinned, None))
             }

@@ -26,7 +26,7 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
 
 /// Whether this is the schema of an object.
 pub fn check_schema(path: &str, schema: &Value) -> Result<(), BadSpec> {
-    let bad = |what: String| BadSpec { path: path.to_owned(), what };
+    let bad = |what: String| BadSpec::at(path, what);
     if !schema.is_object() {
         return Err(bad("must be a JSON Schema, which is an object".to_owned()));
     }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bowline_model::audit::Author;
+use bowline_model::fleet::CommandSpec;
 use bowline_model::resource::{BadSpec, Spec};
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
 
 use super::params::check_schema;
+use crate::secrets::Secrets;
 
 /// Why a resource was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -20,22 +22,30 @@ pub enum PutError {
     Store(#[from] StoreError),
 }
 
+/// What can be said about a command type without anything else.
+pub(super) fn check_command_spec(spec: &CommandSpec) -> Result<(), BadSpec> {
+    spec.check()?;
+    spec.params.as_ref().map_or(Ok(()), |schema| check_schema("params", schema))
+}
+
 /// The door for resources.
 #[derive(Debug)]
 pub struct Resources {
     ledger: Arc<dyn Ledger>,
+    secrets: Arc<Secrets>,
 }
 
 impl Resources {
-    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
-        Self { ledger }
+    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
+        Self { ledger, secrets }
     }
 
-    /// Whether a resource that says this could be stored.
-    pub fn check(&self, spec: &Spec) -> Result<(), BadSpec> {
+    /// Whether the tenant could store a resource that says this.
+    pub async fn check(&self, tenant: TenantId, spec: &Spec) -> Result<(), PutError> {
         spec.check()?;
         match spec {
-            Spec::Command(command) => command.params.as_ref().map_or(Ok(()), |schema| check_schema("params", schema)),
+            Spec::Command(command) => Ok(check_command_spec(command)?),
+            Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
         }
     }
 
@@ -51,7 +61,7 @@ impl Resources {
         activate: bool,
         seen: Option<u32>,
     ) -> Result<ResourceStored, PutError> {
-        self.check(spec)?;
+        self.check(tenant, spec).await?;
         let key = ResourceKey { tenant, kind: spec.kind(), name };
         let put = ResourcePut { key, spec: spec.canonical().into(), note, by, activate, seen };
         match self.ledger.put_resource(put).await? {

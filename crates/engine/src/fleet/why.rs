@@ -1,11 +1,14 @@
 //! Why a command on hosts stands where it stands: what it waits for, and who is in its way.
 
+use std::collections::BTreeSet;
+
+use bowline_model::fleet::PinnedCommand;
 use bowline_model::job::Place;
-use bowline_model::{JobStatus, TenantId};
+use bowline_model::{JobStatus, TaskType, TenantId, WorkerName};
 use bowline_store::{FleetRecord, JobRecord, KeptRecord, Ledger, StoreResult, UnitFilter};
 use serde_json::{Value, json};
 
-use crate::why::{Reason, Why};
+use crate::why::{Reason, Takers, Why};
 
 /// Hosts that are named as examples.
 const NAMED_MAX: usize = 5;
@@ -23,6 +26,7 @@ pub async fn explain_command(
         JobStatus::Running | JobStatus::Canceling => {
             let mut reasons = vec![progress(status, fleet)];
             reasons.extend(waiting_hosts(ledger, tenant, job, fleet).await?);
+            reasons.extend(keyless_agents(ledger, tenant, job, fleet).await?);
             reasons
         }
         JobStatus::Pending => {
@@ -73,6 +77,48 @@ fn progress(status: JobStatus, fleet: &FleetRecord) -> Reason {
     }
     let sentence = format!("{} of {} hosts are done, {live} are at it", all - live, fleet.total);
     Reason { code: "running", sentence, data }
+}
+
+/// Hosts whose agents have no key to seal the command's secrets to.
+async fn keyless_agents(
+    ledger: &dyn Ledger,
+    tenant: TenantId,
+    job: &JobRecord,
+    fleet: &FleetRecord,
+) -> StoreResult<Option<Reason>> {
+    if fleet.tally.of(JobStatus::Queued) == 0 {
+        return Ok(None);
+    }
+    let command: Option<PinnedCommand> = job.payload.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let Some(command) = command.filter(|command| command.spec.server_secrets().next().is_some()) else {
+        return Ok(None);
+    };
+    let workers = Takers { remote: ledger.list_workers(tenant).await?, ..Takers::default() };
+    let filter = UnitFilter { status: Some(JobStatus::Queued), host: None };
+    let units = ledger.list_units(tenant, job.id, filter, None, 100).await?.items;
+    let (mut hosts, mut agents) = (Vec::new(), BTreeSet::new());
+    for unit in units {
+        let found = ledger.find_host(tenant, fleet.inventory.clone(), unit.host.clone()).await?;
+        let Some(record) = found else { continue };
+        let requires = command.spec.requires(&record.host);
+        if workers.remote.iter().any(|worker| requires.satisfied_by(&worker.labels)) {
+            continue;
+        }
+        let keyless = workers.without_key(&TaskType::command(), &requires);
+        if !keyless.is_empty() {
+            agents.extend(keyless.iter().map(|worker| worker.name.clone()));
+            hosts.push(unit.host);
+        }
+    }
+    let Some(first) = hosts.first() else { return Ok(None) };
+    let named: Vec<&WorkerName> = agents.iter().take(NAMED_MAX).collect();
+    let sentence = format!(
+        "{} hosts, such as {first}, wait because the command needs secrets and their agents have shown no key to seal them \
+         to; start a current version of the agent there",
+        hosts.len()
+    );
+    let examples: Vec<_> = hosts.iter().take(NAMED_MAX).collect();
+    Ok(Some(Reason { code: "no_sealing_key", sentence, data: json!({"hosts": examples, "agents": named}) }))
 }
 
 /// Hosts where it may not run, and by whose order.

@@ -29,6 +29,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use bowline_model::Timestamp;
 use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_getfl, fcntl_setfl, flock};
 use rustix::process::{Resource, Rlimit, geteuid};
+use zeroize::Zeroizing;
 
 use crate::Clock;
 use crate::isolation::{Held, close_proc};
@@ -42,6 +43,9 @@ use recorder::Recorder;
 use spawn::spawn;
 pub(crate) use spool::{Spool, hex};
 use watch::{Ending, watch};
+
+/// Room for most of what is handed over, so that reading it leaves no pieces behind.
+const HANDOVER_BYTES: usize = 256 * 1024;
 
 /// Owns the run in this directory until it has ended. To be called first thing in a process of its own: it leaves its
 /// session, and closes what it did not open.
@@ -124,7 +128,7 @@ fn prepare(run_dir: &Path, clock: Clock) -> Result<Ready, NotStarted> {
     }
     let manifest = place.read_manifest().doing("cannot read the manifest")?;
     manifest.check()?;
-    let mut text = Vec::new();
+    let mut text = Zeroizing::new(Vec::with_capacity(HANDOVER_BYTES));
     io::stdin().read_to_end(&mut text).doing("cannot read standard input")?;
     // A text that was cut short is an agent that died: nobody waits for this run any more.
     let handover: Handover = serde_json::from_slice(&text).doing("cannot understand standard input")?;

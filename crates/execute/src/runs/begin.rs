@@ -220,11 +220,10 @@ impl Shared {
         let mut child = command.spawn().map_err(BeginError::Keeper)?;
         drop(command);
         let handover = Handover { secrets: secrets.clone(), cgroup_parent: self.settings.cgroup_parent.clone() };
-        let given = child
-            .stdin
-            .take()
-            .ok_or_else(|| io::ErrorKind::BrokenPipe.into())
-            .and_then(|mut stdin| stdin.write_all(&serde_json::to_vec(&handover)?));
+        let given = handover.text().and_then(|text| {
+            let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            stdin.write_all(&text)
+        });
         let known = Identity::of(child.id());
         match given.and(known) {
             Ok(keeper) => Ok((keeper, child)),

@@ -12,10 +12,12 @@ use serde_json::Value;
 
 use super::template::find;
 use super::{Cannot, HostScope, Limits, Reference, Sandbox, Scope, Template};
-use crate::host::{Selector, Vars};
+use crate::host::{Connection, Host, Selector, Vars};
 use crate::job::{JobPolicy, OnLost};
-use crate::name::ResourceName;
+use crate::name::{Labels, ResourceName};
+use crate::resource::BadSpec;
 use crate::retry::RetryPolicy;
+use crate::secret::{NamedSecret, looks_secret, sounds_secret};
 
 /// Who else may run on the host meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -72,7 +74,8 @@ pub struct CommandSpec {
     /// Environment variables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, Template>,
-    /// Environment variables whose values only the executing agent knows, by the name it knows them under.
+    /// Environment variables with secret values: `secret://NAME` is a `secret_ref` of the server, whose value reaches the
+    /// executing agent sealed; `NAME` or `agent://NAME` is a file that the agent has itself.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, String>,
     /// The directory to start in.
@@ -134,16 +137,8 @@ impl Default for CommandSpec {
     }
 }
 
-/// What is wrong with a command type, and where.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {what}")]
-pub struct BadCommand {
-    pub path: String,
-    pub what: String,
-}
-
-fn bad(path: impl Into<String>, what: impl Into<String>) -> BadCommand {
-    BadCommand { path: path.into(), what: what.into() }
+fn bad(path: impl Into<String>, what: impl Into<String>) -> BadSpec {
+    BadSpec::at(path, what)
 }
 
 const ARGS_MAX: usize = 256;
@@ -152,7 +147,7 @@ const NAMES_MAX: usize = 128;
 
 impl CommandSpec {
     /// Whether the parts of this fit together. Whether `params` is a JSON Schema is not asked here.
-    pub fn check(&self) -> Result<(), BadCommand> {
+    pub fn check(&self) -> Result<(), BadSpec> {
         match (self.argv.is_empty(), &self.script) {
             (true, None) => return Err(bad("argv", "a command needs argv or script")),
             (false, Some(_)) => return Err(bad("script", "a command has argv or script, not both")),
@@ -169,6 +164,7 @@ impl CommandSpec {
             return Err(bad("argv[0]", "the program has no name"));
         }
         self.check_environment()?;
+        self.check_no_values()?;
         self.check_places()?;
         self.policy().check().map_err(|e| bad("retry", e.to_string()))?;
         if self.kill_grace_ms > 600_000 {
@@ -187,7 +183,7 @@ impl CommandSpec {
         self.approval.as_ref().map_or(Ok(()), ApprovalRule::check)
     }
 
-    fn check_environment(&self) -> Result<(), BadCommand> {
+    fn check_environment(&self) -> Result<(), BadSpec> {
         if self.env.len() + self.secrets.len() > NAMES_MAX {
             return Err(bad("env", format!("at most {NAMES_MAX} variables")));
         }
@@ -204,18 +200,54 @@ impl CommandSpec {
             return Err(bad("secrets", format!("{name} is in env as well")));
         }
         for (variable, secret) in &self.secrets {
-            if ResourceName::new(secret).is_err() || secret.contains('/') {
-                return Err(bad(
-                    format!("secrets.{variable}"),
-                    "the name of a secret has letters, digits and . _ : @ -",
-                ));
+            NamedSecret::parse(secret).map_err(|error| bad(format!("secrets.{variable}"), error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Secrets are named, not written down: what is here is kept in the ledger and shown to whoever may read it.
+    fn check_no_values(&self) -> Result<(), BadSpec> {
+        let forbidden = |path: String, what: &str| {
+            let words = format!("this looks like {what}; name a secret in `secrets`, and its value stays out of here");
+            Err(BadSpec::forbidden(path, words))
+        };
+        let script = self.script.iter().map(|text| ("script".to_owned(), text.as_str()));
+        let templates = self.templates().into_iter().map(|(path, template)| (path, template.as_str()));
+        for (path, text) in templates.chain(script) {
+            if let Some(what) = looks_secret(text) {
+                return forbidden(path, what);
+            }
+        }
+        for (name, value) in &self.env {
+            let written = value.places().next().is_none() && !value.as_str().trim().is_empty();
+            // A path says where a secret is.
+            if written && sounds_secret(name) && !value.as_str().starts_with('/') {
+                return forbidden(format!("env.{name}"), "the value of a secret");
             }
         }
         Ok(())
     }
 
+    /// The resources whose secrets the server gives to the executing agent, by variable.
+    pub fn server_secrets(&self) -> impl Iterator<Item = (&str, ResourceName)> {
+        self.secrets.iter().filter_map(|(variable, text)| match NamedSecret::parse(text) {
+            Ok(NamedSecret::Server(name)) => Some((variable.as_str(), name)),
+            _ => None,
+        })
+    }
+
+    /// What an agent must have to execute this on a host: that it reaches the host, and a key to seal secrets to if there
+    /// are any from the server.
+    pub fn requires(&self, host: &Host) -> Labels {
+        let reach = host.connection.required_labels(&host.name);
+        if self.server_secrets().next().is_none() {
+            return reach;
+        }
+        Labels::of(reach.iter().chain([(Connection::SEALING_LABEL, Connection::SEALING)]))
+    }
+
     /// A place that asks for a parameter the schema does not know will never be filled.
-    fn check_places(&self) -> Result<(), BadCommand> {
+    fn check_places(&self) -> Result<(), BadSpec> {
         let properties = self.params.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object);
         for (path, template) in self.templates() {
             for place in template.places() {
@@ -293,7 +325,7 @@ fn is_user(name: &str) -> bool {
 }
 
 impl ApprovalRule {
-    fn check(&self) -> Result<(), BadCommand> {
+    fn check(&self) -> Result<(), BadSpec> {
         if !(1..=100).contains(&self.quorum) {
             return Err(bad("approval.quorum", "between 1 and 100"));
         }
@@ -353,6 +385,11 @@ mod tests {
             (json!({"argv": ["a"], "env": {"1A": "x"}}), "env"),
             (json!({"argv": ["a"], "env": {"A": "x"}, "secrets": {"A": "key"}}), "secrets"),
             (json!({"argv": ["a"], "secrets": {"A": "../key"}}), "secrets.A"),
+            (json!({"argv": ["a"], "secrets": {"A": "file://key"}}), "secrets.A"),
+            (json!({"argv": ["a"], "secrets": {"A": "secret://../key"}}), "secrets.A"),
+            (json!({"argv": ["a"], "env": {"DB_PASSWORD": "hunter22"}}), "env.DB_PASSWORD"),
+            (json!({"argv": ["curl", format!("https://bot:{}@example.org/", "hunter22")]}), "argv[1]"),
+            (json!({"script": format!("export KEY=sk_live_{}", "x".repeat(24))}), "script"),
             (json!({"argv": ["a"], "timeout_ms": 0}), "retry"),
             (json!({"argv": ["a"], "approval": {"quorum": 0}}), "approval.quorum"),
             (json!({"argv": ["a"], "approval": {"selector": "a &"}}), "approval.selector"),
@@ -367,6 +404,13 @@ mod tests {
         ] {
             let error = spec(value.clone()).expect_err("it is refused");
             assert!(error.starts_with(&format!("{path}: ")), "{value}: {error}");
+            assert!(!error.contains("hunter22"), "{error}");
+        }
+        for fine in [
+            json!({"argv": ["a"], "secrets": {"A": "secret://billing", "B": "agent://key", "C": "key"}}),
+            json!({"argv": ["a"], "env": {"PASSWORD": "{{ params.p }}", "TOKEN": "/run/token"}, "params": {}}),
+        ] {
+            assert!(spec(fine.clone()).is_ok(), "{fine}");
         }
         assert!(spec(json!({"argv": "uptime"})).is_err());
         assert!(spec(json!({"argv": ["a"], "agrv": []})).is_err());
@@ -386,6 +430,16 @@ mod tests {
         for field in ["user", "sandbox", "limits"] {
             assert_eq!(written[field], asked[field]);
         }
+    }
+
+    #[test]
+    fn secrets_of_the_server_go_to_agents_that_have_a_key() {
+        let host: Host = serde_json::from_value(json!({"name": "web1"})).unwrap();
+        let requires =
+            |secrets: Value| spec(json!({"argv": ["a"], "secrets": secrets})).unwrap().requires(&host).canonical();
+        assert_eq!(requires(json!({})), "bowline/agent=web1");
+        assert_eq!(requires(json!({"A": "key", "B": "agent://key"})), "bowline/agent=web1");
+        assert_eq!(requires(json!({"A": "key", "B": "secret://key"})), "bowline/agent=web1 bowline/sealing=x25519");
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod template;
 mod turns;
 
 pub use approval::{Approval, ApprovalRefused, ApprovalState, Decided, Vote};
-pub use command::{ApprovalRule, BadCommand, CommandSpec, HostLock, PinnedCommand};
+pub use command::{ApprovalRule, CommandSpec, HostLock, PinnedCommand};
 pub use isolation::{Limits, Sandbox};
 pub use life::{CommandFact, End};
 pub use margin::{MarginRules, Missing};

@@ -77,6 +77,9 @@ impl Connection {
     pub const AGENT_LABEL: &'static str = "bowline/agent";
     /// Agents that reach hosts other than their own say how under this label.
     pub const REACH_LABEL: &'static str = "bowline/reach";
+    /// Agents that have shown a key to seal secrets to have this label, with the sort of key. The server gives it.
+    pub const SEALING_LABEL: &'static str = "bowline/sealing";
+    pub const SEALING: &'static str = "x25519";
 }
 
 /// What a selector can ask about a host.

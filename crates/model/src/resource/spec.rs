@@ -4,6 +4,7 @@ use schemars::{Schema, SchemaGenerator};
 
 use super::ResourceKind;
 use crate::fleet::CommandSpec;
+use crate::secret::SecretRefSpec;
 
 /// What is wrong with what somebody wrote, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,42 +12,58 @@ use crate::fleet::CommandSpec;
 pub struct BadSpec {
     pub path: String,
     pub what: String,
+    /// It could be read, but a rule of the house forbids it: a value where only a reference may be.
+    pub forbidden: bool,
+}
+
+impl BadSpec {
+    pub fn at(path: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { path: path.into(), what: what.into(), forbidden: false }
+    }
+
+    pub fn forbidden(path: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { forbidden: true, ..Self::at(path, what) }
+    }
 }
 
 /// The content of a resource.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spec {
     Command(Box<CommandSpec>),
+    SecretRef(SecretRefSpec),
 }
 
 impl Spec {
     pub const fn kind(&self) -> ResourceKind {
         match self {
             Self::Command(_) => ResourceKind::Command,
+            Self::SecretRef(_) => ResourceKind::SecretRef,
         }
     }
 
     /// Reads what somebody wrote. Unknown fields are refused by name.
     pub fn from_value(kind: ResourceKind, value: serde_json::Value) -> Result<Self, BadSpec> {
-        let read = |e: serde_path_to_error::Error<serde_json::Error>| BadSpec {
-            path: Some(e.path().to_string()).filter(|path| path != ".").unwrap_or_else(|| "spec".to_owned()),
-            what: e.inner().to_string(),
+        let read = |e: serde_path_to_error::Error<serde_json::Error>| {
+            let path = Some(e.path().to_string()).filter(|path| path != ".").unwrap_or_else(|| "spec".to_owned());
+            BadSpec::at(path, e.inner().to_string())
         };
         let value = match value {
             object @ serde_json::Value::Object(_) => object,
-            _ => return Err(BadSpec { path: "spec".to_owned(), what: "must be an object".to_owned() }),
+            _ => return Err(BadSpec::at("spec", "must be an object")),
         };
         match kind {
             ResourceKind::Command => {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
             }
+            ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
         }
     }
 
     /// Whether its parts fit together.
     pub fn check(&self) -> Result<(), BadSpec> {
         match self {
-            Self::Command(spec) => spec.check().map_err(|bad| BadSpec { path: bad.path, what: bad.what }),
+            Self::Command(spec) => spec.check(),
+            Self::SecretRef(spec) => spec.check(),
         }
     }
 
@@ -54,6 +71,7 @@ impl Spec {
     pub fn canonical(&self) -> String {
         let text = match self {
             Self::Command(spec) => serde_json::to_string(spec),
+            Self::SecretRef(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -62,6 +80,7 @@ impl Spec {
     pub fn schema(kind: ResourceKind, generator: &mut SchemaGenerator) -> Schema {
         match kind {
             ResourceKind::Command => generator.subschema_for::<CommandSpec>(),
+            ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
         }
     }
 }

@@ -82,6 +82,7 @@ pub fn read_task(run: &ClaimedRun) -> Option<(Task, HostTask)> {
         fence: run.fence,
         idempotency_key: run.job.to_string(),
         timeout_ms: run.timeout_ms,
+        sealed: None,
         created_at: run.created_at,
         trace_id: None,
         correlation_id: None,

@@ -87,8 +87,8 @@ async fn submit(world: &Rc<World>, tenant: TenantId, ask: u64, kind: usize, wish
     let rollout = wish.rollout.clone();
     let origin = Origin { actor: REQUESTER.into(), request_id: "sim".into(), ..Origin::default() };
     let send = |engine: Arc<Engine>| async move {
-        let (intake, inventories, resources) = (&engine.intake, &engine.inventories, &engine.resources);
-        match Box::pin(engine.commands.submit(intake, inventories, resources, tenant, &origin, wish)).await {
+        let (intake, inventories) = (&engine.intake, &engine.inventories);
+        match Box::pin(engine.commands.submit(intake, inventories, tenant, &origin, wish)).await {
             Err(CommandError::Store(error)) => Err(error),
             other => Ok(other),
         }

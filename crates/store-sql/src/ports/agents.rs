@@ -23,6 +23,10 @@ impl AgentStore for SqlLedger {
         self.wish(|line| Command::Enroll((join, agent, token, by), line)).await
     }
 
+    async fn set_sealing_key(&self, tenant: TenantId, name: WorkerName, key: [u8; 32]) -> StoreResult<bool> {
+        self.wish(|line| Command::SetSealingKey((tenant, name, key), line)).await
+    }
+
     async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>> {
         self.look(move |db| Box::pin(async move { read::find_agent(db, tenant, &name).await })).await
     }

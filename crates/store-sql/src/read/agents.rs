@@ -13,6 +13,10 @@ pub async fn find_agent(db: &mut impl Db, tenant: TenantId, name: &WorkerName) -
             tenant,
             name: name.clone(),
             public_key: row.bytes(0)?.try_into().map_err(|_| broken("its key is no key".to_owned()))?,
+            sealing_key: match row.bytes(4)? {
+                none if none.is_empty() => None,
+                key => Some(key.try_into().map_err(|_| broken("its sealing key is no key".to_owned()))?),
+            },
             labels: Labels::from_canonical(&row.text(1)?).map_err(|e| broken(e.to_string()))?,
             token: row.text(2)?,
             enrolled_at: row.at(3)?,
@@ -22,4 +26,4 @@ pub async fn find_agent(db: &mut impl Db, tenant: TenantId, name: &WorkerName) -
 }
 
 const AGENT: Sql =
-    Sql::Same("select public_key, labels, token, enrolled_at from agent where tenant = $1 and name = $2");
+    Sql::Same("select public_key, labels, token, enrolled_at, sealing_key from agent where tenant = $1 and name = $2");

@@ -1,7 +1,7 @@
 //! Agents that join.
 
-use bowline_model::EventKind;
 use bowline_model::event::EventData;
+use bowline_model::{EventKind, TenantId, WorkerName};
 use bowline_store::{AgentRecord, Enrolled, StoreResult, TokenRecord};
 
 use super::Desk;
@@ -52,6 +52,18 @@ pub async fn enroll_agent(
     Ok((Enrolled::Done, vec![told, changes.write(db).await?]))
 }
 
+/// The last key that was shown counts; whoever showed it has proved to be the agent.
+pub async fn set_sealing_key(
+    db: &mut impl Db,
+    tenant: TenantId,
+    name: &WorkerName,
+    key: &[u8; 32],
+) -> StoreResult<bool> {
+    let params = [Val::Id(*tenant.as_uuid()), Val::Text(name.as_str()), Val::Bytes(key)];
+    db.execute(SEALING_KEY, &params).await.map(|changed| changed == 1)
+}
+
+const SEALING_KEY: Sql = Sql::Same("update agent set sealing_key = $3 where tenant = $1 and name = $2");
 const WORKER: Sql = Sql::Same("select 1 from worker where tenant = $1 and name = $2");
 const KEY: Sql = Sql::Same("select 1 from agent where public_key = $1");
 /// Whoever comes second finds it used.

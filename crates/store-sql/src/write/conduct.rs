@@ -152,7 +152,7 @@ async fn plan(
             tenant: fleet.job.tenant,
             lane: fleet.lane,
             task_type: TaskType::command(),
-            requires: host.connection.required_labels(&host.name),
+            requires: command.spec.requires(host),
         });
         let (state, kind) = JobState::planned(fleet.lock, ask(&mut turns, *id, *unit, fleet.lock));
         let row = JobRow {

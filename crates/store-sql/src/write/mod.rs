@@ -35,7 +35,7 @@ use rand::rngs::StdRng;
 
 use crate::channels::Channels;
 
-pub use agents::enroll_agent;
+pub use agents::{enroll_agent, set_sealing_key};
 pub use apply::apply;
 pub use approvals::decide;
 pub use audit::{append as append_audit, deeds};

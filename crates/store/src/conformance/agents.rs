@@ -18,6 +18,7 @@ fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
         tenant: bench.tenant,
         name: worker_name(name),
         public_key: [key; 32],
+        sealing_key: None,
         labels: labels(&[("dc", "fra")]),
         token: own.id.clone(),
         enrolled_at: bench.now(),
@@ -54,6 +55,26 @@ pub async fn a_join_token_lets_one_agent_in(bench: &Bench) {
     assert_eq!(bench.ledger.find_agent(bench.tenant, worker_name("a2")).await.expect("read"), None);
     assert_eq!(bench.ledger.find_agent(bench.neighbour, worker_name("a1")).await.expect("read"), None);
     assert_eq!(bench.ledger.find_token("of-a2".to_owned()).await.expect("read"), None, "all or nothing");
+}
+
+pub async fn the_last_sealing_key_of_an_agent_counts(bench: &Bench) {
+    let join = join_token(bench, "j1").await;
+    assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::Done);
+    let show = |tenant, name: &str, key: u8| {
+        let name = worker_name(name);
+        async move { bench.ledger.set_sealing_key(tenant, name, [key; 32]).await.expect("the ledger takes keys") }
+    };
+    let kept = async || {
+        let found = bench.ledger.find_agent(bench.tenant, worker_name("a1")).await.expect("read");
+        found.expect("it is there").sealing_key
+    };
+    assert_eq!(kept().await, None);
+    assert!(show(bench.tenant, "a1", 7).await);
+    assert_eq!(kept().await, Some([7; 32]));
+    assert!(show(bench.tenant, "a1", 8).await && show(bench.tenant, "a1", 8).await);
+    assert!(!show(bench.neighbour, "a1", 9).await, "another tenant has no such agent");
+    assert!(!show(bench.tenant, "a2", 9).await, "nobody has this name");
+    assert_eq!(kept().await, Some([8; 32]));
 }
 
 pub async fn agents_that_join_at_once_with_one_token_are_one(bench: &Bench) {

@@ -353,6 +353,7 @@ macro_rules! for_each_promise {
             ;
             agents:
                 a_join_token_lets_one_agent_in
+                the_last_sealing_key_of_an_agent_counts
                 agents_that_join_at_once_with_one_token_are_one
                 a_join_token_that_is_old_or_of_another_tenant_lets_nobody_in
                 a_name_and_a_key_are_given_once

@@ -1,0 +1,69 @@
+//! Why a run does not get a secret.
+//!
+//! The text is kept with the run and shown to whoever may read jobs. So it names the resource and the sort of trouble, and
+//! neither the place nor anything of the value; those who keep secrets learn more from `secret check` and the log.
+
+use bowline_model::{ErrorClass, ResourceName};
+use bowline_store::StoreError;
+
+use super::{NoValue, NotAllowed};
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SecretError {
+    #[error("there is no secret_ref {0}, or none of its versions is active")]
+    NoRef(ResourceName),
+    #[error("the secret_ref {0} is not for this command")]
+    NotFor(ResourceName),
+    #[error("the place of secret {name} is not allowed")]
+    NotAllowed {
+        name: ResourceName,
+        #[source]
+        source: NotAllowed,
+    },
+    #[error("secret {name} has no value that can be used")]
+    NoValue {
+        name: ResourceName,
+        #[source]
+        source: NoValue,
+    },
+    #[error("secret {name} cannot be read just now")]
+    Unavailable {
+        name: ResourceName,
+        #[source]
+        source: NoValue,
+    },
+    #[error("the ledger cannot be asked for secrets just now")]
+    Store(#[source] StoreError),
+}
+
+impl SecretError {
+    /// A stable word for it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoRef(_) => "NO_SECRET_REF",
+            Self::NotFor(_) => "NOT_FOR_THIS_COMMAND",
+            Self::NotAllowed { .. } => "PLACE_NOT_ALLOWED",
+            Self::NoValue { .. } => "NO_VALUE",
+            Self::Unavailable { .. } | Self::Store(_) => "UNAVAILABLE",
+        }
+    }
+
+    /// Whether the same question may be answered in a moment.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Unavailable { .. } | Self::Store(_) => ErrorClass::Transient,
+            _ => ErrorClass::Permanent,
+        }
+    }
+
+    /// Everything that is known, for the log and for whoever keeps secrets.
+    pub fn whole(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text
+    }
+}
