@@ -391,7 +391,7 @@ fn named(key: &ResourceKey) -> String {
 
 /// An id that somebody made up may be anything.
 fn short(text: &str) -> String {
-    text.chars().filter(|c| c.is_ascii_graphic()).take(64).collect()
+    text.chars().filter(char::is_ascii_graphic).take(64).collect()
 }
 
 /// The end of a chain, made if there was none, and held until the transaction is over.
