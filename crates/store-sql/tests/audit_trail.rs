@@ -81,10 +81,10 @@ async fn what_cannot_be_recorded_is_not_done_on_postgresql() {
     what_cannot_be_recorded_is_not_done(
         &bench,
         || {
-            say("create function full() returns trigger as $$ begin raise exception 'no room'; end $$ language plpgsql;
-                 create trigger full before insert on audit for each row execute function full()")
+            say("create function no_room() returns trigger as $$ begin raise exception 'no room'; end $$ language plpgsql;
+                 create trigger no_room before insert on audit for each row execute function no_room()")
         },
-        || say("drop trigger full on audit"),
+        || say("drop trigger no_room on audit"),
     )
     .await;
 }

@@ -96,12 +96,12 @@ mod tests {
         assert_eq!(
             table,
             "-\n\
-             STILL_RUNNING Failure None transient: this or a later attempt at the job was executed here before, as run RUN\n\
+             STILL_RUNNING Failure None busy: this or a later attempt at the job was executed here before, as run RUN\n\
              repeated_of Success Some(0) \n\
              repeated_of Failure Some(3) exit: exit code 3; it was executed here before, as run RUN, and not again\n\
              repeated_of Failure None lost: it was executed here before, as run RUN, and not again\n\
              SUPERSEDED Failure None permanent: host web-1 has been leased under 2 since, and 1 is over\n\
-             HOST_BUSY Failure None transient: the host is busy with run RUN\n\
+             HOST_BUSY Failure None busy: the host is busy with run RUN\n\
              NO_SPACE Failure None transient: NO_SPACE: there is not enough room on the disk\n\
              BAD_COMMAND Failure None permanent: the manifest names no program\n\
              SECRET_MISSING Failure None permanent: the value of secret db is missing, or cannot be a variable's value\n\

@@ -82,7 +82,7 @@ async fn a_host_is_not_used_by_two_and_an_attempt_is_not_made_twice() {
     fake.until("the first one at work", |state| (!state.kinds(&ids[0]).is_empty()).then_some(())).await;
     fake.set(|state| state.queue.push_back(busy));
     let end = fake.until_ended(&ids[1]).await;
-    assert_eq!(end["error"]["class"], "transient", "{end}");
+    assert_eq!(end["error"]["class"], "busy", "{end}");
     assert!(end["error"]["message"].as_str().unwrap().contains(&ids[0]), "{end}");
 
     until_there(&fifo).await;

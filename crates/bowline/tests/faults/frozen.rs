@@ -55,8 +55,10 @@ async fn a_pause_of_the_worker_is_found_out() {
 #[tokio::test]
 async fn two_servers_on_one_database_go_on_when_one_is_frozen() {
     let database = fresh_database();
-    let setup =
-        Setup { database_url: Some(database.url().to_owned()), config: SHORT_LEASES.to_owned(), ..Setup::default() };
+    // Servers of one ledger share the place for output.
+    let objects = tempfile::tempdir().expect("a directory");
+    let config = format!("{SHORT_LEASES}\n[server]\nobjects_dir = {:?}\n", objects.path().display().to_string());
+    let setup = Setup { database_url: Some(database.url().to_owned()), config, ..Setup::default() };
     let one = TestServer::with(setup.clone()).await;
     let two = TestServer::with(setup).await;
     let admin = one.admin();

@@ -107,6 +107,13 @@ async fn what_a_zombie_tells_late_is_evidence_of_its_own_attempt_and_of_no_other
     zombie.over(1).await;
     assert!(is_frozen(zombie.agent().pid()));
     let _heir = Fleet::join_as(&server, &server.url(""), reaching("heir")).await;
+    // Nobody but a person can know that its command is over: until then the host is kept for it.
+    until_lost(&server).await;
+    let queue = server.get("/hosts/db1/queue").await.expect(200);
+    assert_eq!(queue["kept"][0]["agent"], "zombie", "{queue}");
+    executed(&zombie.account(), 1, 1).expect("the heir waits");
+    let reason = json!({"reason": "it is over, as anybody can see there"});
+    server.post("/hosts/db1/release", reason).await.expect(200);
     server.until_status(&job, "success").await;
     let runs = runs_on(&server, &job, "db1").await;
     let seen: Vec<_> = runs.iter().map(|run| (&run["worker_id"], &run["status"])).collect();
