@@ -1,0 +1,1 @@
+//! `{{ … }}`: small, total, and evaluated once.
