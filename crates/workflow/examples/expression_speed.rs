@@ -49,7 +49,15 @@ fn main() {
         drop(black_box(Template::compile("{{ steps.http_1.output.body }}", Scope::workflow())));
     });
 
-    context.set_variable("v", json!("aab".repeat(66 * 1024))).expect("a good name");
+    // Without a pattern of its own, which is what patterns find hardest.
+    let mut state = 1_u64;
+    let noise: String = (0..200 * 1024)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if state >> 63 == 0 { 'a' } else { 'b' }
+        })
+        .collect();
+    context.set_variable("v", json!(noise)).expect("a good name");
     for text in [
         "{{ variables.v | replace('a', variables.v) }}",
         "{{ variables.v | replace('a', 'aaaa') | upper }}",

@@ -20,11 +20,7 @@ pub const PATTERN_BYTES_MAX: usize = 256;
 /// The longest name of a variable.
 pub const VARIABLE_NAME_BYTES_MAX: usize = 128;
 
-/// What a pattern may become once it is compiled. Searching costs at most this much for each byte of the text.
-pub(super) const PATTERN_SIZE_MAX: usize = 256 * 1024;
 /// An object in memory is many times larger than its JSON text; whoever makes one pays for that.
 pub(super) const STEPS_OF_AN_OBJECT: u32 = 4;
 /// Searching in text is fast but not free: a step for each such piece.
 pub(super) const BYTES_OF_A_SEARCH_STEP: usize = 1024;
-/// The same for patterns, which are slower.
-pub(super) const BYTES_OF_A_PATTERN_STEP: usize = 32;

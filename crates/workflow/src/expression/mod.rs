@@ -21,6 +21,7 @@ mod insert;
 pub mod limits;
 mod operators;
 mod parse;
+mod pattern;
 mod references;
 mod scope;
 mod syntax;

@@ -1,12 +1,12 @@
 //! From an expression's text to its tree. Names are checked here: what compiles can only fail for what the context holds.
 
-use regex::RegexBuilder;
 use serde_json::Value;
 
 use super::{
     error::{ErrorCode, Fault, Place, shown},
     functions::Function,
-    limits::{DEPTH_MAX, PATTERN_BYTES_MAX, PATTERN_SIZE_MAX},
+    limits::DEPTH_MAX,
+    pattern::Pattern,
     references::Reference,
     scope::Scope,
     syntax::{Arithmetic, Call, Choice, Comparison, Key, Kind, Node, Segment, Test},
@@ -308,7 +308,7 @@ impl<'s> Parser<'s, '_> {
         }
         let pattern = match (function, arguments.first()) {
             (Function::Matches, Some(Node { kind: Kind::Constant(Value::String(pattern)), at })) => {
-                Some(compile_pattern(pattern, *at)?)
+                Some(Pattern::compile(pattern, *at)?)
             }
             (Function::Matches, _) => {
                 // A pattern from outside would be a program from outside.
@@ -514,18 +514,4 @@ fn combined(operator: Operator, at: u32, left: Node, right: Node) -> Node {
         }
     };
     Node { at, kind }
-}
-
-fn compile_pattern(pattern: &str, at: u32) -> Result<regex::Regex, Fault> {
-    if pattern.len() > PATTERN_BYTES_MAX {
-        let message = format!("a pattern has at most {PATTERN_BYTES_MAX} bytes");
-        return Err(Fault::new(ErrorCode::BadPattern, at, message));
-    }
-    RegexBuilder::new(pattern).size_limit(PATTERN_SIZE_MAX).dfa_size_limit(PATTERN_SIZE_MAX).build().map_err(|error| {
-        let message = match error {
-            regex::Error::CompiledTooBig(_) => "this pattern is too large",
-            _ => "this is no pattern; look-around and back-references do not exist here",
-        };
-        Fault::new(ErrorCode::BadPattern, at, message)
-    })
 }

@@ -3,10 +3,9 @@
 //! Chains are lists here (`a ~ b ~ c`, `x | f | g`), so that the tree is only as deep as its writer nested it, and whoever
 //! walks it needs no more stack than that.
 
-use regex::Regex;
 use serde_json::Value;
 
-use super::{functions::Function, scope::Root};
+use super::{functions::Function, pattern::Pattern, scope::Root};
 
 #[derive(Debug)]
 pub(super) struct Node {
@@ -62,7 +61,7 @@ pub(super) struct Call {
     pub at: u32,
     pub arguments: Box<[Node]>,
     /// What `matches` looks for, compiled once.
-    pub pattern: Option<Regex>,
+    pub pattern: Option<Pattern>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

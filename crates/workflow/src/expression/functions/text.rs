@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use regex::Regex;
 use serde_json::Value;
 
 use crate::expression::{
     budget::Budget,
     error::{ErrorCode, Fault},
-    limits::BYTES_OF_A_PATTERN_STEP,
+    pattern::Pattern,
     value::Val,
 };
 
@@ -48,14 +47,15 @@ pub(super) fn trim<'a>(subject: Val<'a>, budget: &mut Budget, at: u32) -> Result
 
 pub(super) fn matches<'a>(
     subject: &Val<'a>,
-    pattern: Option<&Regex>,
+    pattern: Option<&Pattern>,
     budget: &mut Budget,
     at: u32,
 ) -> Result<Val<'a>, Fault> {
     let text = of(subject, "matches", at)?;
-    budget.steps(text.len() / BYTES_OF_A_PATTERN_STEP, at)?;
     // The parser gives every call of this function its pattern.
-    Ok(Val::Bool(pattern.is_some_and(|pattern| pattern.is_match(text))))
+    let Some(pattern) = pattern else { return Ok(Val::Bool(false)) };
+    budget.steps(pattern.steps(text.len()), at)?;
+    Ok(Val::Bool(pattern.is_in(text)))
 }
 
 pub(super) fn split<'a>(
