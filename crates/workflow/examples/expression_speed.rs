@@ -57,7 +57,7 @@ fn main() {
             if state >> 63 == 0 { 'a' } else { 'b' }
         })
         .collect();
-    context.set_variable("v", json!(noise)).expect("a good name");
+    context.set_variable("v", json!(&noise)).expect("a good name");
     for text in [
         "{{ variables.v | replace('a', variables.v) }}",
         "{{ variables.v | replace('a', 'aaaa') | upper }}",
@@ -72,6 +72,19 @@ fn main() {
     ] {
         let template = Template::compile(text, Scope::workflow()).expect("a good text");
         report(text, || drop(black_box(template.value(&context))));
+    }
+
+    // As much text as the budget lets the hardest patterns look at.
+    for (bytes, pattern) in [
+        (39_000, "[ab]a[ab]{0,40}b[ab]{0,40}[c-z]"),
+        (19_000, "[ab]a.{0,20}[ab].{0,20}[c-z]"),
+        (4_900, "[ab]a.{0,80}[ab].{0,80}[c-z]"),
+    ] {
+        context.set_variable("v", json!(&noise[..bytes])).expect("a good name");
+        let text = format!("{{{{ variables.v | matches('{pattern}') }}}}");
+        let template = Template::compile(&text, Scope::workflow()).expect("a good text");
+        template.value(&context).expect("just within the budget");
+        report(&format!("{text} on {bytes} bytes"), || drop(black_box(template.value(&context))));
     }
 
     let item = Arc::new(json!({"n": 1}));
