@@ -2,6 +2,7 @@
 
 use bowline_model::EventKind;
 use bowline_model::event::EventData;
+use bowline_model::resource::ResourceKind;
 use bowline_store::{
     Activated, Deleted, ResourceKey, ResourceOrder, ResourcePut, ResourceStored, StoreError, StoreResult,
 };
@@ -124,10 +125,28 @@ pub async fn delete_resource(
             if jobs == 1 { "a job that is not over".to_owned() } else { format!("{jobs} jobs that are not over") };
         return Ok((Deleted::InUse(jobs), Heard::default()));
     }
+    if order.key.kind == ResourceKind::SecretRef
+        && let Some(by) = who_names_secret(db, &order.key).await?
+    {
+        return Ok((Deleted::InUse(by), Heard::default()));
+    }
     db.execute(DELETE_VERSIONS, &[Val::Int(found.id)]).await?;
     db.execute(DELETE, &[Val::Int(found.id)]).await?;
     let told = order.reason.clone().unwrap_or_default();
     Ok((Deleted::Done, tell(db, desk, &order.key, EventKind::ResourceDeleted, &order.by, told).await?))
+}
+
+/// Who would miss a secret: a command type as it counts now, or a command that is under way.
+async fn who_names_secret(db: &mut impl Db, key: &ResourceKey) -> StoreResult<Option<String>> {
+    // As the canonical form of a command writes it.
+    let named = format!("\"secret://{}\"", key.name);
+    let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Command.as_str()), Val::Text(&named)];
+    if let Some(command) = db.query(SECRET_OF_TYPE, &wanted, |row| row.text(0)).await?.into_iter().next() {
+        return Ok(Some(format!("the command type {command}")));
+    }
+    let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(&named)];
+    let jobs = db.query(SECRET_OF_JOBS, &wanted, |row| row.int(0)).await?.first().copied().unwrap_or(0);
+    Ok((jobs > 0).then(|| format!("commands that are not over: {jobs}")))
 }
 
 fn moved(before: Option<u32>, version: u32, reason: Option<&str>) -> String {
@@ -189,5 +208,17 @@ const POINT: Sql = Sql::Same("update resource set active = $2, updated_at = $3 w
 const USED_BY: Sql = Sql::Same(
     "select count(*) from fleet f join job j on j.number = f.number where f.resource = $1 and j.finished_at is null",
 );
+const SECRET_OF_TYPE: Sql = Sql::Each {
+    sqlite: "select r.name from resource r join resource_version v on v.resource = r.id and v.version = r.active
+             where r.tenant = ?1 and r.kind = ?2 and instr(v.spec, ?3) > 0 order by r.name limit 1",
+    postgres: "select r.name from resource r join resource_version v on v.resource = r.id and v.version = r.active
+               where r.tenant = $1 and r.kind = $2 and strpos(v.spec, $3) > 0 order by r.name limit 1",
+};
+const SECRET_OF_JOBS: Sql = Sql::Each {
+    sqlite: "select count(*) from fleet f join job j on j.number = f.number
+             where j.tenant = ?1 and j.finished_at is null and instr(j.payload, ?2) > 0",
+    postgres: "select count(*) from fleet f join job j on j.number = f.number
+               where j.tenant = $1 and j.finished_at is null and strpos(j.payload::text, $2) > 0",
+};
 const DELETE_VERSIONS: Sql = Sql::Same("delete from resource_version where resource = $1");
 const DELETE: Sql = Sql::Same("delete from resource where id = $1");

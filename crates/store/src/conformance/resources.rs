@@ -146,6 +146,24 @@ pub async fn a_deleted_resource_is_gone_with_its_versions(bench: &Bench) {
     assert_eq!(put(bench, wish(bench, "greet", "2")).await, ResourceStored::Stored { version: 1, active: Some(1) });
 }
 
+/// Nobody takes a secret from under a command that names it. What a command said once, or another one's name like it, counts
+/// for nothing.
+pub async fn a_secret_that_a_command_names_is_not_deleted(bench: &Bench) {
+    let secret = |name: &str| ResourceKey { kind: ResourceKind::SecretRef, ..key(bench, name) };
+    let delete = async |name: &str| {
+        let order = ResourceOrder { key: secret(name), ..order(bench, name) };
+        bench.ledger.delete_resource(order).await.expect("the ledger takes orders")
+    };
+    for name in ["db", "db2"] {
+        put(bench, ResourcePut { key: secret(name), ..wish(bench, name, "{}") }).await;
+    }
+    put(bench, wish(bench, "dump", r#"{"argv":["dump"],"secrets":{"PASS":"secret://db"}}"#)).await;
+    assert_eq!(delete("db").await, Deleted::InUse("the command type dump".to_owned()));
+    assert_eq!(delete("db2").await, Deleted::Done, "it is another one");
+    put(bench, wish(bench, "dump", r#"{"argv":["dump"]}"#)).await;
+    assert_eq!(delete("db").await, Deleted::Done);
+}
+
 pub async fn what_happens_to_resources_is_told_with_who_and_why(bench: &Bench) {
     put(bench, wish(bench, "greet", "1")).await;
     put(bench, wish(bench, "greet", "2")).await;
