@@ -114,15 +114,15 @@ impl Engine {
     /// Why a job stands where it stands; `None` if the tenant has no such job.
     pub async fn why(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<Why>> {
         let Some((record, runs)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
+        let alive_since = self.clock.now().plus_millis(-2 * self.settings.lease.ttl_ms);
         if let Some(fleet) = self.ledger.find_fleet(tenant, job).await? {
-            return explain_command(&*self.ledger, tenant, &record, &fleet).await.map(Some);
+            return explain_command(&*self.ledger, tenant, &record, &fleet, alive_since).await.map(Some);
         }
         let facts = self.ledger.waiting_facts(tenant, job).await?;
         let builtin =
             self.settings.builtin_slots > 0 && self.builtin.abilities().task_types.contains(&record.task_type);
         let free = self.builtin.slots().saturating_sub(self.builtin.busy());
         let takers = why::takers(&*self.ledger, tenant, builtin, free).await?;
-        let alive_since = self.clock.now().plus_millis(-2 * self.settings.lease.ttl_ms);
         Ok(Some(why::explain(&record, &runs, facts, &takers, alive_since)))
     }
 }

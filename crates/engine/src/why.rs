@@ -44,11 +44,10 @@ impl Takers {
         self.remote.iter().filter(fits).collect()
     }
 
-    fn able(&self, task_type: &TaskType, job: &JobRecord) -> Vec<&WorkerRecord> {
-        self.remote
-            .iter()
-            .filter(|w| w.task_types.contains(task_type) && job.requires.satisfied_by(&w.labels))
-            .collect()
+    /// Those that have the task type and the labels.
+    pub(crate) fn able(&self, task_type: &TaskType, requires: &Labels) -> Vec<&WorkerRecord> {
+        let fits = |w: &&WorkerRecord| w.task_types.contains(task_type) && requires.satisfied_by(&w.labels);
+        self.remote.iter().filter(fits).collect()
     }
 }
 
@@ -113,7 +112,7 @@ fn pending(job: &JobRecord) -> Reason {
 }
 
 fn queued(job: &JobRecord, facts: WaitingFacts, takers: &Takers, alive_since: Timestamp, reasons: &mut Vec<Reason>) {
-    let able = takers.able(&job.task_type, job);
+    let able = takers.able(&job.task_type, &job.requires);
     let alive: Vec<&&WorkerRecord> = able.iter().filter(|w| w.seen_at >= alive_since && !w.draining).collect();
     let builtin = takers.builtin && job.requires.is_empty();
     if !builtin && alive.is_empty() {

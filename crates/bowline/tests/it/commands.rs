@@ -1,5 +1,6 @@
 //! Commands on hosts, through the door: asked for, approved, blocked, run by an agent, seen host by host.
 
+use std::io::BufRead;
 use std::time::Duration;
 
 use bowline_testkit::until;
@@ -261,6 +262,39 @@ async fn a_host_is_given_to_one_command_at_a_time_and_shows_who_waits() {
     let next = agent.tasks(1).await;
     assert_eq!(next[0]["job_id"], second);
     assert!(next[0]["params"]["host"]["fence"].as_i64() > task[0]["params"]["host"]["fence"].as_i64());
+}
+
+/// Nothing is worse than a command that waits and says that it runs.
+#[tokio::test]
+async fn a_command_for_a_host_without_an_agent_says_so() {
+    let server = TestServer::start().await;
+    server.send("PUT", "/hosts/web1", &server.admin(), Some(json!({}))).await.expect(201);
+    let job = ask(&server, json!({"command": {"argv": ["uptime"]}, "selector": "all"})).await;
+    until(Duration::from_secs(10), "it says what it waits for", async || {
+        let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
+        let told: Vec<_> = why["reasons"].as_array().expect("reasons").iter().map(|r| r["sentence"].clone()).collect();
+        let right = [
+            json!("0 of 1 hosts are done, 0 are at it, 1 wait"),
+            json!("web1 waits because no agent that could reach it has ever registered"),
+        ];
+        if told == right { Ok(()) } else { Err(why.to_string()) }
+    })
+    .await;
+    let mut watching = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"))
+        .args(["job", "watch", &job, "--server", &server.url("")])
+        .env("BOWLINE_TOKEN", server.admin())
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let words = std::io::BufReader::new(watching.stderr.take().expect("a pipe"));
+    let waiting = words.lines().map_while(Result::ok).find(|line| line.contains("still waiting"));
+    watching.kill().expect("it was watching");
+    watching.wait().expect("it is gone");
+    assert_eq!(
+        waiting.as_deref(),
+        Some("still waiting: web1 waits because no agent that could reach it has ever registered")
+    );
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::client::{Again, Answer, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::job::JobDetail;
+use crate::job::{JobDetail, WhyView};
 use crate::output::screen::LiveBar;
 use crate::output::time::{between, thousands};
 use crate::output::{Paint, Screen, Text};
@@ -27,6 +27,8 @@ const AWAY_MAX: Duration = Duration::from_secs(15 * 60);
 const LINE_EVERY: Duration = Duration::from_secs(3);
 /// The same, when there is nothing new to say.
 const SAME_LINE_EVERY: Duration = Duration::from_secs(60);
+/// When nothing moves for so long, the server is asked why.
+const STILL_AFTER: Duration = Duration::from_secs(5);
 /// Failures that are told as they happen. The table at the end has them too.
 const TOLD_MAX: usize = 50;
 /// More than this many are never unknown on one page.
@@ -129,6 +131,11 @@ struct Watch<'c> {
     /// The last line of progress, and when it was said.
     line: String,
     said_at: Option<Instant>,
+    /// How the hosts stood, and since when.
+    standing: String,
+    still_since: Instant,
+    /// Why hosts wait, as far as it was told.
+    explained: HashSet<String>,
     cancel: Cancel,
 }
 
@@ -150,6 +157,9 @@ impl<'c> Watch<'c> {
             bad: 0,
             line: String::new(),
             said_at: None,
+            standing: String::new(),
+            still_since: Instant::now(),
+            explained: HashSet::new(),
             cancel: Cancel::No,
         }
     }
@@ -241,6 +251,7 @@ impl<'c> Watch<'c> {
         let detail: JobDetail = answer.read()?;
         if let Some(command) = &detail.command {
             self.tell_failures(screen, id, command).await?;
+            self.tell_why(screen, id, command).await?;
         }
         Ok((answer, detail))
     }
@@ -271,6 +282,26 @@ impl<'c> Watch<'c> {
             }
         }
         self.bad = bad;
+        Ok(())
+    }
+
+    /// Tells what hosts wait for when nothing moves, each reason once.
+    async fn tell_why(&mut self, screen: &Screen, id: &str, command: &CommandView) -> Result<(), Failure> {
+        let standing = command.hosts.words(false, false);
+        if standing != self.standing {
+            (self.standing, self.still_since) = (standing, Instant::now());
+        }
+        let waiting = command.hosts.of(&["queued", "pending"]);
+        if screen.json() || waiting == 0 || self.still_since.elapsed() < STILL_AFTER {
+            return Ok(());
+        }
+        self.still_since = Instant::now();
+        let why = WhyView::ask(self.client, id).await?;
+        for reason in why.of_waiting() {
+            if self.explained.insert(reason.to_owned()) {
+                screen.note(&format!("still waiting: {reason}"));
+            }
+        }
         Ok(())
     }
 

@@ -17,6 +17,7 @@ pub use view::{JobDetail, fault};
 
 use bowline_model::JobId;
 pub use submit::label;
+pub use why::WhyView;
 
 use clap::{Args, Subcommand};
 

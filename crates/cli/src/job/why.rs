@@ -3,14 +3,14 @@
 use bowline_model::JobId;
 use serde::Deserialize;
 
-use crate::client::{Client, Request};
+use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Paint, Screen, Text};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct WhyView {
+pub struct WhyView {
     status: Text,
     sentence: Text,
     reasons: Vec<ReasonView>,
@@ -21,6 +21,19 @@ struct WhyView {
 struct ReasonView {
     code: Text,
     sentence: Text,
+}
+
+impl WhyView {
+    /// Asks for one, on the way to something else.
+    pub async fn ask(client: &Client, id: &str) -> Result<Self, Failure> {
+        client.call(&Request::get(["jobs", id, "why"]).again(Again::Patient)).await?.read()
+    }
+
+    /// What hosts wait for, sentence by sentence, without how far the whole is.
+    pub fn of_waiting(&self) -> impl Iterator<Item = &str> {
+        let others = self.reasons.iter().filter(|reason| !matches!(reason.code.as_str(), "running" | "canceling"));
+        others.map(|reason| reason.sentence.as_str())
+    }
 }
 
 pub async fn why(client: &Client, screen: &mut Screen, id: JobId) -> Result<Exit, Failure> {

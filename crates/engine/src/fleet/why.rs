@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use bowline_model::fleet::PinnedCommand;
 use bowline_model::job::Place;
-use bowline_model::{JobStatus, TaskType, TenantId, WorkerName};
-use bowline_store::{FleetRecord, JobRecord, KeptRecord, Ledger, StoreResult, UnitFilter};
+use bowline_model::{HostName, JobStatus, TaskType, TenantId, Timestamp, WorkerName};
+use bowline_store::{FleetRecord, JobRecord, KeptRecord, Ledger, StoreResult, UnitFilter, WorkerRecord};
 use serde_json::{Value, json};
 
 use crate::why::{Reason, Takers, Why};
 
 /// Hosts that are named as examples.
 const NAMED_MAX: usize = 5;
+/// Hosts of a large command that are looked at one by one.
+const LOOKED_AT_MAX: u32 = 100;
 
 /// Explains a command.
 pub async fn explain_command(
@@ -19,6 +21,7 @@ pub async fn explain_command(
     tenant: TenantId,
     job: &JobRecord,
     fleet: &FleetRecord,
+    alive_since: Timestamp,
 ) -> StoreResult<Why> {
     let status = job.state.status;
     let mut reasons = match status {
@@ -26,7 +29,7 @@ pub async fn explain_command(
         JobStatus::Running | JobStatus::Canceling => {
             let mut reasons = vec![progress(status, fleet)];
             reasons.extend(waiting_hosts(ledger, tenant, job, fleet).await?);
-            reasons.extend(keyless_agents(ledger, tenant, job, fleet).await?);
+            reasons.extend(without_agents(ledger, tenant, job, fleet, alive_since).await?);
             reasons
         }
         JobStatus::Pending => {
@@ -75,50 +78,81 @@ fn progress(status: JobStatus, fleet: &FleetRecord) -> Reason {
         let sentence = format!("it is being stopped; {live} hosts have not confirmed yet");
         return Reason { code: "canceling", sentence, data };
     }
-    let sentence = format!("{} of {} hosts are done, {live} are at it", all - live, fleet.total);
+    let running = fleet.tally.of(JobStatus::Running);
+    let sentence = match live - running {
+        0 => format!("{} of {} hosts are done, {running} are at it", all - live, fleet.total),
+        waiting => {
+            format!("{} of {} hosts are done, {running} are at it, {waiting} wait", all - live, fleet.total)
+        }
+    };
     Reason { code: "running", sentence, data }
 }
 
-/// Hosts whose agents have no key to seal the command's secrets to.
-async fn keyless_agents(
+/// What is wanting at hosts that nobody takes on.
+#[derive(Default)]
+struct Wanting {
+    hosts: Vec<HostName>,
+    agents: BTreeSet<WorkerName>,
+}
+
+impl Wanting {
+    fn add(&mut self, host: &HostName, agents: &[&WorkerRecord]) {
+        self.hosts.push(host.clone());
+        self.agents.extend(agents.iter().map(|agent| agent.name.clone()));
+    }
+
+    fn reason(&self, code: &'static str, because: &str) -> Option<Reason> {
+        let first = self.hosts.first()?;
+        let sentence = match self.hosts.len() {
+            1 => format!("{first} waits because {because}"),
+            many => format!("{many} hosts, such as {first}, wait because {because}"),
+        };
+        let hosts: Vec<_> = self.hosts.iter().take(NAMED_MAX).collect();
+        let agents: Vec<_> = self.agents.iter().take(NAMED_MAX).collect();
+        Some(Reason { code, sentence, data: json!({"hosts": hosts, "agents": agents}) })
+    }
+}
+
+/// Hosts whose turn it is, and that no agent takes on.
+async fn without_agents(
     ledger: &dyn Ledger,
     tenant: TenantId,
     job: &JobRecord,
     fleet: &FleetRecord,
-) -> StoreResult<Option<Reason>> {
-    if fleet.tally.of(JobStatus::Queued) == 0 {
-        return Ok(None);
-    }
+    alive_since: Timestamp,
+) -> StoreResult<Vec<Reason>> {
     let command: Option<PinnedCommand> = job.payload.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    let Some(command) = command.filter(|command| command.spec.server_secrets().next().is_some()) else {
-        return Ok(None);
-    };
+    let Some(command) = command.filter(|_| fleet.tally.of(JobStatus::Queued) > 0) else { return Ok(Vec::new()) };
+    let task_type = TaskType::command();
     let workers = Takers { remote: ledger.list_workers(tenant).await?, ..Takers::default() };
     let filter = UnitFilter { status: Some(JobStatus::Queued), host: None };
-    let units = ledger.list_units(tenant, job.id, filter, None, 100).await?.items;
-    let (mut hosts, mut agents) = (Vec::new(), BTreeSet::new());
+    let units = ledger.list_units(tenant, job.id, filter, None, LOOKED_AT_MAX).await?.items;
+    let [mut none, mut keyless, mut draining, mut silent] = std::array::from_fn(|_| Wanting::default());
     for unit in units {
         let found = ledger.find_host(tenant, fleet.inventory.clone(), unit.host.clone()).await?;
         let Some(record) = found else { continue };
         let requires = command.spec.requires(&record.host);
-        if workers.remote.iter().any(|worker| requires.satisfied_by(&worker.labels)) {
+        let able = workers.able(&task_type, &requires);
+        let without_key = workers.without_key(&task_type, &requires);
+        if able.iter().any(|agent| agent.seen_at >= alive_since && !agent.draining) {
             continue;
         }
-        let keyless = workers.without_key(&TaskType::command(), &requires);
-        if !keyless.is_empty() {
-            agents.extend(keyless.iter().map(|worker| worker.name.clone()));
-            hosts.push(unit.host);
+        match (able.is_empty(), without_key.is_empty()) {
+            (true, true) => none.add(&unit.host, &[]),
+            (true, false) => keyless.add(&unit.host, &without_key),
+            (false, _) if able.iter().all(|agent| agent.draining) => draining.add(&unit.host, &able),
+            (false, _) => silent.add(&unit.host, &able),
         }
     }
-    let Some(first) = hosts.first() else { return Ok(None) };
-    let named: Vec<&WorkerName> = agents.iter().take(NAMED_MAX).collect();
-    let sentence = format!(
-        "{} hosts, such as {first}, wait because the command needs secrets and their agents have shown no key to seal them \
-         to; start a current version of the agent there",
-        hosts.len()
-    );
-    let examples: Vec<_> = hosts.iter().take(NAMED_MAX).collect();
-    Ok(Some(Reason { code: "no_sealing_key", sentence, data: json!({"hosts": examples, "agents": named}) }))
+    let no_key = "the command needs secrets and their agents have shown no key to seal them to; start a current version \
+                  of the agent there";
+    let reasons = [
+        none.reason("no_agent", "no agent that could reach it has ever registered"),
+        silent.reason("agents_silent", "the agents that could have gone silent"),
+        draining.reason("agents_draining", "the agents that could are draining"),
+        keyless.reason("no_sealing_key", no_key),
+    ];
+    Ok(reasons.into_iter().flatten().collect())
 }
 
 /// Hosts where it may not run, and by whose order.
