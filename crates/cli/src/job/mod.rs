@@ -12,13 +12,11 @@ mod view;
 mod watch;
 mod why;
 
-pub use submit::{Accepted, new_key};
+pub use submit::{Accepted, label, new_key};
 pub use view::{JobDetail, fault};
-
-use bowline_model::JobId;
-pub use submit::label;
 pub use why::WhyView;
 
+use bowline_model::JobId;
 use clap::{Args, Subcommand};
 
 use crate::client::Client;
