@@ -63,7 +63,7 @@ impl AgentProcess {
             .arg(data)
             .args(identity)
             .args(args)
-            .env("LOG_LEVEL", "warn")
+            .env("LOG_LEVEL", "error")
             .stdout(Stdio::null());
         Ok(Self(command.spawn().context("the agent cannot be started")?))
     }
