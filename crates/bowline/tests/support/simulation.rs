@@ -69,6 +69,7 @@ impl Executor {
         loop {
             let ended = self.round().await;
             if !matches!(ended, Some(true)) {
+                // A server that is away is not asked in a tight loop.
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
