@@ -27,6 +27,7 @@ pub mod secret;
 pub mod shape;
 pub mod time;
 pub mod worker;
+pub mod workflow;
 
 pub use error::{ErrorClass, RunError};
 pub use event::{Event, EventKind, Severity};

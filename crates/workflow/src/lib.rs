@@ -4,3 +4,5 @@
 //! its expressions mean. Nothing here waits, stores or calls.
 
 pub mod expression;
+pub mod node;
+pub mod program;
