@@ -10,6 +10,7 @@ use bowline_supervise::{Meters, Supervisor, TaskKind};
 use crate::builtin::{BuiltInWorker, Handlers};
 use crate::dispatcher::Dispatcher;
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
+use crate::flow::{Flows, Hands, turn_forever};
 use crate::intake::Intake;
 use crate::secrets::{Secrets, forget_forever};
 use crate::settings::EngineSettings;
@@ -31,6 +32,7 @@ pub struct Engine {
     pub inventories: Inventories,
     pub resources: Resources,
     pub commands: Commands,
+    pub flows: Flows,
     pub secrets: Arc<Secrets>,
     pub blobs: Arc<dyn BlobStore>,
 }
@@ -54,6 +56,7 @@ impl Engine {
             inventories: Inventories::new(Arc::clone(&ledger)),
             resources: Resources::new(Arc::clone(&ledger), Arc::clone(&secrets)),
             commands: Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)),
+            flows: Flows::new(Arc::clone(&ledger), Arc::clone(&clock)),
             secrets,
             blobs,
             ledger,
@@ -82,6 +85,8 @@ impl Engine {
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Conductor, move || conduct_forever(Arc::clone(&engine.ledger), token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::Turner, move || turn_forever(Arc::clone(&engine), token.clone()));
+        let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Pruner, move || {
             let (ledger, blobs) = (Arc::clone(&engine.ledger), Arc::clone(&engine.blobs));
             pruner::prune_forever(ledger, blobs, Arc::clone(&engine.settings), token.clone())
@@ -101,14 +106,27 @@ impl Engine {
     pub async fn cancel_job(&self, order: JobOrder) -> StoreResult<OrderAnswer> {
         let (tenant, job) = (order.tenant, order.job);
         let answer = self.ledger.cancel_job(order).await?;
-        if let OrderAnswer::Done(bowline_model::JobStatus::Canceling) = answer
-            && let Some((_, runs)) = self.ledger.find_job(tenant, job).await?
-        {
-            for run in runs.iter().filter(|run| matches!(run.status, RunStatus::Starting | RunStatus::Running)) {
-                self.builtin.cancel(run.id);
-            }
+        if let OrderAnswer::Done(bowline_model::JobStatus::Canceling) = answer {
+            self.stop_builtin(tenant, job).await;
         }
         Ok(answer)
+    }
+
+    /// Asks the built-in worker to stop what it does for a job that is being canceled. Nothing is lost if it does not hear
+    /// of it now: its next heartbeat says so.
+    pub(crate) async fn stop_builtin(&self, tenant: TenantId, job: JobId) {
+        let Ok(Some((record, runs))) = self.ledger.find_job(tenant, job).await else { return };
+        if record.state.status != bowline_model::JobStatus::Canceling {
+            return;
+        }
+        for run in runs.iter().filter(|run| matches!(run.status, RunStatus::Starting | RunStatus::Running)) {
+            self.builtin.cancel(run.id);
+        }
+    }
+
+    /// What runs of workflows begin jobs with.
+    pub fn hands(&self) -> Hands<'_> {
+        Hands { intake: &self.intake, commands: &self.commands, inventories: &self.inventories }
     }
 
     /// Why a job stands where it stands; `None` if the tenant has no such job.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{JobId, JobPolicy, Labels, Lane, TaskType, TenantId, Timestamp};
-use bowline_store::{Clock, Ledger, NewFleet, NewJob, Origin, StoreError, StoreResult, Submitted};
+use bowline_store::{Clock, Ledger, NewFleet, NewFlow, NewJob, Origin, StoreError, StoreResult, Submitted};
 use bowline_supervise::Meters;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -17,6 +17,8 @@ use rand::{RngExt, SeedableRng};
 /// What somebody asks for.
 #[derive(Debug, Clone)]
 pub struct JobRequest {
+    /// Made before, by whoever needed it; otherwise it is made when the job is stored.
+    pub id: Option<JobId>,
     pub lane: Lane,
     pub task_type: TaskType,
     pub labels: Labels,
@@ -29,6 +31,8 @@ pub struct JobRequest {
     pub external_id: Option<String>,
     /// For a command: its hosts, and the hash of what was asked for.
     pub fleet: Option<(Arc<NewFleet>, RequestHash)>,
+    /// For a workflow: its run, and the hash of what was asked for.
+    pub flow: Option<(Arc<NewFlow>, RequestHash)>,
 }
 
 /// The door for new jobs.
@@ -131,19 +135,26 @@ impl Intake {
         }
     }
 
+    /// A new id, which sorts after all that were made before it.
+    pub fn mint(&self) -> JobId {
+        let now = self.clock.now();
+        self.mint.lock().unwrap_or_else(PoisonError::into_inner).next(now)
+    }
+
     fn name(&self, tenant: TenantId, origin: &Origin, requests: Vec<JobRequest>) -> Vec<NewJob> {
         let now = self.clock.now();
         let mut mint = self.mint.lock().unwrap_or_else(PoisonError::into_inner);
         requests
             .into_iter()
             .map(|request| {
-                let hash = request.fleet.as_ref().map_or_else(|| hash(&request), |(_, hash)| *hash);
+                let hashed = request.fleet.as_ref().map(|(_, h)| *h).or(request.flow.as_ref().map(|(_, h)| *h));
+                let hash = hashed.unwrap_or_else(|| hash(&request));
                 let keys = [
                     request.idempotency_key.map(|key| (KeyScope::Idempotency, key)),
                     request.external_id.map(|key| (KeyScope::External, key)),
                 ];
                 NewJob {
-                    id: mint.next(now),
+                    id: request.id.unwrap_or_else(|| mint.next(now)),
                     tenant,
                     lane: request.lane,
                     task_type: request.task_type,
@@ -157,6 +168,7 @@ impl Intake {
                     origin: origin.clone(),
                     replay_of: None,
                     fleet: request.fleet.map(|(fleet, _)| fleet),
+                    flow: request.flow.map(|(flow, _)| flow),
                 }
             })
             .collect()

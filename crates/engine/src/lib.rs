@@ -8,6 +8,7 @@ mod dispatcher;
 mod engine;
 mod figures;
 pub mod fleet;
+pub mod flow;
 mod intake;
 mod pruner;
 mod reaper;

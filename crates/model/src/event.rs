@@ -116,6 +116,12 @@ kinds! {
     JobApprovalExpired "job_approval_expired" Warning "Nobody decided in time, job canceled",
     JobDeadlinePassed "job_deadline_passed" Warning "Job took longer than it may, its runs are being stopped",
     JobStopped "job_stopped" Warning "Too many hosts failed, no more are begun",
+    FlowOpened "workflow_started" Info "Workflow began",
+    FlowPaused "workflow_paused" Info "Workflow waits",
+    FlowResumed "workflow_resumed" Debug "Workflow goes on",
+    FlowWoken "workflow_woken" Debug "A moment that the workflow waited for has come",
+    FlowSteered "workflow_steered" Info "Somebody steered the workflow",
+    FlowLogged "workflow_logged" Info "A node of the workflow logged something",
     HostsPlanned "hosts_planned" Debug "More hosts of the job were begun",
     HostBlocked "host_blocked" Info "Commands were forbidden on hosts",
     HostUnblocked "host_unblocked" Info "Commands were allowed on hosts again",
@@ -182,6 +188,12 @@ pub struct EventData {
     /// How many hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<u32>,
+    /// The job is a run of a workflow, and this many of its steps are over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// The node of a workflow that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Others may be on the host meanwhile.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,

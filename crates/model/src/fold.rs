@@ -56,11 +56,12 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a Told>) -> Result<FoldedJob,
     let status = match first.kind {
         EventKind::JobEnqueued => JobStatus::Queued,
         EventKind::JobScheduled | EventKind::HostAwaited => JobStatus::Pending,
-        EventKind::JobOpened => JobStatus::Running,
+        EventKind::JobOpened | EventKind::FlowOpened => JobStatus::Running,
         EventKind::JobAwaitsApproval => JobStatus::AwaitingApproval,
         other => return Err(BrokenHistory::NoBeginning(other)),
     };
     let kind = match (&first.data.host, first.data.hosts) {
+        _ if first.data.steps.is_some() => JobKind::Workflow,
         (Some(_), _) => JobKind::Unit(if first.data.shared { HostLock::Shared } else { HostLock::Exclusive }),
         (None, Some(_)) => JobKind::Command,
         (None, None) => JobKind::Task,
@@ -68,10 +69,10 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a Told>) -> Result<FoldedJob,
     let state = JobState { kind, status, attempts: 0, failures: 0, losses: 0, fence: 0, due_at: first.data.due_at };
     let mut job = FoldedJob { state, runs: BTreeMap::new() };
     for event in events {
-        if kind == JobKind::Command {
-            job.add_to_command(event);
-        } else {
-            job.add(event)?;
+        match kind {
+            JobKind::Command => job.add_to_command(event),
+            JobKind::Workflow => job.add_to_flow(event),
+            JobKind::Task | JobKind::Unit(_) => job.add(event)?,
         }
     }
     Ok(job)
@@ -168,6 +169,12 @@ impl FoldedJob {
             | K::JobApprovalExpired
             | K::JobDeadlinePassed
             | K::JobStopped
+            | K::FlowOpened
+            | K::FlowPaused
+            | K::FlowResumed
+            | K::FlowWoken
+            | K::FlowSteered
+            | K::FlowLogged
             | K::HostsPlanned
             | K::HostBlocked
             | K::HostUnblocked
@@ -199,6 +206,22 @@ impl FoldedJob {
             K::JobCanceled | K::JobRejected | K::JobSuperseded | K::JobApprovalExpired => {
                 self.waits(S::Canceled, None);
             }
+            _ => {}
+        }
+    }
+
+    /// The events of a workflow's run, as far as they are about its job. Its steps are recorded elsewhere.
+    fn add_to_flow(&mut self, event: &Told) {
+        use {EventKind as K, JobStatus as S};
+        match event.kind {
+            K::JobDue | K::JobRetried => self.waits(S::Running, None),
+            K::FlowPaused => self.waits(S::Paused, event.data.due_at),
+            K::FlowResumed => self.waits(S::Running, event.data.due_at),
+            K::FlowWoken => self.waits(self.state.status, None),
+            K::JobCancelRequested => self.waits(S::Canceling, None),
+            K::JobSucceeded => self.waits(S::Succeeded, None),
+            K::JobFailed => self.waits(S::Failed, None),
+            K::JobCanceled => self.waits(S::Canceled, None),
             _ => {}
         }
     }

@@ -11,6 +11,7 @@ pub mod dead_letter;
 pub mod error;
 pub mod event;
 pub mod fleet;
+pub mod flow;
 pub mod fold;
 pub mod host;
 pub mod id;

@@ -111,6 +111,11 @@ impl TaskType {
         Self(Arc::from("bowline.command"))
     }
 
+    /// What runs of workflows are.
+    pub fn workflow() -> Self {
+        Self(Arc::from("bowline.workflow"))
+    }
+
     pub fn is_reserved(&self) -> bool {
         self.as_str().starts_with(Self::RESERVED)
     }

@@ -47,10 +47,12 @@ pub enum Mistake {
     GateOpen = 22,
     /// Numbers go on after the last record on disk, whatever others hold.
     NumberReused = 8,
+    /// A turn of a workflow's run is added, whoever else has taken one meanwhile.
+    TurnTwice = 24,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -71,6 +73,7 @@ impl Mistake {
         Self::BlocksForgotten,
         Self::GateOpen,
         Self::NumberReused,
+        Self::TurnTwice,
     ];
 }
 

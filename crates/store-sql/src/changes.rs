@@ -104,6 +104,8 @@ pub struct Changes {
     /// Unit and block.
     blocked: Vec<(i64, i64)>,
     fleets: bool,
+    /// For runs of workflows: the run, and the job that has ended or what is to be told.
+    inbox: Vec<(i64, Option<i64>, Option<&'static str>)>,
 }
 
 /// How many more units of a command stand where: by command and status.
@@ -157,6 +159,8 @@ pub struct Heard {
     pub tally: Tallied,
     /// Commands on hosts may have something to do.
     pub fleets: bool,
+    /// Something came in for runs of workflows.
+    pub flows: bool,
 }
 
 impl Changes {
@@ -186,6 +190,7 @@ impl Changes {
             approvals: Vec::new(),
             blocked: Vec::new(),
             fleets: false,
+            inbox: Vec::new(),
         }
     }
 
@@ -204,8 +209,13 @@ impl Changes {
         let ended = step.next.status.is_terminal();
         self.place(job, &step.next, Some(&job.state));
         self.count(job, Some(&job.state), &step.next);
-        if job.state.kind == JobKind::Command {
-            self.advance_command(job, &step);
+        match job.state.kind {
+            JobKind::Command => self.advance_command(job, &step),
+            JobKind::Workflow => self.advance_flow(job, &step),
+            JobKind::Task | JobKind::Unit(_) => {}
+        }
+        if let Some(flow) = job.flow.filter(|_| ended) {
+            self.inbox.push((flow, Some(job.number), None));
         }
         let tried_again = matches!(step.event, EventKind::RunFailed | EventKind::RunLost);
         if job.state.place() == Place::Lease && (ended || tried_again) {
@@ -267,6 +277,22 @@ impl Changes {
             }
             _ => {}
         }
+    }
+
+    /// What a workflow's run should hear of.
+    fn advance_flow(&mut self, job: &JobRow, step: &Step) {
+        let message = match step.event {
+            EventKind::JobCancelRequested => CANCEL,
+            EventKind::JobRetried => RETRY,
+            EventKind::JobDue | EventKind::FlowWoken => DUE,
+            _ => return,
+        };
+        self.inbox.push((job.number, None, Some(message)));
+    }
+
+    /// Something for a workflow's run to hear, so that it goes on.
+    pub fn go_on(&mut self, flow: i64) {
+        self.inbox.push((flow, None, Some(GO_ON)));
     }
 
     /// Where the units of a command stand is counted, so that nobody has to count them.
@@ -410,6 +436,7 @@ impl Changes {
             hosts: std::mem::take(&mut self.hosts),
             tally: std::mem::take(&mut self.tally),
             fleets: self.fleets,
+            flows: !self.inbox.is_empty(),
         };
         // A row that must go and is not there means that the place and the state of a job have parted: stop at once.
         let removed = self.queue_remove.len();
@@ -497,6 +524,14 @@ impl Changes {
                     Col::OptText(closed.iter().map(|c| c.3.as_deref()).collect()),
                 ],
             ));
+        }
+        if !self.inbox.is_empty() {
+            let cols = vec![
+                Col::Int(self.inbox.iter().map(|i| i.0).collect()),
+                Col::OptInt(self.inbox.iter().map(|i| i.1).collect()),
+                Col::OptText(self.inbox.iter().map(|i| i.2).collect()),
+            ];
+            batch.push((INBOX_ADD, cols));
         }
         if !self.events.is_empty() {
             let events = &self.events;
@@ -624,6 +659,18 @@ fn timers(rows: impl Iterator<Item = (Timestamp, i64)>) -> Vec<Col<'static>> {
     vec![Col::At(moments), Col::Int(numbers)]
 }
 
+/// What runs of workflows hear from the ledger itself, as `workflow` writes it.
+const CANCEL: &str = r#"{"is":"cancel"}"#;
+const RETRY: &str = r#"{"is":"retry"}"#;
+const DUE: &str = r#"{"is":"due"}"#;
+const GO_ON: &str = r#"{"is":"go_on"}"#;
+
+pub(crate) const INBOX_ADD: Sql = Sql::Each {
+    sqlite: "insert into flow_inbox (flow, child, body) values (?1, ?2, ?3)",
+    postgres: "insert into flow_inbox (flow, child, body)
+               select flow, child, body from unnest($1::bigint[], $2::bigint[], $3::text[]) with ordinality
+                 as k (flow, child, body, place) order by place",
+};
 const TURN_ADD: Sql = Sql::Each {
     sqlite: "insert into turn (host, unit, shared, held) values (?1, ?2, ?3, ?4)",
     postgres: "insert into turn (host, unit, shared, held)

@@ -2,16 +2,17 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bowline_model::audit::Author;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
-    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Heartbeat, InventoryPut, JobOrder,
-    Listened, NewBlock, NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
+    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder,
+    Listened, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
     Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError,
-    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -86,6 +87,10 @@ commands! {
     Apply(Vec<Applying>) -> Applied,
     ActivateResource((ResourceOrder, u32)) -> Activated,
     DeleteResource(ResourceOrder) -> Deleted,
+    Turn(Vec<TurnOrder>) -> Vec<TurnAnswer>,
+    KeepDefinition((TenantId, [u8; 32], Arc<str>)) -> i64,
+    Steer(FlowOrder) -> FlowAnswer,
+    Signal(NewSignal) -> u64,
     Prune((Retention, PruneMark)) -> Pruned,
     Ping(()) -> Timestamp,
 }
@@ -119,6 +124,8 @@ impl Command {
                 [] => None,
             },
             Self::PutInventory(put, _) => Some(&put.by),
+            Self::Steer(order, _) => Some(&order.by),
+            Self::Signal(signal, _) => Some(&signal.by),
             Self::PutResource(put, _) => Some(&put.by),
             Self::ActivateResource((order, _), _) | Self::DeleteResource(order, _) => Some(&order.by),
             Self::Submit(..)
@@ -137,6 +144,8 @@ impl Command {
             | Self::PlaceForOutput(..)
             | Self::SetSealingKey(..)
             | Self::Conduct(..)
+            | Self::Turn(..)
+            | Self::KeepDefinition(..)
             | Self::Prune(..)
             | Self::Ping(..)
             | Self::Look(_) => None,
@@ -152,6 +161,7 @@ impl Command {
             Self::Tell(told, _) => told.events.len().max(1),
             Self::Ship((told, reports), _) => told.iter().map(|t| t.events.len()).sum::<usize>() + reports.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
+            Self::Turn(turns, _) => turns.iter().map(|order| 1 + order.turn.children.len()).sum::<usize>().max(1),
             Self::Conduct(..) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             Self::Apply(documents, _) => documents

@@ -36,6 +36,8 @@ pub struct Shared {
     pub timers: Wake,
     /// Rung when commands on hosts may have something to do.
     pub fleets: Wake,
+    /// Rung when something came in for runs of workflows.
+    pub flows: Wake,
     pub key_ttl_ms: i64,
     pub margin: MarginRules,
     /// Rung for other servers, where there are any.
@@ -215,6 +217,7 @@ struct After {
     timers: bool,
     events: bool,
     fleets: bool,
+    flows: bool,
     /// Hosts at whose turns somebody should look before the commit.
     hosts: Vec<i64>,
     /// To be added before the commit.
@@ -232,6 +235,7 @@ impl After {
         self.timers |= heard.timers;
         self.events |= heard.events;
         self.fleets |= heard.fleets;
+        self.flows |= heard.flows;
         self.hosts.extend(heard.hosts);
         for (key, units) in heard.tally {
             *self.tally.entry(key).or_default() += units;
@@ -259,6 +263,9 @@ impl After {
         if self.fleets {
             shared.fleets.ring();
         }
+        if self.flows {
+            shared.flows.ring();
+        }
         if self.events {
             shared.events.ring();
             shared.others.ring();
@@ -275,10 +282,12 @@ async fn attempt(
     after: &mut After,
 ) -> StoreResult<Vec<Answer>> {
     for wish in wishes {
-        if let Command::Submit(jobs, _) = wish {
-            let keys = write::channel_keys(jobs);
-            shared.channels.ensure(db, &keys).await?;
-        }
+        let keys = match wish {
+            Command::Submit(jobs, _) => write::channel_keys(jobs),
+            Command::Turn(turns, _) => turns.iter().flat_map(|t| write::channel_keys(&t.turn.children)).collect(),
+            _ => continue,
+        };
+        shared.channels.ensure(db, &keys).await?;
     }
     let now = db.begin(Mode::Write).await?;
     let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms, margin: shared.margin };
@@ -287,6 +296,7 @@ async fn attempt(
     let told = tell_all(db, &mut desk, wishes, &mut answers, after).await?;
     report_all(db, &mut desk, wishes, &mut answers, told, after).await?;
     beat_all(db, &mut desk, wishes, &mut answers, after).await?;
+    turn_all(db, &mut desk, wishes, &mut answers, after).await?;
     for (n, wish) in wishes.iter().enumerate() {
         if answers[n].is_none() && !matches!(wish, Command::Claim(..)) {
             answers[n] = Some(one(db, &mut desk, wish, after).await?);
@@ -365,7 +375,7 @@ async fn submit_all(
         return Ok(());
     }
     let (stored, heard) = write::submit(db, desk, &jobs).await?;
-    after.hear(heard);
+    heard.into_iter().for_each(|h| after.hear(h));
     let mut stored = stored.into_iter();
     for (n, wish) in wishes.iter().enumerate() {
         if let Command::Submit(own, _) = wish {
@@ -465,6 +475,23 @@ async fn beat_all(
     after.hear(heard);
     for (n, answer) in places.into_iter().zip(own) {
         answers[n] = Some(Answer::Heartbeat(answer));
+    }
+    Ok(())
+}
+
+async fn turn_all(
+    db: &mut AnyDb,
+    desk: &mut Desk<'_>,
+    wishes: &[Command],
+    answers: &mut [Option<Answer>],
+    after: &mut After,
+) -> StoreResult<()> {
+    for (n, wish) in wishes.iter().enumerate() {
+        if let Command::Turn(turns, _) = wish {
+            let (own, heard) = write::turn_flows(db, desk, turns).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            answers[n] = Some(Answer::Turn(own));
+        }
     }
     Ok(())
 }
@@ -651,9 +678,23 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             after.hear(heard);
             Answer::DeleteResource(answer)
         }
+        Command::KeepDefinition((tenant, hash, body), _) => {
+            Answer::KeepDefinition(write::keep_definition(db, *tenant, hash, body).await?)
+        }
+        Command::Steer(order, _) => {
+            let (answer, heard) = write::steer_flow(db, desk, order).await?;
+            after.hear(heard);
+            Answer::Steer(answer)
+        }
+        Command::Signal(signal, _) => {
+            let (count, heard) = write::signal_flows(db, signal).await?;
+            after.hear(heard);
+            Answer::Signal(count)
+        }
         Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
         Command::Ping((), _) => Answer::Ping(desk.now),
         Command::Submit(..)
+        | Command::Turn(..)
         | Command::Claim(..)
         | Command::Tell(..)
         | Command::Report(..)

@@ -11,13 +11,13 @@ use crate::db::Row;
 /// The columns every load of a job begins with, in the order [`JobRow::read`] reads them.
 macro_rules! job_columns {
     () => {
-        "j.number, j.id, j.tenant, j.channel, j.priority, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.policy, j.created_at, j.kind, j.parent, j.host"
+        "j.number, j.id, j.tenant, j.channel, j.priority, j.status, j.attempts, j.failures, j.losses, j.fence, j.due_at, j.policy, j.created_at, j.kind, j.parent, j.host, j.flow"
     };
 }
 pub(crate) use job_columns;
 
 /// How many columns those are.
-pub const JOB_COLUMNS: usize = 16;
+pub const JOB_COLUMNS: usize = 17;
 
 /// A job, loaded to be changed.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub struct JobRow {
     /// The number of the command it is a unit of, and its host.
     pub parent: Option<i64>,
     pub host: Option<i64>,
+    /// The number of the workflow's run that began it.
+    pub flow: Option<i64>,
 }
 
 pub(crate) fn count(value: i64) -> u32 {
@@ -101,6 +103,7 @@ impl JobRow {
             created_at: row.at(12)?,
             parent: row.opt_int(14)?,
             host: row.opt_int(15)?,
+            flow: row.opt_int(16)?,
         })
     }
 

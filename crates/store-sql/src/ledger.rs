@@ -136,6 +136,7 @@ pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
         events: Wake::default(),
         timers: Wake::default(),
         fleets: Wake::default(),
+        flows: Wake::default(),
         others: Wake::default(),
         key_ttl_ms: settings.key_ttl_ms,
         margin: settings.margin,
@@ -350,6 +351,10 @@ impl Ledger for SqlLedger {
 
     fn fleet_wake(&self) -> &Wake {
         &self.shared.fleets
+    }
+
+    fn flow_wake(&self) -> &Wake {
+        &self.shared.flows
     }
 
     fn timer_wake(&self) -> &Wake {

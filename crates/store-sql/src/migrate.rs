@@ -67,6 +67,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0009_sealing.sql"),
         postgres: include_str!("migrations/postgres/0009_sealing.sql"),
     },
+    Migration {
+        number: 10,
+        name: "flow",
+        sqlite: include_str!("migrations/sqlite/0010_flow.sql"),
+        postgres: include_str!("migrations/postgres/0010_flow.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -152,4 +152,5 @@ async fn look(source: &mut Source, shared: &Shared) {
     }
     shared.events.ring();
     shared.timers.ring();
+    shared.flows.ring();
 }

@@ -10,7 +10,7 @@ use bowline_model::{
     WorkerName,
 };
 
-use crate::{NewFleet, StoreResult};
+use crate::{NewFleet, NewFlow, StoreResult};
 
 /// Who asked, and under which names the request is known elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,6 +44,8 @@ pub struct NewJob {
     pub replay_of: Option<JobId>,
     /// The hosts of a command.
     pub fleet: Option<Arc<NewFleet>>,
+    /// The run of a workflow.
+    pub flow: Option<Arc<NewFlow>>,
 }
 
 /// What became of a [`NewJob`].
@@ -93,6 +95,8 @@ pub struct JobRecord {
     pub replay_of: Option<JobId>,
     /// What people call a command on hosts: its type, or the first word of what is executed.
     pub command: Option<String>,
+    /// The run of a workflow that began it.
+    pub begun_by: Option<JobId>,
 }
 
 /// A run as it stands.

@@ -15,6 +15,7 @@ mod dead_letters;
 mod error;
 mod events;
 mod fleet;
+mod flows;
 mod hosts;
 mod jobs;
 mod maintenance;
@@ -34,6 +35,7 @@ pub use dead_letters::*;
 pub use error::StoreError;
 pub use events::*;
 pub use fleet::*;
+pub use flows::*;
 pub use hosts::*;
 pub use jobs::*;
 pub use maintenance::*;
@@ -58,6 +60,7 @@ pub trait Ledger:
     + HostStore
     + ResourceStore
     + FleetStore
+    + FlowStore
     + AgentStore
     + OutputStore
     + AuditStore
@@ -69,6 +72,8 @@ pub trait Ledger:
     fn event_wake(&self) -> &Wake;
     /// Rung after a commit that gave commands on hosts something to do next.
     fn fleet_wake(&self) -> &Wake;
+    /// Rung after a commit that gave runs of workflows something to hear.
+    fn flow_wake(&self) -> &Wake;
     /// Rung after a commit that changed when the next timer is due.
     fn timer_wake(&self) -> &Wake;
 }

@@ -16,6 +16,7 @@ pub enum TaskKind {
     LeaseReaper,
     Timers,
     Conductor,
+    Turner,
     Pruner,
     EventTail,
     BuiltInWorker,
@@ -43,6 +44,7 @@ impl TaskKind {
             | Self::LeaseReaper
             | Self::Timers
             | Self::Conductor
+            | Self::Turner
             | Self::Pruner
             | Self::EventTail
             | Self::BuiltInWorker
@@ -60,6 +62,7 @@ impl TaskKind {
             Self::LeaseReaper => "lease reaper",
             Self::Timers => "timers",
             Self::Conductor => "conductor",
+            Self::Turner => "turner",
             Self::Pruner => "pruner",
             Self::EventTail => "event tail",
             Self::BuiltInWorker => "built-in worker",

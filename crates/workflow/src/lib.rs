@@ -4,5 +4,6 @@
 //! its expressions mean. Nothing here waits, stores or calls.
 
 pub mod expression;
+pub mod flow;
 pub mod node;
 pub mod program;

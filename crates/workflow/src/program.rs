@@ -21,6 +21,13 @@ pub struct Program {
     pub max_steps: u32,
 }
 
+impl Program {
+    /// What sort of node it is.
+    pub fn type_of(&self, node: &NodeId) -> Option<&'static str> {
+        self.by_id.get(node).map(|at| self.nodes[*at].node_type)
+    }
+}
+
 /// One node, and where the ways out of it lead.
 #[derive(Debug)]
 pub struct ProgramNode {

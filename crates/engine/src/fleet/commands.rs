@@ -166,6 +166,8 @@ impl Commands {
             idempotency_key: request.idempotency_key,
             external_id: request.external_id,
             fleet: Some((Arc::new(fleet), asked)),
+            id: None,
+            flow: None,
         };
         let stored = intake.submit(tenant, origin, vec![job]).await?;
         match stored.into_iter().next() {

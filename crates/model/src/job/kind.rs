@@ -12,6 +12,8 @@ pub enum JobKind {
     Command,
     /// One host of a command, and who else may be there meanwhile.
     Unit(HostLock),
+    /// A run of a workflow. It begins jobs of its own, and waits for them, for people and for times.
+    Workflow,
 }
 
 impl JobKind {
@@ -22,6 +24,7 @@ impl JobKind {
             Self::Command => 2,
             Self::Unit(HostLock::Exclusive) => 3,
             Self::Unit(HostLock::Shared) => 4,
+            Self::Workflow => 5,
         }
     }
 
@@ -31,6 +34,7 @@ impl JobKind {
             2 => Some(Self::Command),
             3 => Some(Self::Unit(HostLock::Exclusive)),
             4 => Some(Self::Unit(HostLock::Shared)),
+            5 => Some(Self::Workflow),
             _ => None,
         }
     }

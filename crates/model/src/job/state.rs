@@ -132,6 +132,12 @@ impl JobState {
     }
 
     pub fn place(&self) -> Place {
+        if self.kind == JobKind::Workflow {
+            return match (self.status, self.due_at) {
+                (JobStatus::Pending | JobStatus::Running | JobStatus::Paused, Some(due)) => Place::Timer(due),
+                _ => Place::Nowhere,
+            };
+        }
         if self.kind == JobKind::Command {
             return match (self.status, self.due_at) {
                 (JobStatus::AwaitingApproval | JobStatus::Pending | JobStatus::Running, Some(due)) => Place::Timer(due),
@@ -166,7 +172,7 @@ impl JobState {
         let waits_for_host = self.place() == Place::Host;
         match (self.status, fact) {
             // It lives by rules of its own: see [`crate::fleet::CommandFact`].
-            _ if self.kind == JobKind::Command => Err(Refused::NotFrom(self.status)),
+            _ if matches!(self.kind, JobKind::Command | JobKind::Workflow) => Err(Refused::NotFrom(self.status)),
 
             (S::Pending, Fact::HostGranted) if waits_for_host => Ok(self.step(S::Queued, EventKind::HostGranted)),
             (S::Queued, Fact::Blocked) if self.kind.is_unit() => Ok(self.step(S::Blocked, EventKind::UnitBlocked)),

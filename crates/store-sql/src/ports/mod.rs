@@ -3,5 +3,6 @@
 mod agents;
 mod audit;
 mod fleet;
+mod flows;
 mod hosts;
 mod resources;

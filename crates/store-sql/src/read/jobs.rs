@@ -55,6 +55,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         payload: row.opt_text(25)?,
         result: row.opt_text(26)?,
         command: row.opt_text(28)?,
+        begun_by: row.opt_id(29)?.map(JobId::from_uuid),
     })
 }
 
@@ -160,7 +161,8 @@ macro_rules! job_record {
                     j.losses, j.fence, j.due_at, j.created_at, j.updated_at, j.finished_at, j.error, j.policy, j.actor,
                     j.request_id, j.trace_id, j.correlation_id, j.idempotency_key, j.external_id, j.replay_of, ",
             $payload,
-            ", j.kind, case when j.kind = 2 then coalesce(j.payload ->> 'name', j.payload -> 'spec' -> 'argv' ->> 0, 'script') end ",
+            ", j.kind, case when j.kind = 2 then coalesce(j.payload ->> 'name', j.payload -> 'spec' -> 'argv' ->> 0, 'script') end,
+              (select p.id from job p where p.number = j.flow) ",
             $body
         )
     };

@@ -13,7 +13,7 @@ use bowline_model::fleet::Decided;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
     Activated, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed, DeadLetterOrder,
-    Deleted, Enrolled, InventoryPut, JobOrder, NotApplied, OrderAnswer, PutAnswer, ResourceKey, ResourcePut,
+    Deleted, Enrolled, FlowAnswer, InventoryPut, JobOrder, NotApplied, OrderAnswer, PutAnswer, ResourceKey, ResourcePut,
     ResourceStored, StoreError, StoreResult, TokenRecord,
 };
 use serde_json::{Value, json};
@@ -181,6 +181,20 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
             return Ok(about_inventory(form, put, answer).into_iter().collect());
         }
         (Command::Apply(documents, _), Answer::Apply(answer)) => return Ok(about_documents(form, documents, answer)),
+        (Command::Steer(order, _), Answer::Steer(answer)) => {
+            let form = form(Some(order.tenant), order.action, format!("job/{}", order.job)).why(order.reason.as_deref());
+            let form = form.with(order.about.clone());
+            match answer {
+                FlowAnswer::Taken => form.result("done"),
+                FlowAnswer::Finished(status) => form.refused(format!("it is {status}")),
+                FlowAnswer::NobodyWaits => form.refused("nobody waits for this"),
+                FlowAnswer::NotFound => form.result("not_found"),
+            }
+        }
+        (Command::Signal(signal, _), Answer::Signal(count)) => {
+            let form = form(Some(signal.tenant), Action::WorkflowSignal, format!("event/{}", signal.name));
+            form.with(json!({"key": signal.key, "runs": count})).result("done")
+        }
         (Command::Release(order, _), Answer::Release(released)) => {
             let host = format!("host/{}/{}", order.inventory, order.host);
             let form = form(Some(order.tenant), Action::HostRelease, host).why(Some(&order.reason));

@@ -166,6 +166,7 @@ async fn plan(
             created_at: desk.now,
             parent: Some(number),
             host: Some(*id),
+            flow: None,
         };
         units.push((row, kind, scopes.of(host, &command)));
     }

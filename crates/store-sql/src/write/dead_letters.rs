@@ -75,7 +75,7 @@ pub async fn replay(
     // The new jobs wait where the old ones did, whoever made that line.
     desk.channels.learn(db, &fresh.iter().map(|(entry, _)| entry.channel).collect::<Vec<_>>()).await?;
     let jobs: Vec<&NewJob> = fresh.iter().map(|(_, job)| job).collect();
-    let (answers, heard) = submit(db, desk, &jobs).await?;
+    let (answers, mut heard) = submit(db, desk, &jobs).await?;
     let mut changes = Changes::at(desk.now);
     for ((entry, job), answer) in fresh.iter().zip(answers) {
         debug_assert!(matches!(answer, Submitted::Accepted { .. }), "a new id cannot be taken");
@@ -89,7 +89,8 @@ pub async fn replay(
         changes.tell(order.tenant, Some(entry.number), None, EventKind::JobReplayed, data);
         closed.push(Closed::Replayed { job: entry.job, new_job: job.id });
     }
-    Ok((closed, vec![heard, changes.write(db).await?]))
+    heard.push(changes.write(db).await?);
+    Ok((closed, heard))
 }
 
 /// Closes each chosen open entry for good.
@@ -164,6 +165,7 @@ fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by:
     let entropy = desk.entropy();
     Ok(NewJob {
         fleet: None,
+        flow: None,
         id: JobId::mint(desk.now, entropy),
         tenant,
         lane,

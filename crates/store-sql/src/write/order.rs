@@ -2,6 +2,7 @@
 
 use bowline_model::event::EventData;
 use bowline_model::fleet::{ApprovalState, CommandFact};
+use bowline_model::flow::FlowFact;
 use bowline_model::job::{Fact, JobKind, Refused, Step};
 use bowline_model::{JobStatus, Lane, RunStatus};
 use bowline_store::{JobOrder, OrderAnswer, StoreError, StoreResult};
@@ -28,6 +29,10 @@ enum Order {
 }
 
 async fn decide(db: &mut impl Db, desk: &Desk<'_>, job: &JobRow, order: Order) -> StoreResult<Result<Step, Refused>> {
+    if job.state.kind == JobKind::Workflow {
+        let fact = if order == Order::Cancel { FlowFact::CancelRequested } else { FlowFact::Retried };
+        return Ok(job.state.on_flow(fact, desk.now));
+    }
     if job.state.kind != JobKind::Command {
         let fact = if order == Order::Cancel { Fact::CancelRequested } else { Fact::Retried };
         return Ok(job.state.on(&fact, &job.policy, desk.now, 0.0));

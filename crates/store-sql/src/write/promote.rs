@@ -2,6 +2,7 @@
 
 use bowline_model::event::EventData;
 use bowline_model::fleet::CommandFact;
+use bowline_model::flow::FlowFact;
 use bowline_model::job::{Fact, JobKind};
 use bowline_model::{Lane, Timestamp};
 use bowline_store::{Promoted, StoreError, StoreResult};
@@ -19,11 +20,13 @@ pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> Store
     let mut moved = 0;
     for (job, lane) in due {
         let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
-        let step = if job.state.kind == JobKind::Command {
-            let deadline_at = deadline(db, desk, job.number).await?;
-            job.state.on_command(CommandFact::Due { deadline_at }, desk.now)
-        } else {
-            job.state.on(&Fact::Due, &job.policy, desk.now, 0.0)
+        let step = match job.state.kind {
+            JobKind::Command => {
+                let deadline_at = deadline(db, desk, job.number).await?;
+                job.state.on_command(CommandFact::Due { deadline_at }, desk.now)
+            }
+            JobKind::Workflow => job.state.on_flow(FlowFact::Due, desk.now),
+            JobKind::Task | JobKind::Unit(_) => job.state.on(&Fact::Due, &job.policy, desk.now, 0.0),
         };
         match step {
             Ok(step) => {

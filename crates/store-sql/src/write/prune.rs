@@ -59,7 +59,7 @@ async fn prune_jobs(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, fr
     db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
     let outputs = db.query_many(WITH_OUTPUT, &[Col::Int(going.clone())], |row| row.id(0)).await?;
     pruned.outputs = outputs.into_iter().map(RunId::from_uuid).collect();
-    for statement in [OUTPUTS, RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB, FLEETS, TALLIES, APPROVALS, VOTES] {
+    for statement in [OUTPUTS, RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB, FLEETS, TALLIES, APPROVALS, VOTES, FLOWS, FLOW_TURNS, FLOW_SNAPSHOTS, FLOW_WAITS, FLOW_INBOX] {
         db.execute_many(statement, &[Col::Int(going.clone())]).await?;
     }
     db.execute_many(KEEP_NAME, &[Col::Int(going.clone())]).await?;
@@ -93,7 +93,8 @@ const OLDEST: Sql = Sql::Same(
     "select number, created_at, case when exists
        (select 1 from dead_letter d where d.number = j.number and d.status = 1)
        or exists (select 1 from job p where p.number = j.parent and p.finished_at is null)
-       or exists (select 1 from job u where u.parent = j.number) then null else finished_at end
+       or exists (select 1 from job u where u.parent = j.number)
+       or exists (select 1 from job p where p.number = j.flow and p.finished_at is null) then null else finished_at end
      from job j where number > $1 order by number limit $2",
 );
 /// Why two texts: SQLite has one writer at a time; there is nothing to lock.
@@ -150,6 +151,26 @@ const APPROVALS: Sql = Sql::Each {
 const VOTES: Sql = Sql::Each {
     sqlite: "delete from vote where number = ?1",
     postgres: "delete from vote where number = any ($1::bigint[])",
+};
+const FLOWS: Sql = Sql::Each {
+    sqlite: "delete from flow where number = ?1",
+    postgres: "delete from flow where number = any ($1::bigint[])",
+};
+const FLOW_TURNS: Sql = Sql::Each {
+    sqlite: "delete from flow_turn where flow = ?1",
+    postgres: "delete from flow_turn where flow = any ($1::bigint[])",
+};
+const FLOW_SNAPSHOTS: Sql = Sql::Each {
+    sqlite: "delete from flow_snapshot where flow = ?1",
+    postgres: "delete from flow_snapshot where flow = any ($1::bigint[])",
+};
+const FLOW_WAITS: Sql = Sql::Each {
+    sqlite: "delete from flow_wait where flow = ?1",
+    postgres: "delete from flow_wait where flow = any ($1::bigint[])",
+};
+const FLOW_INBOX: Sql = Sql::Each {
+    sqlite: "delete from flow_inbox where flow = ?1",
+    postgres: "delete from flow_inbox where flow = any ($1::bigint[])",
 };
 /// While the job is still there to say which key it came with. 1 is an idempotency key.
 const KEYS_OF_JOB: Sql = Sql::Each {

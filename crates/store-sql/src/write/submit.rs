@@ -10,6 +10,7 @@ use bowline_model::{EventKind, JobId, JobState, JobStatus, TenantId, Timestamp};
 use bowline_store::{NewFleet, NewJob, StoreError, StoreResult, Submitted};
 
 use super::Desk;
+use super::flows::{Opened, open_flows};
 use crate::changes::{Changes, Heard};
 use crate::channels::ChannelKey;
 use crate::db::{Col, Db, Sql, Val};
@@ -24,7 +25,8 @@ type Verdicts = BTreeMap<usize, (String, SecondAsk)>;
 /// The lines these jobs will wait in.
 pub fn channel_keys(jobs: &[NewJob]) -> Vec<ChannelKey> {
     let mut keys: Vec<ChannelKey> = Vec::new();
-    for job in jobs {
+    let begun = jobs.iter().filter_map(|job| job.flow.as_ref()?.first.as_ref()).flat_map(|first| &first.children);
+    for job in jobs.iter().chain(begun) {
         let same = |key: &ChannelKey| {
             key.tenant == job.tenant
                 && key.lane == job.lane
@@ -44,7 +46,7 @@ pub fn channel_keys(jobs: &[NewJob]) -> Vec<ChannelKey> {
 }
 
 /// Stores each job once. The answers are in the order of the jobs.
-pub async fn submit(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<(Vec<Submitted>, Heard)> {
+pub async fn submit(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<(Vec<Submitted>, Vec<Heard>)> {
     let mut answers: Vec<Option<Submitted>> = vec![None; jobs.len()];
     // Jobs that turned out to be second asks, to be answered with how the first one stands.
     let mut same: Vec<(usize, JobId)> = Vec::new();
@@ -57,7 +59,7 @@ pub async fn submit(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> 
     }
     let fresh: Vec<usize> =
         (0..jobs.len()).filter(|place| answers[*place].is_none() && !same.iter().any(|(p, _)| p == place)).collect();
-    let (stored, heard) = insert(db, desk, jobs, &fresh).await?;
+    let (stored, heard) = insert(db, desk, jobs, &[], &fresh).await?;
     for (place, answer) in stored {
         match answer {
             Some(answer) => answers[place] = Some(answer),
@@ -195,15 +197,34 @@ fn name_columns<'a>(names: impl Iterator<Item = &'a KeyName> + Clone) -> Vec<Col
     ]
 }
 
-/// Inserts the chosen jobs with their queue rows and events. `None` for those whose id is there already.
+/// Inserts jobs that runs of workflows begin, each with the number of its run.
+pub(super) async fn insert_children(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    children: &[(&NewJob, i64)],
+) -> StoreResult<Vec<Heard>> {
+    let jobs: Vec<&NewJob> = children.iter().map(|(job, _)| *job).collect();
+    let flows: Vec<i64> = children.iter().map(|(_, flow)| *flow).collect();
+    let fresh: Vec<usize> = (0..jobs.len()).collect();
+    // What a run begins has not begun anything itself: there is no deeper level.
+    let (stored, heard) = Box::pin(insert(db, desk, &jobs, &flows, &fresh)).await?;
+    if stored.iter().any(|(_, answer)| answer.is_none()) {
+        return Err(StoreError::Broken("a run begins a job that is there already".to_owned()));
+    }
+    Ok(heard)
+}
+
+/// Inserts the chosen jobs with their queue rows and events. `None` for those whose id is there already. `flows` are the
+/// runs that begin them, if any do.
 async fn insert(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
     jobs: &[&NewJob],
+    flows: &[i64],
     fresh: &[usize],
-) -> StoreResult<(Vec<(usize, Option<Submitted>)>, Heard)> {
+) -> StoreResult<(Vec<(usize, Option<Submitted>)>, Vec<Heard>)> {
     if fresh.is_empty() {
-        return Ok((Vec::new(), Heard::default()));
+        return Ok((Vec::new(), Vec::new()));
     }
     let now = desk.now;
     let numbers = db.job_numbers(fresh.len()).await?;
@@ -212,9 +233,10 @@ async fn insert(
     let mut line: Option<(ChannelKey, i64)> = None;
     for (place, number) in fresh.iter().zip(&numbers) {
         let job = jobs[*place];
-        let (state, kind) = match &job.fleet {
-            None => JobState::accepted(job.run_at, now),
-            Some(fleet) => accept_command(fleet, job.run_at, now),
+        let (state, kind) = match (&job.fleet, &job.flow) {
+            (Some(fleet), _) => accept_command(fleet, job.run_at, now),
+            (None, Some(_)) => JobState::accepted_flow(job.run_at, now),
+            (None, None) => JobState::accepted(job.run_at, now),
         };
         let channel = match &line {
             Some((key, id))
@@ -249,6 +271,7 @@ async fn insert(
             created_at: desk.now,
             parent: None,
             host: None,
+            flow: flows.get(*place).copied(),
         });
         kinds.push(kind);
     }
@@ -282,6 +305,7 @@ async fn insert(
         Col::OptText(pick(KeyScope::External)),
         Col::OptId(fresh.iter().map(|p| jobs[*p].replay_of.map(|id| *id.as_uuid())).collect()),
         Col::Int(rows.iter().map(|r| r.state.kind.code()).collect()),
+        Col::OptInt(rows.iter().map(|r| r.flow).collect()),
     ];
     let added = db.execute_many(JOB_ADD, &cols).await?;
     let mut there: Vec<i64> = Vec::new();
@@ -292,6 +316,7 @@ async fn insert(
     }
     let mut changes = Changes::at(now);
     let mut answers = Vec::with_capacity(fresh.len());
+    let mut opened = Vec::new();
     for ((place, row), kind) in fresh.iter().zip(&rows).zip(kinds) {
         if !all && there.binary_search(&row.number).is_err() {
             answers.push((*place, None));
@@ -302,11 +327,22 @@ async fn insert(
             data.hosts = u32::try_from(fleet.hosts.len()).ok();
             add_fleet(db, row, jobs[*place], fleet).await?;
         }
+        let mut status = row.state.status;
+        if let Some(flow) = &jobs[*place].flow {
+            data.steps = Some(0);
+            if let Some(first) = &flow.first {
+                status = first.standing.status;
+            }
+            opened.push(Opened { row: row.clone(), lane: jobs[*place].lane, flow });
+        }
         changes.accepted(row, kind, data);
-        let answer = Submitted::Accepted { id: row.id, number: row.number, status: row.state.status, at: now };
-        answers.push((*place, Some(answer)));
+        answers.push((*place, Some(Submitted::Accepted { id: row.id, number: row.number, status, at: now })));
     }
-    let heard = changes.write(db).await?;
+    let mut heard = Vec::new();
+    if !opened.is_empty() {
+        heard.extend(open_flows(db, desk, &opened, &mut changes).await?);
+    }
+    heard.push(changes.write(db).await?);
     Ok((answers, heard))
 }
 
@@ -404,19 +440,19 @@ const KEY_RELEASE: Sql = Sql::Each {
 const JOB_ADD: Sql = Sql::Each {
     sqlite: "insert into job (number, id, tenant, channel, priority, status, due_at, created_at, updated_at, policy, payload,
                               actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of,
-                              attempts, failures, losses, fence, kind)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0, 0, 0, 0, ?18)
+                              attempts, failures, losses, fence, kind, flow)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0, 0, 0, 0, ?18, ?19)
              on conflict do nothing",
     postgres: "insert into job (number, id, tenant, channel, priority, status, due_at, created_at, updated_at, policy, payload,
                                 actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of,
-                                attempts, failures, losses, fence, kind)
+                                attempts, failures, losses, fence, kind, flow)
                select number, id, tenant, channel, priority, status, due_at, at, at, policy, payload::json,
-                      actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, 0, 0, 0, 0, kind
+                      actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, 0, 0, 0, 0, kind, flow
                from unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[],
                            $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
-                           $13::text[], $14::text[], $15::text[], $16::text[], $17::uuid[], $18::bigint[])
+                           $13::text[], $14::text[], $15::text[], $16::text[], $17::uuid[], $18::bigint[], $19::bigint[])
                  as k (number, id, tenant, channel, priority, status, due_at, at, policy, payload,
-                       actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, kind)
+                       actor, request_id, trace_id, correlation_id, idempotency_key, external_id, replay_of, kind, flow)
                on conflict do nothing",
 };
 const JOB_HAS: Sql = Sql::Each {

@@ -120,6 +120,17 @@ impl Context {
         Self { current: Some(Current { item, index: index.into() }), ..self.clone() }
     }
 
+    /// Adds to what is known of the execution itself.
+    pub fn set_execution(&mut self, key: &str, value: Value) {
+        if let Value::Object(known) = Arc::make_mut(&mut self.execution) {
+            known.insert(key.to_owned(), value);
+        }
+    }
+
+    pub fn execution(&self) -> &Value {
+        &self.execution
+    }
+
     pub fn output(&self, step: &str) -> Option<&Value> {
         self.steps.get(step)?.get("output")
     }

@@ -1,0 +1,107 @@
+//! What a run wishes for, as jobs.
+
+use std::sync::Arc;
+
+use bowline_model::idempotency::RequestHash;
+use bowline_model::{ErrorClass, JobPolicy, Labels, Lane, ResourceName, RunError, TaskType};
+use bowline_store::{NewFlow, NewJob, Origin, StoreError};
+use bowline_workflow::flow::Launch;
+use bowline_workflow::node::CallWhat;
+use serde_json::json;
+
+use super::definitions::DefinitionError;
+use super::memory::About;
+use super::{Flows, Hands};
+
+/// Runs that may be nested in one another.
+pub const DEPTH_MAX: u32 = 16;
+
+/// What kept a job from being made.
+#[derive(Debug)]
+pub enum NotMade {
+    /// It will never be: the node fails.
+    Failed(RunError),
+    /// The ledger did not answer; somebody tries again.
+    Later(StoreError),
+}
+
+impl From<StoreError> for NotMade {
+    fn from(error: StoreError) -> Self {
+        Self::Later(error)
+    }
+}
+
+fn failed(message: impl Into<String>) -> NotMade {
+    NotMade::Failed(RunError::new(ErrorClass::Permanent, message))
+}
+
+impl Flows {
+    /// A job for what a node wishes for.
+    pub(super) async fn make(&self, hands: Hands<'_>, about: &About, launch: &Launch) -> Result<NewJob, NotMade> {
+        let policy = JobPolicy {
+            retry: launch.call.policy.retry.clone().unwrap_or_default(),
+            timeout_ms: launch.call.policy.timeout_ms.unwrap_or(launch.call.timeout_ms).clamp(1, JobPolicy::TIMEOUT_MAX_MS),
+            // The run hears of it, and says what follows.
+            dead_letter: false,
+            ..JobPolicy::default()
+        };
+        let origin = Origin {
+            actor: Arc::clone(&about.actor),
+            request_id: format!("{}/{}", launch.node, launch.visit).into(),
+            trace_id: about.trace_id.clone(),
+            correlation_id: about.correlation_id.clone(),
+        };
+        let blank = |task_type, payload: String| NewJob {
+            id: launch.job,
+            tenant: about.tenant,
+            lane: Lane::Default,
+            task_type,
+            requires: Labels::default(),
+            priority: 0,
+            payload: payload.into(),
+            policy: None,
+            run_at: None,
+            keys: Vec::new(),
+            hash: RequestHash::from_bytes([0; 32]),
+            origin: origin.clone(),
+            replay_of: None,
+            fleet: None,
+            flow: None,
+        };
+        match &launch.call.what {
+            CallWhat::Task { task_type, payload, lane, labels, priority } => {
+                if task_type.is_reserved() {
+                    return Err(failed(format!("task types that begin with {:?} are ours", TaskType::RESERVED)));
+                }
+                Ok(NewJob {
+                    lane: lane.unwrap_or(Lane::Default),
+                    requires: labels.clone(),
+                    priority: priority.unwrap_or(0),
+                    policy: Some(Arc::new(policy)),
+                    ..blank(task_type.clone(), payload.to_string())
+                })
+            }
+            CallWhat::Command(body) => Err(failed(format!("{hands:?}{body}"))),
+            CallWhat::Workflow { name, version, input } => {
+                if about.depth >= DEPTH_MAX {
+                    return Err(failed(format!("workflows are nested at most {DEPTH_MAX} levels deep")));
+                }
+                let name = ResourceName::new(name).map_err(|e| failed(e.to_string()))?;
+                let pinned = self.definitions.named(about.tenant, &name, *version).await.map_err(|error| match error {
+                    DefinitionError::Store(error) => NotMade::Later(error),
+                    other => failed(other.to_string()),
+                })?;
+                let flow = NewFlow {
+                    definition: pinned.id,
+                    workflow: pinned.name,
+                    workflow_version: pinned.version,
+                    forked_from: None,
+                    depth: about.depth + 1,
+                    first: None,
+                };
+                let payload = json!({"input": input}).to_string();
+                Ok(NewJob { flow: Some(Arc::new(flow)), ..blank(TaskType::workflow(), payload) })
+            }
+        }
+    }
+}

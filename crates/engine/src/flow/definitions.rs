@@ -1,0 +1,154 @@
+//! Definitions: read once, checked once, and kept for as long as runs of them may need them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_model::idempotency::RequestHash;
+use bowline_model::resource::ResourceKind;
+use bowline_model::workflow::WorkflowSpec;
+use bowline_model::{ResourceName, TenantId};
+use bowline_store::{Ledger, ResourceKey, StoreError};
+use bowline_workflow::program::{DefinitionMistake, Program};
+
+/// Programs that are kept in memory. More are read again when they are needed.
+const PROGRAMS_MAX: usize = 1_000;
+
+/// Why there is no program to run.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    #[error("there is no workflow {0}")]
+    NoWorkflow(String),
+    #[error("workflow {name} has no version {version}")]
+    NoVersion { name: String, version: u32 },
+    #[error("no version of workflow {0} is active")]
+    NotActive(String),
+    #[error("{}", first(.0))]
+    Mistakes(Vec<DefinitionMistake>),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn first(mistakes: &[DefinitionMistake]) -> String {
+    match mistakes {
+        [] => "the definition is wrong".to_owned(),
+        [only] => format!("{}: {}", only.path, only.what),
+        [first, rest @ ..] => format!("{}: {} (and {} more)", first.path, first.what, rest.len()),
+    }
+}
+
+/// A definition that a run is pinned to.
+#[derive(Debug, Clone)]
+pub struct Pinned {
+    /// What the ledger calls it.
+    pub id: i64,
+    pub name: Arc<str>,
+    pub version: Option<u32>,
+    pub program: Arc<Program>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By what the ledger calls it.
+    programs: HashMap<i64, Arc<Program>>,
+    /// Versions of resources never change.
+    versions: HashMap<(TenantId, String, u32), Pinned>,
+}
+
+/// Definitions, as programs.
+#[derive(Debug)]
+pub struct Definitions {
+    ledger: Arc<dyn Ledger>,
+    known: Mutex<Known>,
+}
+
+impl Definitions {
+    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A workflow that was stored: this version of it, or the active one.
+    pub async fn named(
+        &self,
+        tenant: TenantId,
+        name: &ResourceName,
+        version: Option<u32>,
+    ) -> Result<Pinned, DefinitionError> {
+        let text = name.to_string();
+        if let Some(version) = version
+            && let Some(pinned) = self.known().versions.get(&(tenant, text.clone(), version))
+        {
+            return Ok(pinned.clone());
+        }
+        let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
+        let found = self.ledger.find_resource(key, version).await?;
+        let Some(found) = found else {
+            return Err(match version {
+                Some(version) => DefinitionError::NoVersion { name: text, version },
+                None => DefinitionError::NoWorkflow(text),
+            });
+        };
+        if version.is_none() && found.active.is_none() {
+            return Err(DefinitionError::NotActive(text));
+        }
+        let key = (tenant, text, found.version.version);
+        if let Some(pinned) = self.known().versions.get(&key) {
+            return Ok(pinned.clone());
+        }
+        let spec = read(&found.version.spec)?;
+        let pinned = self.keep(tenant, name.as_str().into(), Some(key.2), &spec, &found.version.spec).await?;
+        let mut known = self.known();
+        if known.versions.len() >= PROGRAMS_MAX {
+            known.versions.clear();
+        }
+        known.versions.insert(key, pinned.clone());
+        Ok(pinned)
+    }
+
+    /// A workflow that was written for one run.
+    pub async fn inline(&self, tenant: TenantId, name: &str, spec: &WorkflowSpec) -> Result<Pinned, DefinitionError> {
+        let text = serde_json::to_string(spec).map_err(|e| StoreError::Broken(e.to_string()))?;
+        self.keep(tenant, name.into(), None, spec, &text).await
+    }
+
+    async fn keep(
+        &self,
+        tenant: TenantId,
+        name: Arc<str>,
+        version: Option<u32>,
+        spec: &WorkflowSpec,
+        text: &str,
+    ) -> Result<Pinned, DefinitionError> {
+        let program = Arc::new(Program::compile(spec).map_err(DefinitionError::Mistakes)?);
+        let hash = RequestHash::of_parts(&[text.as_bytes()]);
+        let id = self.ledger.keep_definition(tenant, *hash.as_bytes(), text.into()).await?;
+        let program = self.remember(id, program);
+        Ok(Pinned { id, name, version, program })
+    }
+
+    fn remember(&self, id: i64, program: Arc<Program>) -> Arc<Program> {
+        let mut known = self.known();
+        if known.programs.len() >= PROGRAMS_MAX {
+            known.programs.clear();
+        }
+        Arc::clone(known.programs.entry(id).or_insert(program))
+    }
+
+    /// The definition of a run, by what the ledger calls it.
+    pub async fn of_run(&self, id: i64) -> Result<Arc<Program>, DefinitionError> {
+        if let Some(program) = self.known().programs.get(&id) {
+            return Ok(Arc::clone(program));
+        }
+        let text = self.ledger.find_definition(id).await?;
+        let text = text.ok_or_else(|| StoreError::Broken(format!("definition {id} is gone, and a run needs it")))?;
+        let program = Arc::new(Program::compile(&read(&text)?).map_err(DefinitionError::Mistakes)?);
+        Ok(self.remember(id, program))
+    }
+}
+
+fn read(text: &str) -> Result<WorkflowSpec, StoreError> {
+    serde_json::from_str(text).map_err(|e| StoreError::Broken(format!("a stored workflow does not parse: {e}")))
+}

@@ -1,0 +1,329 @@
+//! Looking at runs: their steps, their context at any of them, and runs that go on from there.
+
+use std::sync::Arc;
+
+use bowline_model::idempotency::RequestHash;
+use bowline_model::workflow::WorkflowSpec;
+use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId};
+use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, Submitted};
+use bowline_workflow::flow::{Difference, Flow, Record, Step, read_records, shadow, write_records};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::definitions::DefinitionError;
+use super::memory::Kept;
+use super::start::first_context;
+use super::turner::fold;
+use super::{Flows, Hands};
+use crate::intake::JobRequest;
+
+/// Why there is nothing to see.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    #[error("there is no such run of a workflow")]
+    NotFound,
+    #[error("the run has {has} steps, not {asked}")]
+    NoStep { asked: u32, has: u32 },
+    #[error("{0}")]
+    Bad(String),
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A step, for people.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepView {
+    #[serde(flatten)]
+    pub step: Step,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub node_type: Option<String>,
+}
+
+/// Steps of a run, in the order in which they ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepsPage {
+    pub steps: Vec<StepView>,
+    /// Where the next page begins.
+    pub next: Option<u32>,
+}
+
+/// What a run knew after a step, and what the step changed.
+#[derive(Debug, Clone, Serialize)]
+pub struct ContextView {
+    pub step: u32,
+    pub steps: u32,
+    pub context: Value,
+    /// What the step changed: the paths that it set, with what was there before and is there after.
+    pub diff: Vec<Changed>,
+    /// Where the run was then.
+    pub places: Vec<Value>,
+}
+
+/// One thing that a step changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Changed {
+    pub path: String,
+    pub before: Value,
+    pub after: Value,
+}
+
+/// A run that goes on from a step of another.
+#[derive(Debug, Clone)]
+pub struct Forking {
+    pub from_step: u32,
+    /// Variables to set before it goes on.
+    pub variables: Map<String, Value>,
+    /// Another definition to go on with.
+    pub definition: Option<Box<WorkflowSpec>>,
+    pub debug: bool,
+}
+
+/// A run, once more, with the answers it got.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShadowView {
+    pub steps: u32,
+    pub differences: Vec<Difference>,
+}
+
+/// Turns of one page of steps.
+const TURNS: u32 = 200;
+
+impl Flows {
+    /// A run as it was after a step; as it is, for `None`.
+    pub(super) async fn look_at(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        step: Option<u32>,
+    ) -> Result<Kept, LookError> {
+        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let stored = self.ledger.load_flows(vec![number], step).await?;
+        let stored = stored.into_iter().next().ok_or(LookError::NotFound)?;
+        let program = self.definitions.of_run(stored.definition).await?;
+        let run = fold(program, &stored, step)?;
+        match step {
+            Some(asked) if run.flow.steps() < asked => Err(LookError::NoStep { asked, has: run.flow.steps() }),
+            _ => Ok(run),
+        }
+    }
+
+    /// Steps of a run, from this one on.
+    pub async fn steps(&self, tenant: TenantId, job: JobId, from: u32, limit: u32) -> Result<StepsPage, LookError> {
+        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
+        let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        let program = self.definitions.of_run(definition).await?;
+        let mut steps: Vec<StepView> = Vec::new();
+        let mut from_step = from.max(1);
+        loop {
+            let turns = self.ledger.flow_records(tenant, job, from_step, TURNS).await?;
+            let full = turns.len() == TURNS as usize;
+            let known = steps.len();
+            for turn in turns {
+                for record in read_records(&turn).map_err(|e| StoreError::Broken(e.to_string()))? {
+                    let Record::Step(step) = record else { continue };
+                    if step.n < from_step {
+                        continue;
+                    }
+                    from_step = step.n + 1;
+                    if steps.len() == limit as usize {
+                        return Ok(StepsPage { steps, next: Some(step.n) });
+                    }
+                    let node_type = program.type_of(&step.node).map(ToOwned::to_owned);
+                    steps.push(StepView { step, node_type });
+                }
+            }
+            if !full || steps.len() == known {
+                return Ok(StepsPage { steps, next: None });
+            }
+        }
+    }
+
+    /// What a run knew after a step, and what the step changed.
+    pub async fn context(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        step: Option<u32>,
+    ) -> Result<ContextView, LookError> {
+        let now = self.look_at(tenant, job, step).await?;
+        let number = now.flow.steps();
+        let context = now.flow.context().to_json();
+        let diff = match number {
+            0 => Vec::new(),
+            _ => {
+                let before = self.look_at(tenant, job, Some(number - 1)).await?;
+                difference(&before.flow.context().to_json(), &context)
+            }
+        };
+        let places = places(&now.flow);
+        let steps = self.ledger.find_flow(tenant, job).await?.map_or(number, |flow| flow.steps);
+        Ok(ContextView { step: number, steps, context, diff, places })
+    }
+
+    /// Begins a run that goes on from a step of another, with what was known there.
+    pub async fn fork(
+        &self,
+        hands: Hands<'_>,
+        tenant: TenantId,
+        job: JobId,
+        origin: &Origin,
+        forking: Forking,
+    ) -> Result<Submitted, LookError> {
+        let past = self.look_at(tenant, job, Some(forking.from_step)).await?;
+        let record = self.ledger.find_flow(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
+        let mut definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        let mut program = Arc::clone(past.flow.program());
+        let mut version = record.workflow_version;
+        if let Some(spec) = &forking.definition {
+            let pinned = self.definitions.inline(tenant, &record.workflow, spec).await?;
+            (definition, program, version) = (pinned.id, pinned.program, None);
+        }
+        let mut flow = past.flow.fork(program).map_err(|e| LookError::Bad(e.to_string()))?;
+        let id = hands.intake.mint();
+        for (name, value) in forking.variables {
+            flow.context_mut()
+                .set_variable(&name, value)
+                .map_err(|e| LookError::Bad(format!("patch.variables.{name}: {e}")))?;
+        }
+        flow.context_mut().set_execution("id", json!(id));
+        flow.context_mut().set_execution("forked_from", json!({"job_id": job, "step": forking.from_step}));
+        if forking.debug {
+            flow.step_by_step();
+        }
+        // Where it begins is its first turn; what it does comes with the next.
+        let snapshot = serde_json::to_string(&flow.snapshot()).map_err(|e| StoreError::Broken(e.to_string()))?;
+        let first = NewTurn {
+            records: write_records(&[]).into(),
+            steps: (flow.steps(), flow.steps()),
+            snapshot: Some(snapshot.into()),
+            standing: FlowStanding {
+                status: JobStatus::Running,
+                paused_for: None,
+                due_at: None,
+                node: flow.places().next().map(|(node, ..)| Arc::clone(&node.0)),
+                result: None,
+                error: None,
+            },
+            opened: Vec::new(),
+            closed: Vec::new(),
+            children: Vec::new(),
+            cancels: Vec::new(),
+            again: true,
+            logs: Vec::new(),
+            steered: Vec::new(),
+        };
+        let flow = NewFlow {
+            definition,
+            workflow: record.workflow.into(),
+            workflow_version: version,
+            forked_from: Some((job, forking.from_step)),
+            depth: past.about.depth,
+            first: Some(first),
+        };
+        let payload = json!({"forked_from": {"job_id": job, "step": forking.from_step}});
+        let request = JobRequest {
+            id: Some(id),
+            lane: Lane::Default,
+            task_type: TaskType::workflow(),
+            labels: Labels::default(),
+            priority: 0,
+            payload: payload.to_string().into(),
+            policy: None,
+            run_at: None,
+            idempotency_key: None,
+            external_id: None,
+            fleet: None,
+            flow: Some((Arc::new(flow), RequestHash::from_bytes([0; 32]))),
+        };
+        let mut submitted = hands.intake.submit(tenant, origin, vec![request]).await?;
+        submitted.pop().ok_or_else(|| LookError::Store(StoreError::Broken("no answer for a new job".to_owned())))
+    }
+
+    /// A run, once more, with the answers it got, by its own definition or another.
+    pub async fn shadow(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        definition: Option<&WorkflowSpec>,
+    ) -> Result<ShadowView, LookError> {
+        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
+        let stored = stored.into_iter().next().ok_or(LookError::NotFound)?;
+        if stored.snapshot.is_some() {
+            let what = "this run goes on from another one; look at the shadow of that one".to_owned();
+            return Err(LookError::Bad(what));
+        }
+        let program = match definition {
+            Some(spec) => {
+                let mistakes = DefinitionError::Mistakes;
+                Arc::new(bowline_workflow::program::Program::compile(spec).map_err(mistakes)?)
+            }
+            None => self.definitions.of_run(stored.definition).await?,
+        };
+        let mut records = Vec::new();
+        let mut from = 0;
+        loop {
+            let turns = self.ledger.flow_records(tenant, job, from, TURNS).await?;
+            let full = turns.len() == TURNS as usize;
+            let before = from;
+            for turn in turns {
+                for record in read_records(&turn).map_err(|e| StoreError::Broken(e.to_string()))? {
+                    if let Record::Step(step) = &record {
+                        if step.n < before {
+                            continue;
+                        }
+                        from = step.n + 1;
+                    }
+                    records.push(record);
+                }
+            }
+            if !full || from == before {
+                break;
+            }
+        }
+        let payload: Value = serde_json::from_str(&stored.payload).unwrap_or_default();
+        let input = payload.get("input").cloned().unwrap_or_default();
+        let context = first_context(input, &stored.actor, stored.job, &stored.workflow, stored.workflow_version);
+        let steps = u32::try_from(records.iter().filter(|r| matches!(r, Record::Step(_))).count()).unwrap_or(u32::MAX);
+        let differences = shadow(program, context, &records);
+        Ok(ShadowView { steps, differences })
+    }
+}
+
+/// Where a run is, for people.
+pub(super) fn places(flow: &Flow) -> Vec<Value> {
+    flow.places()
+        .map(|(node, visit, wait)| match wait {
+            Some(wait) => {
+                let mut place = json!({"node": node, "visit": visit, "waits": wait});
+                if let Some((running, ended, items)) = flow.items(node, visit) {
+                    place["waits"] = json!({"each": {"running": running, "ended": ended, "items": items}});
+                }
+                place
+            }
+            None => json!({"node": node, "visit": visit}),
+        })
+        .collect()
+}
+
+/// What differs between two contexts, by path; as deep as steps and variables go.
+fn difference(before: &Value, after: &Value) -> Vec<Changed> {
+    let mut changed = Vec::new();
+    for root in ["steps", "variables", "execution"] {
+        let (Some(Value::Object(before)), Some(Value::Object(after))) = (before.get(root), after.get(root)) else {
+            continue;
+        };
+        for (name, value) in after {
+            let was = before.get(name).cloned().unwrap_or_default();
+            if was != *value {
+                changed.push(Changed { path: format!("{root}.{name}"), before: was, after: value.clone() });
+            }
+        }
+    }
+    changed
+}

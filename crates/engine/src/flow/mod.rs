@@ -1,0 +1,50 @@
+//! Runs of workflows: how they begin, go on, and are looked at and steered.
+//!
+//! What a run does is worked out in the room `workflow`, which is pure; here it is fed with what came in, and what comes of
+//! it is stored as one turn. Nobody owns a run: whoever has worked out its next turn tries to store it, and only the first
+//! one can. So a run needs no lease, a server that dies holds nothing up, and two servers do the same work once.
+
+mod calls;
+mod definitions;
+mod look;
+mod memory;
+mod start;
+mod steer;
+mod turner;
+
+pub use definitions::{DefinitionError, Definitions, Pinned};
+pub use look::{ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
+pub use start::{FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+pub use turner::turn_forever;
+
+use std::sync::Arc;
+
+use bowline_store::{Clock, Ledger};
+
+use crate::intake::Intake;
+use memory::Memory;
+
+/// The door for workflows.
+#[derive(Debug)]
+pub struct Flows {
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    pub definitions: Definitions,
+    /// Runs that are going on, so that they need not be read again for each turn.
+    memory: Memory,
+}
+
+impl Flows {
+    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        let definitions = Definitions::new(Arc::clone(&ledger));
+        Self { ledger, clock, definitions, memory: Memory::default() }
+    }
+}
+
+/// What the rooms of the engine give to a run that begins jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct Hands<'a> {
+    pub intake: &'a Intake,
+    pub commands: &'a crate::fleet::Commands,
+    pub inventories: &'a crate::fleet::Inventories,
+}

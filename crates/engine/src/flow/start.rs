@@ -1,0 +1,351 @@
+//! How a run begins: with its first turn.
+//!
+//! What a run can do without anybody's help it does before it is stored, and both are stored together. A workflow that only
+//! decides and calculates is over when its job is accepted.
+
+use std::sync::Arc;
+
+use bowline_model::idempotency::RequestHash;
+use bowline_model::workflow::WorkflowSpec;
+use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, TenantId, Timestamp};
+use bowline_store::{FlowStanding, NewFlow, NewJob, NewTurn, NewWait, Origin, StoreError, Submitted, WaitKind};
+use bowline_workflow::expression::Context;
+use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
+use bowline_workflow::node::Ended;
+use serde_json::{Value, json};
+
+use super::calls::NotMade;
+use super::definitions::{DefinitionError, Pinned};
+use super::memory::{About, Kept};
+use super::{Flows, Hands};
+use crate::intake::JobRequest;
+
+/// Steps that are taken before the job is accepted. The rest follows.
+const FIRST_STEPS: u32 = 250;
+/// Steps of every other turn.
+pub(super) const TURN_STEPS: u32 = 1_000;
+/// Less is never worth a snapshot.
+const SNAPSHOT_MIN: usize = 16 * 1_024;
+
+/// Which workflow.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkflowChoice {
+    /// One that was stored; its active version unless one is named.
+    Named { name: ResourceName, version: Option<u32> },
+    /// Written for this one run.
+    Inline(Box<WorkflowSpec>),
+}
+
+/// What somebody asks for.
+#[derive(Debug, Clone)]
+pub struct FlowRequest {
+    pub workflow: WorkflowChoice,
+    pub input: Value,
+    /// Stops after each node.
+    pub debug: bool,
+    pub breakpoints: Vec<Breakpoint>,
+    pub lane: Lane,
+    pub priority: i16,
+    pub run_at: Option<Timestamp>,
+    pub idempotency_key: Option<String>,
+    pub external_id: Option<String>,
+}
+
+/// Why a run did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowError {
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    #[error("{path}: {what}")]
+    Bad { path: String, what: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What became of a request, and how the run stands.
+#[derive(Debug, Clone)]
+pub struct FlowSubmitted {
+    pub submitted: Submitted,
+    /// How the run ended, if it has.
+    pub result: Option<Arc<str>>,
+    pub error: Option<bowline_model::RunError>,
+}
+
+/// A run before it is stored.
+struct Begun {
+    request: JobRequest,
+    kept: Option<Kept>,
+}
+
+/// What a run began with: the shape is seed 004's.
+pub(super) fn first_context(input: Value, actor: &str, job: JobId, workflow: &str, version: Option<u32>) -> Context {
+    let execution = json!({"id": job, "workflow": workflow, "version": version});
+    Context::new(json!({"payload": input}), json!({"id": actor}), execution)
+}
+
+impl Flows {
+    /// Begins runs, each once. The answers are in the order of the requests.
+    pub async fn submit(
+        &self,
+        hands: Hands<'_>,
+        tenant: TenantId,
+        origin: &Origin,
+        requests: Vec<FlowRequest>,
+    ) -> Result<Vec<FlowSubmitted>, FlowError> {
+        let mut jobs = Vec::with_capacity(requests.len());
+        let mut kept = Vec::with_capacity(requests.len());
+        for request in requests {
+            let begun = self.begin(hands, tenant, origin, request).await?;
+            jobs.push(begun.request);
+            kept.push(begun.kept);
+        }
+        let submitted = hands.intake.submit(tenant, origin, jobs).await?;
+        let answers = submitted.into_iter().zip(kept).map(|(submitted, kept)| {
+            let mut answer = FlowSubmitted { submitted, result: None, error: None };
+            if let (Submitted::Accepted { number, .. }, Some(mut kept)) = (&answer.submitted, kept) {
+                match kept.flow.ending() {
+                    Some(ending) => {
+                        answer.result = Some(ending.result.to_string().into());
+                        answer.error.clone_from(&ending.error);
+                    }
+                    None => {
+                        kept.about = Arc::new(About { number: *number, ..(*kept.about).clone() });
+                        self.keep(kept);
+                    }
+                }
+            }
+            answer
+        });
+        Ok(answers.collect())
+    }
+
+    async fn begin(
+        &self,
+        hands: Hands<'_>,
+        tenant: TenantId,
+        origin: &Origin,
+        request: FlowRequest,
+    ) -> Result<Begun, FlowError> {
+        let pinned = match &request.workflow {
+            WorkflowChoice::Named { name, version } => self.definitions.named(tenant, name, *version).await?,
+            WorkflowChoice::Inline(spec) => self.definitions.inline(tenant, "inline", spec).await?,
+        };
+        for (n, point) in request.breakpoints.iter().enumerate() {
+            let order = Order::Break(point.clone());
+            order.check(&pinned.program).map_err(|what| FlowError::Bad { path: format!("breakpoints[{n}]"), what })?;
+        }
+        let now = self.clock.now();
+        let job = hands.intake.mint();
+        let mut payload = json!({"input": request.input});
+        if request.debug {
+            payload["debug"] = json!(true);
+        }
+        let hash = hash_of(&request, &pinned);
+        let breakpoints = request.breakpoints.clone();
+        let mut flow = NewFlow {
+            definition: pinned.id,
+            workflow: Arc::clone(&pinned.name),
+            workflow_version: pinned.version,
+            forked_from: None,
+            depth: 0,
+            first: None,
+        };
+        let mut kept = None;
+        if request.run_at.is_none_or(|at| at <= now) {
+            let about = About {
+                number: 0,
+                job,
+                tenant,
+                depth: 0,
+                actor: Arc::clone(&origin.actor),
+                trace_id: origin.trace_id.clone(),
+                correlation_id: origin.correlation_id.clone(),
+            };
+            let mut run = Kept {
+                flow: fresh(&pinned, request.input, request.debug, &origin.actor, job),
+                about: Arc::new(about),
+                version: 0,
+                since_snapshot: 0,
+                snapshot_size: 0,
+            };
+            let messages = breakpoints
+                .into_iter()
+                .map(|point| Message::Steer { order: Order::Break(point), by: origin.actor.to_string(), reason: None })
+                .collect();
+            flow.first = Some(self.take_turn(hands, &mut run, messages, FIRST_STEPS, now).await?);
+            run.version = 1;
+            kept = Some(run);
+        }
+        let request = JobRequest {
+            id: Some(job),
+            lane: request.lane,
+            task_type: TaskType::workflow(),
+            labels: Labels::default(),
+            priority: request.priority,
+            payload: payload.to_string().into(),
+            policy: None,
+            run_at: request.run_at,
+            idempotency_key: request.idempotency_key,
+            external_id: request.external_id,
+            fleet: None,
+            flow: Some((Arc::new(flow), hash)),
+        };
+        Ok(Begun { request, kept })
+    }
+
+    /// Takes a run's next turn, with the jobs it begins. A job that cannot be made has failed, and the run goes on with
+    /// that.
+    pub(super) async fn take_turn(
+        &self,
+        hands: Hands<'_>,
+        run: &mut Kept,
+        mut messages: Vec<Message>,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<NewTurn, StoreError> {
+        let before = run.flow.steps();
+        let mut whole = Turn::default();
+        let mut children: Vec<NewJob> = Vec::new();
+        loop {
+            let mut mint = || hands.intake.mint();
+            let turn = run.flow.turn(messages, &mut Turning { now, mint: &mut mint, limit });
+            whole.records.extend(turn.records);
+            whole.cancels.extend(turn.cancels);
+            whole.closed.extend(turn.closed);
+            whole.more = turn.more;
+            messages = Vec::new();
+            for launch in turn.launches {
+                match self.make(hands, &run.about, &launch).await {
+                    Ok(job) => children.push(job),
+                    Err(NotMade::Later(error)) => return Err(error),
+                    Err(NotMade::Failed(error)) => messages.push(Message::Ended(Ended {
+                        job: Some(launch.job),
+                        status: JobStatus::Failed,
+                        result: Value::Null,
+                        error: Some(error),
+                    })),
+                }
+            }
+            if messages.is_empty() {
+                break;
+            }
+        }
+        // What was begun and given up in one turn was never begun.
+        children.retain(|child| !whole.cancels.contains(&child.id));
+        Ok(self.stored_form(run, whole, children, before))
+    }
+
+    fn stored_form(&self, run: &mut Kept, turn: Turn, children: Vec<NewJob>, before: u32) -> NewTurn {
+        let records = write_records(&turn.records);
+        run.since_snapshot += records.len();
+        let mut snapshot = None;
+        if run.flow.ending().is_none() && run.since_snapshot >= SNAPSHOT_MIN.max(2 * run.snapshot_size) {
+            let body = serde_json::to_string(&run.flow.snapshot()).unwrap_or_default();
+            run.snapshot_size = body.len();
+            run.since_snapshot = 0;
+            snapshot = Some(body.into());
+        }
+        let (opened, closed) = moved_waits(&turn);
+        let mut logs = Vec::new();
+        let mut steered = Vec::new();
+        for record in &turn.records {
+            match record {
+                Record::Step(step) if run.flow.program().type_of(&step.node) == Some("log") => {
+                    let said = step.output.get("message").map(|m| m.as_str().map_or_else(|| m.to_string(), Into::into));
+                    logs.push((Arc::clone(&step.node.0), said.unwrap_or_default()));
+                }
+                Record::Steered { order, by, .. } => steered.push((by.clone(), super::steer::word(order))),
+                _ => {}
+            }
+        }
+        let (status, paused_for, due_at) = run.flow.standing();
+        let ending = run.flow.ending();
+        NewTurn {
+            records: records.into(),
+            steps: (before, run.flow.steps()),
+            snapshot,
+            standing: FlowStanding {
+                status,
+                paused_for: paused_for.map(|for_what| for_what.as_str().into()),
+                due_at,
+                node: run.flow.places().next().map(|(node, ..)| Arc::clone(&node.0)),
+                result: ending.filter(|e| e.status == JobStatus::Succeeded).map(|e| e.result.to_string().into()),
+                error: ending.and_then(|e| e.error.clone()),
+            },
+            opened,
+            closed,
+            children,
+            cancels: turn.cancels,
+            again: turn.more,
+            logs,
+            steered,
+        }
+    }
+
+    /// Keeps a run in memory, unless it will not go on for a while.
+    pub(super) fn keep(&self, run: Kept) {
+        let (status, ..) = run.flow.standing();
+        if !status.is_terminal() && status != JobStatus::Paused {
+            self.memory.keep(run);
+        }
+    }
+}
+
+/// Waits that somebody else can end: those that begin and those that are over.
+fn moved_waits(turn: &Turn) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
+    let mut opened: Vec<NewWait> = Vec::new();
+    for record in &turn.records {
+        match record {
+            Record::Began { node, visit, wait, .. } => {
+                let (kind, name, key, expires_at) = match wait {
+                    Waiting::Approval { title, expires_at } => (WaitKind::Approval, title.as_str().into(), None, expires_at),
+                    Waiting::Event { name, key, expires_at } => (WaitKind::Event, Arc::clone(name), key.clone(), expires_at),
+                    _ => continue,
+                };
+                let node = Arc::clone(&node.0);
+                opened.push(NewWait { kind, node, visit: *visit, name, key, expires_at: *expires_at });
+            }
+            _ => {}
+        }
+    }
+    // What began and was over in one turn was never seen.
+    let mut closed = Vec::new();
+    for (node, visit) in &turn.closed {
+        match opened.iter().position(|wait| *wait.node == *node.0 && wait.visit == *visit) {
+            Some(place) => drop(opened.remove(place)),
+            None => closed.push((Arc::clone(&node.0), *visit)),
+        }
+    }
+    (opened, closed)
+}
+
+fn fresh(pinned: &Pinned, input: Value, debug: bool, actor: &str, job: JobId) -> Flow {
+    let context = first_context(input, actor, job, &pinned.name, pinned.version);
+    let mut flow = Flow::new(Arc::clone(&pinned.program), context);
+    if debug {
+        flow.step_by_step();
+    }
+    flow
+}
+
+/// What was asked for, without the keys.
+fn hash_of(request: &FlowRequest, pinned: &Pinned) -> RequestHash {
+    if request.idempotency_key.is_none() && request.external_id.is_none() {
+        return RequestHash::from_bytes([0; 32]);
+    }
+    // By name, not by what is active: the same ask is the same ask after the workflow has changed.
+    let which = match &request.workflow {
+        WorkflowChoice::Named { name, version } => format!("{name}@{version:?}"),
+        WorkflowChoice::Inline(_) => format!("#{}", pinned.id),
+    };
+    let run_at = request.run_at.map(|at| at.as_micros().to_be_bytes());
+    RequestHash::of_parts(&[
+        b"workflow",
+        which.as_bytes(),
+        request.input.to_string().as_bytes(),
+        &[u8::from(request.debug)],
+        request.lane.as_str().as_bytes(),
+        &request.priority.to_be_bytes(),
+        run_at.as_ref().map_or(&[], |bytes| bytes.as_slice()),
+    ])
+}

@@ -1,0 +1,118 @@
+//! What people and other systems say to a run.
+
+use std::sync::Arc;
+
+use bowline_model::audit::{Action, Author};
+use bowline_model::workflow::NodeId;
+use bowline_model::{JobId, TenantId};
+use bowline_store::{FlowAnswer, FlowOrder, NewSignal, StoreResult, WaitKind};
+use bowline_workflow::flow::{Message, Order};
+use serde_json::{Value, json};
+
+use super::Flows;
+use super::look::LookError;
+
+/// An order in a word, without what it contains.
+pub(super) fn word(order: &Order) -> String {
+    match order {
+        Order::Pause => "pause".to_owned(),
+        Order::Step => "step".to_owned(),
+        Order::Continue => "continue".to_owned(),
+        Order::RunTo(node) => format!("run to {node}"),
+        Order::Break(point) => format!("break at {}", point.node),
+        Order::Unbreak(node) => format!("no more break at {node}"),
+        Order::Edit(variables) => {
+            format!("edit {}", variables.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+        }
+        Order::Pin { node, .. } => format!("pin {node}"),
+        Order::Unpin(node) => format!("unpin {node}"),
+    }
+}
+
+fn text(message: &Message) -> Arc<str> {
+    serde_json::to_string(message).unwrap_or_default().into()
+}
+
+impl Flows {
+    /// Steers a run: steps, breakpoints, changed variables, pinned outputs.
+    pub async fn steer(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        order: Order,
+        by: Author,
+        reason: Option<String>,
+    ) -> Result<FlowAnswer, LookError> {
+        let run = self.look_at(tenant, job, None).await?;
+        order.check(run.flow.program()).map_err(LookError::Bad)?;
+        let about = json!({"order": word(&order)});
+        let message = text(&Message::Steer { order, by: by.to_string(), reason: reason.clone() });
+        let action = Action::WorkflowSteer;
+        let order = FlowOrder { tenant, job, message, ends: None, action, about, by, reason };
+        Ok(self.ledger.steer_flow(order).await?)
+    }
+
+    /// Decides what a run waits for: this node's approval, or the only one there is.
+    pub async fn decide(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        node: Option<&str>,
+        approved: bool,
+        by: Author,
+        reason: Option<String>,
+    ) -> Result<FlowAnswer, LookError> {
+        let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(FlowAnswer::NotFound) };
+        let mut waits = record.waits.iter().map(|w| &w.wait).filter(|wait| {
+            wait.kind == WaitKind::Approval && node.is_none_or(|node| *wait.node == *node)
+        });
+        let (first, second) = (waits.next(), waits.next());
+        if second.is_some() && node.is_none() {
+            let nodes: Vec<&str> = record.waits.iter().map(|w| &*w.wait.node).collect();
+            return Err(LookError::Bad(format!("several nodes wait for approval; name one of them: {}", nodes.join(", "))));
+        }
+        let Some(wait) = first else { return Ok(FlowAnswer::NobodyWaits) };
+        let (node, visit) = (Arc::clone(&wait.node), wait.visit);
+        let message = text(&Message::Decided {
+            node: NodeId(Arc::clone(&node)),
+            visit,
+            approved,
+            by: by.to_string(),
+            reason: reason.clone(),
+        });
+        let action = if approved { Action::JobApprove } else { Action::JobReject };
+        let about = json!({"node": node, "visit": visit});
+        let order = FlowOrder { tenant, job, message, ends: Some((node, visit)), action, about, by, reason };
+        Ok(self.ledger.steer_flow(order).await?)
+    }
+
+    /// Tells one run of something that happened. It is remembered until the run waits for it.
+    pub async fn tell(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        event: &str,
+        key: Option<String>,
+        payload: Value,
+        by: Author,
+    ) -> StoreResult<FlowAnswer> {
+        let about = json!({"event": event, "key": key});
+        let message = text(&Message::Event { name: event.into(), key, payload });
+        let action = Action::WorkflowSignal;
+        let order = FlowOrder { tenant, job, message, ends: None, action, about, by, reason: None };
+        self.ledger.steer_flow(order).await
+    }
+
+    /// Tells every run that waits for it of something that happened, and says how many do.
+    pub async fn signal(
+        &self,
+        tenant: TenantId,
+        event: &str,
+        key: Option<String>,
+        payload: Value,
+        by: Author,
+    ) -> StoreResult<u64> {
+        let message = text(&Message::Event { name: event.into(), key: key.clone(), payload });
+        self.ledger.signal_flows(NewSignal { tenant, name: event.into(), key, message, by }).await
+    }
+}

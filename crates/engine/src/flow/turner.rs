@@ -1,0 +1,210 @@
+//! The turner: gives runs their turn when something came in for them. A reconciler like the others: woken by a bell, it
+//! looks and does what there is to do; running it twice, or on two servers, does it once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_model::JobId;
+use bowline_store::{InboxItem, InboxMessage, StoreError, StoreResult, StoredFlow, TurnAnswer, TurnOrder};
+use bowline_workflow::flow::{Flow, Message, Snapshot, read_records};
+use bowline_workflow::node::Ended;
+use bowline_workflow::program::Program;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::definitions::DefinitionError;
+use super::memory::{About, Kept};
+use super::start::{TURN_STEPS, first_context};
+use super::{Flows, Hands};
+use crate::engine::Engine;
+
+/// Messages of one round.
+const ROUND: u32 = 2_000;
+/// Even when nothing rings, look this often: another server may have left something.
+const SAFETY_NET: Duration = Duration::from_secs(1);
+
+/// Gives runs their turns until the house closes.
+pub async fn turn_forever(engine: Arc<Engine>, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut bell = engine.ledger.flow_wake().listen();
+    loop {
+        bell.forget();
+        let wait = match engine.flows.round(engine.hands()).await {
+            Ok(round) => {
+                for job in round.unwanted {
+                    engine.stop_builtin(job.0, job.1).await;
+                }
+                if round.turned > 0 { Duration::ZERO } else { SAFETY_NET }
+            }
+            Err(error) => {
+                tracing::warn!("workflows do not go on: {error}");
+                Duration::from_millis(250)
+            }
+        };
+        if wait.is_zero() {
+            if stop.is_cancelled() {
+                return Ok(());
+            }
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(wait) => {}
+            () = bell.rung() => {}
+        }
+    }
+}
+
+/// What came of a round.
+#[derive(Debug, Default)]
+pub struct Round {
+    pub turned: usize,
+    /// Jobs that runs no longer want.
+    pub unwanted: Vec<(bowline_model::TenantId, JobId)>,
+}
+
+/// What a run was asked for with.
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(default)]
+    input: Value,
+    #[serde(default)]
+    debug: bool,
+}
+
+impl Flows {
+    /// Hears what came in, and gives every run that heard something its turn.
+    pub async fn round(&self, hands: Hands<'_>) -> StoreResult<Round> {
+        let inbox = self.ledger.flow_inbox(ROUND).await?;
+        if inbox.is_empty() {
+            return Ok(Round::default());
+        }
+        let mut by_flow: BTreeMap<i64, Vec<InboxItem>> = BTreeMap::new();
+        for item in inbox {
+            by_flow.entry(item.flow).or_default().push(item);
+        }
+        let mut runs: BTreeMap<i64, Kept> = BTreeMap::new();
+        let mut unknown = Vec::new();
+        for flow in by_flow.keys() {
+            match self.memory.take(*flow) {
+                Some(kept) => drop(runs.insert(*flow, kept)),
+                None => unknown.push(*flow),
+            }
+        }
+        for stored in self.load(unknown).await? {
+            runs.insert(stored.about.number, stored);
+        }
+        let now = self.clock.now();
+        let mut orders = Vec::with_capacity(by_flow.len());
+        let mut turned = Vec::with_capacity(by_flow.len());
+        for (flow, items) in by_flow {
+            let Some(mut run) = runs.remove(&flow) else { continue };
+            let heard = items.iter().map(|item| item.id).collect();
+            let messages = items.into_iter().filter_map(|item| message(item.message)).collect();
+            let turn = self.take_turn(hands, &mut run, messages, TURN_STEPS, now).await?;
+            orders.push(TurnOrder { flow, version: run.version, heard, turn });
+            turned.push(run);
+        }
+        let mut round = Round::default();
+        for (run, order) in turned.iter().zip(&orders) {
+            round.unwanted.extend(order.turn.cancels.iter().map(|job| (run.about.tenant, *job)));
+        }
+        let answers = self.ledger.turn_flows(orders).await?;
+        for (mut run, answer) in turned.into_iter().zip(answers) {
+            round.turned += 1;
+            if answer == TurnAnswer::Stored {
+                run.version += 1;
+                self.keep(run);
+            }
+        }
+        Ok(round)
+    }
+
+    /// Reads runs that are not in memory. One that cannot be read is left alone, and told of.
+    async fn load(&self, flows: Vec<i64>) -> StoreResult<Vec<Kept>> {
+        if flows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut loaded = Vec::with_capacity(flows.len());
+        for stored in self.ledger.load_flows(flows, None).await? {
+            let program = match self.definitions.of_run(stored.definition).await {
+                Ok(program) => program,
+                Err(DefinitionError::Store(error)) if error.is_transient() => return Err(error),
+                Err(error) => {
+                    tracing::error!(job.id = %stored.job, "workflow {} cannot go on: {error}", stored.job);
+                    continue;
+                }
+            };
+            match fold(program, &stored, None) {
+                Ok(run) => loaded.push(run),
+                Err(error) => tracing::error!(job.id = %stored.job, "workflow {} cannot go on: {error}", stored.job),
+            }
+        }
+        Ok(loaded)
+    }
+}
+
+/// Adds up what is stored of a run: all of it, or what it was after a step.
+pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Option<u32>) -> StoreResult<Kept> {
+    let broken = |e: String| StoreError::Broken(format!("the records of job {} do not add up: {e}", stored.job));
+    let mut flow = match &stored.snapshot {
+        Some(text) => {
+            let snapshot: Snapshot = serde_json::from_str(text).map_err(|e| broken(e.to_string()))?;
+            Flow::restore(program, snapshot).map_err(|e| broken(e.to_string()))?
+        }
+        None => {
+            let asked: Asked = serde_json::from_str(&stored.payload).map_err(|e| broken(e.to_string()))?;
+            let context =
+                first_context(asked.input, &stored.actor, stored.job, &stored.workflow, stored.workflow_version);
+            let mut flow = Flow::new(program, context);
+            if asked.debug {
+                flow.step_by_step();
+            }
+            flow
+        }
+    };
+    'turns: for turn in &stored.records {
+        for record in read_records(turn).map_err(|e| broken(e.to_string()))? {
+            if until_step.is_some_and(|until| flow.steps() >= until) {
+                break 'turns;
+            }
+            flow.apply(&record);
+        }
+    }
+    let about = About {
+        number: stored.number,
+        job: stored.job,
+        tenant: stored.tenant,
+        depth: stored.depth,
+        actor: Arc::clone(&stored.actor),
+        trace_id: stored.trace_id.clone(),
+        correlation_id: stored.correlation_id.clone(),
+    };
+    Ok(Kept {
+        about: Arc::new(about),
+        flow,
+        version: stored.version,
+        since_snapshot: stored.since_snapshot,
+        snapshot_size: stored.snapshot.as_ref().map_or(0, String::len),
+    })
+}
+
+fn message(stored: InboxMessage) -> Option<Message> {
+    match stored {
+        InboxMessage::Told(text) => match serde_json::from_str(&text) {
+            Ok(message) => Some(message),
+            Err(error) => {
+                tracing::error!("a message for a workflow makes no sense: {error}");
+                None
+            }
+        },
+        InboxMessage::Ended { job, status, result, error } => Some(Message::Ended(Ended {
+            job: Some(job),
+            status,
+            result: result.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            error,
+        })),
+    }
+}

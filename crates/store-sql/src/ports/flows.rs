@@ -1,0 +1,66 @@
+//! Runs of workflows.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bowline_model::{JobId, TenantId};
+use bowline_store::{
+    FlowAnswer, FlowOrder, FlowRecord, FlowStore, InboxItem, NewSignal, StoreResult, StoredFlow, TurnAnswer, TurnOrder,
+    WaitKind, WaitRecord,
+};
+
+use crate::command::Command;
+use crate::{SqlLedger, read};
+
+#[async_trait]
+impl FlowStore for SqlLedger {
+    async fn keep_definition(&self, tenant: TenantId, hash: [u8; 32], body: Arc<str>) -> StoreResult<i64> {
+        self.wish(|line| Command::KeepDefinition((tenant, hash, body), line)).await
+    }
+
+    async fn find_definition(&self, id: i64) -> StoreResult<Option<String>> {
+        self.look(move |db| Box::pin(read::find_definition(db, id))).await
+    }
+
+    async fn flow_inbox(&self, limit: u32) -> StoreResult<Vec<InboxItem>> {
+        self.look(move |db| Box::pin(read::flow_inbox(db, limit))).await
+    }
+
+    async fn load_flows(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<StoredFlow>> {
+        self.look(move |db| Box::pin(read::load_flows(db, flows, until_step))).await
+    }
+
+    async fn turn_flows(&self, turns: Vec<TurnOrder>) -> StoreResult<Vec<TurnAnswer>> {
+        self.wish(|line| Command::Turn(turns, line)).await
+    }
+
+    async fn steer_flow(&self, order: FlowOrder) -> StoreResult<FlowAnswer> {
+        self.wish(|line| Command::Steer(order, line)).await
+    }
+
+    async fn signal_flows(&self, signal: NewSignal) -> StoreResult<u64> {
+        self.wish(|line| Command::Signal(signal, line)).await
+    }
+
+    async fn find_flow(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<FlowRecord>> {
+        self.look(move |db| Box::pin(read::find_flow(db, tenant, job))).await
+    }
+
+    async fn flow_number(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<i64>> {
+        self.look(move |db| Box::pin(read::flow_number(db, tenant, job))).await
+    }
+
+    async fn flow_records(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        from_step: u32,
+        limit: u32,
+    ) -> StoreResult<Vec<String>> {
+        self.look(move |db| Box::pin(read::flow_records(db, tenant, job, from_step, limit))).await
+    }
+
+    async fn list_waits(&self, tenant: TenantId, kind: WaitKind, limit: u32) -> StoreResult<Vec<WaitRecord>> {
+        self.look(move |db| Box::pin(read::list_waits(db, tenant, kind, limit))).await
+    }
+}

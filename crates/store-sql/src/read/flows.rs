@@ -1,0 +1,220 @@
+//! Runs of workflows, read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bowline_model::{JobId, TenantId};
+use bowline_store::{
+    FlowRecord, InboxItem, InboxMessage, NewWait, StoreError, StoreResult, StoredFlow, WaitKind, WaitRecord,
+};
+
+use crate::db::{Col, Db, Mode, Row, Sql, Val};
+use crate::job_row::{count, status_of};
+
+pub async fn find_definition(db: &mut impl Db, id: i64) -> StoreResult<Option<String>> {
+    Ok(db.query(DEFINITION, &[Val::Int(id)], |row| row.text(0)).await?.into_iter().next())
+}
+
+/// What came in and was not heard yet, oldest first.
+pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxItem>> {
+    db.query(INBOX, &[Val::Int(i64::from(limit))], |row| {
+        let message = match (row.opt_text(2)?, row.opt_id(3)?) {
+            (Some(told), _) => InboxMessage::Told(told),
+            (None, Some(job)) => InboxMessage::Ended {
+                job: JobId::from_uuid(job),
+                status: status_of(row.int(4)?)?,
+                result: row.opt_text(5)?,
+                error: row
+                    .opt_text(6)?
+                    .map(|text| serde_json::from_str(&text).map_err(|e| StoreError::Broken(e.to_string())))
+                    .transpose()?,
+            },
+            // The job is gone, and so is whoever waited for it.
+            (None, None) => InboxMessage::Told(r#"{"is":"go_on"}"#.to_owned()),
+        };
+        Ok(InboxItem { id: row.int(0)?, flow: row.int(1)?, message })
+    })
+    .await
+}
+
+/// Runs as they were after so many steps, each with all that was recorded since its last snapshot.
+pub async fn load_flows(
+    db: &mut impl Db,
+    flows: Vec<i64>,
+    until_step: Option<u32>,
+) -> StoreResult<Vec<StoredFlow>> {
+    db.begin(Mode::Snapshot).await?;
+    let loaded = load(db, flows, until_step).await;
+    db.rollback().await;
+    loaded
+}
+
+async fn load(db: &mut impl Db, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<StoredFlow>> {
+    let until = until_step.map_or(i64::MAX, i64::from);
+    let mut found = db.query_many(FLOWS, &[Col::Int(flows.clone())], read_flow).await?;
+    let limits = || vec![until; flows.len()];
+    let snapshots = db
+        .query_many(SNAPSHOTS, &[Col::Int(flows.clone()), Col::Int(limits())], |row| {
+            Ok((row.int(0)?, (row.int(1)?, row.text(2)?)))
+        })
+        .await?;
+    let mut snapshots: HashMap<i64, (i64, String)> = snapshots.into_iter().collect();
+    let from: Vec<i64> = flows.iter().map(|flow| snapshots.get(flow).map_or(0, |(turn, _)| *turn)).collect();
+    let turns = db
+        .query_many(TURNS, &[Col::Int(flows.clone()), Col::Int(from), Col::Int(limits())], |row| {
+            Ok((row.int(0)?, row.text(1)?))
+        })
+        .await?;
+    let mut records: HashMap<i64, Vec<String>> = HashMap::new();
+    for (flow, turn) in turns {
+        records.entry(flow).or_default().push(turn);
+    }
+    for flow in &mut found {
+        flow.snapshot = snapshots.remove(&flow.number).map(|(_, body)| body);
+        flow.records = records.remove(&flow.number).unwrap_or_default();
+        flow.since_snapshot = flow.records.iter().map(String::len).sum();
+    }
+    Ok(found)
+}
+
+fn read_flow(row: &dyn Row) -> StoreResult<StoredFlow> {
+    Ok(StoredFlow {
+        number: row.int(0)?,
+        job: JobId::from_uuid(row.id(1)?),
+        tenant: TenantId::from_uuid(row.id(2)?),
+        definition: row.int(3)?,
+        workflow: row.text(4)?.into(),
+        workflow_version: row.opt_int(5)?.map(count),
+        version: u64::try_from(row.int(6)?).unwrap_or(0),
+        depth: count(row.int(7)?),
+        payload: row.opt_text(8)?.unwrap_or_else(|| "null".to_owned()),
+        actor: row.text(9)?.into(),
+        trace_id: row.opt_text(10)?.map(Into::into),
+        correlation_id: row.opt_text(11)?.map(Into::into),
+        snapshot: None,
+        records: Vec::new(),
+        since_snapshot: 0,
+    })
+}
+
+pub async fn flow_number(db: &mut impl Db, tenant: TenantId, job: JobId) -> StoreResult<Option<i64>> {
+    let key = [Val::Id(*tenant.as_uuid()), Val::Id(*job.as_uuid())];
+    Ok(db.query(NUMBER, &key, |row| row.int(0)).await?.into_iter().next())
+}
+
+pub async fn find_flow(db: &mut impl Db, tenant: TenantId, job: JobId) -> StoreResult<Option<FlowRecord>> {
+    let key = [Val::Id(*tenant.as_uuid()), Val::Id(*job.as_uuid())];
+    let found = db
+        .query(FLOW, &key, |row| {
+            let forked = row.opt_id(5)?.map(JobId::from_uuid).zip(row.opt_int(6)?.map(count));
+            let record = FlowRecord {
+                workflow: row.text(0)?,
+                workflow_version: row.opt_int(1)?.map(count),
+                steps: count(row.int(2)?),
+                node: row.opt_text(3)?,
+                paused_for: row.opt_text(4)?,
+                forked_from: forked,
+                parent: row.opt_id(7)?.map(JobId::from_uuid),
+                waits: Vec::new(),
+            };
+            Ok((row.int(8)?, record))
+        })
+        .await?;
+    let Some((number, mut record)) = found.into_iter().next() else { return Ok(None) };
+    record.waits = db.query(WAITS_OF, &[Val::Int(number)], read_wait).await?;
+    Ok(Some(record))
+}
+
+fn read_wait(row: &dyn Row) -> StoreResult<WaitRecord> {
+    let kind = row.int(2)?;
+    Ok(WaitRecord {
+        job: JobId::from_uuid(row.id(0)?),
+        workflow: row.text(1)?,
+        wait: NewWait {
+            kind: WaitKind::from_code(kind).ok_or_else(|| StoreError::Broken(format!("unknown wait {kind}")))?,
+            node: row.text(3)?.into(),
+            visit: count(row.int(4)?),
+            name: Arc::from(row.text(5)?),
+            key: row.opt_text(6)?,
+            expires_at: row.opt_at(7)?,
+        },
+        since: row.at(8)?,
+    })
+}
+
+pub async fn list_waits(
+    db: &mut impl Db,
+    tenant: TenantId,
+    kind: WaitKind,
+    limit: u32,
+) -> StoreResult<Vec<WaitRecord>> {
+    let params = [Val::Id(*tenant.as_uuid()), Val::Int(kind.code()), Val::Int(i64::from(limit))];
+    db.query(WAITS, &params, read_wait).await
+}
+
+/// Records of a run, turn by turn, from the turn that has this step on.
+pub async fn flow_records(
+    db: &mut impl Db,
+    tenant: TenantId,
+    job: JobId,
+    from_step: u32,
+    limit: u32,
+) -> StoreResult<Vec<String>> {
+    let params = [
+        Val::Id(*tenant.as_uuid()),
+        Val::Id(*job.as_uuid()),
+        Val::Int(i64::from(from_step)),
+        Val::Int(i64::from(limit)),
+    ];
+    db.query(RECORDS, &params, |row| row.text(0)).await
+}
+
+const DEFINITION: Sql = Sql::Same("select body from flow_definition where id = $1");
+const INBOX: Sql = Sql::Same(
+    "select i.id, i.flow, i.body, j.id, j.status, j.result, j.error
+     from flow_inbox i left join job j on j.number = i.child order by i.id limit $1",
+);
+const FLOWS: Sql = Sql::Each {
+    sqlite: "select f.number, j.id, f.tenant, f.definition, f.workflow, f.workflow_version, f.version, f.depth, j.payload,
+                    j.actor, j.trace_id, j.correlation_id
+             from flow f join job j on j.number = f.number where f.number = ?1",
+    postgres: "select f.number, j.id, f.tenant, f.definition, f.workflow, f.workflow_version, f.version, f.depth,
+                      j.payload, j.actor, j.trace_id, j.correlation_id
+               from flow f join job j on j.number = f.number where f.number = any ($1::bigint[])",
+};
+const SNAPSHOTS: Sql = Sql::Each {
+    sqlite: "select flow, turn, body from flow_snapshot where flow = ?1 and steps <= ?2 order by turn desc limit 1",
+    postgres: "select distinct on (s.flow) s.flow, s.turn, s.body from flow_snapshot s
+               join unnest($1::bigint[], $2::bigint[]) as k (flow, until) on s.flow = k.flow and s.steps <= k.until
+               order by s.flow, s.turn desc",
+};
+const TURNS: Sql = Sql::Each {
+    sqlite: "select flow, records from flow_turn where flow = ?1 and turn > ?2 and first_step <= ?3 order by turn",
+    postgres: "select t.flow, t.records from flow_turn t
+               join unnest($1::bigint[], $2::bigint[], $3::bigint[]) as k (flow, after, until)
+                 on t.flow = k.flow and t.turn > k.after and t.first_step <= k.until
+               order by t.flow, t.turn",
+};
+const NUMBER: Sql = Sql::Same(
+    "select j.number from job j join flow f on f.number = j.number
+     where j.tenant = $1 and j.id = $2 and j.parent is null",
+);
+const FLOW: Sql = Sql::Same(
+    "select f.workflow, f.workflow_version, f.steps, f.node, f.paused_for, f.forked_from, f.forked_step, p.id, f.number
+     from job j join flow f on f.number = j.number left join job p on p.number = j.flow
+     where j.tenant = $1 and j.id = $2 and j.parent is null",
+);
+/// What [`read_wait`] reads.
+macro_rules! wait_columns {
+    () => {
+        "select j.id, f.workflow, w.kind, w.node, w.visit, w.name, w.key, w.expires_at, w.since
+         from flow_wait w join flow f on f.number = w.flow join job j on j.number = w.flow "
+    };
+}
+const WAITS_OF: Sql = Sql::Same(concat!(wait_columns!(), "where w.flow = $1 order by w.since, w.node, w.visit"));
+const WAITS: Sql =
+    Sql::Same(concat!(wait_columns!(), "where w.tenant = $1 and w.kind = $2 order by w.since, w.flow limit $3"));
+const RECORDS: Sql = Sql::Same(
+    "select t.records from flow_turn t join job j on j.number = t.flow
+     where j.tenant = $1 and j.id = $2 and j.parent is null and t.last_step >= $3 order by t.turn limit $4",
+);

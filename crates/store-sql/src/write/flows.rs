@@ -1,0 +1,406 @@
+//! Runs of workflows: a turn is added by whoever was first, together with everything that follows from it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bowline_model::event::EventData;
+use bowline_model::flow::FlowFact;
+use bowline_model::job::{Fact, JobKind, Refused};
+use bowline_model::planted::{self, Mistake};
+use bowline_model::{EventKind, JobStatus, Lane, TenantId};
+use bowline_store::{
+    FlowAnswer, FlowOrder, NewFlow, NewJob, NewSignal, NewTurn, StoreError, StoreResult, TurnAnswer, TurnOrder,
+    WaitKind,
+};
+
+use super::Desk;
+use super::submit::insert_children;
+use crate::changes::{Changes, Heard, INBOX_ADD, Telling};
+use crate::db::{Col, Db, Sql, Val};
+use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
+
+/// Keeps a definition once, and says what it is called.
+pub async fn keep_definition(db: &mut impl Db, tenant: TenantId, hash: &[u8; 32], body: &str) -> StoreResult<i64> {
+    let key = [Val::Id(*tenant.as_uuid()), Val::Bytes(hash), Val::Text(body)];
+    db.execute(DEFINITION_ADD, &key).await?;
+    let found = db.query(DEFINITION_FIND, &key[..2], |row| row.int(0)).await?;
+    found.into_iter().next().ok_or_else(|| StoreError::Broken("a definition was not kept".to_owned()))
+}
+
+/// A run that was just accepted, and what it has done already. `row` is its job.
+#[derive(Debug)]
+pub(super) struct Opened<'a> {
+    pub row: JobRow,
+    pub lane: Lane,
+    pub flow: &'a Arc<NewFlow>,
+}
+
+/// Stores runs with their jobs. What they have done already is done with it.
+pub(super) async fn open_flows(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    opened: &[Opened<'_>],
+    changes: &mut Changes,
+) -> StoreResult<Vec<Heard>> {
+    let of = |read: fn(&NewFlow) -> Option<i64>| opened.iter().map(|o| read(o.flow)).collect::<Vec<_>>();
+    let turned = |o: &&Opened<'_>| o.flow.first.is_some();
+    let cols = [
+        Col::Int(opened.iter().map(|o| o.row.number).collect()),
+        Col::Id(opened.iter().map(|o| *o.row.tenant.as_uuid()).collect()),
+        Col::Int(opened.iter().map(|o| o.flow.definition).collect()),
+        Col::Text(opened.iter().map(|o| &*o.flow.workflow).collect()),
+        Col::OptInt(of(|flow| flow.workflow_version.map(i64::from))),
+        Col::Int(opened.iter().map(|o| i64::from(o.flow.first.is_some())).collect()),
+        Col::Int(opened.iter().map(|o| o.flow.first.as_ref().map_or(0, |first| i64::from(first.steps.1))).collect()),
+        Col::OptText(opened.iter().map(|o| o.flow.first.as_ref()?.standing.node.as_deref()).collect()),
+        Col::OptText(opened.iter().map(|o| o.flow.first.as_ref()?.standing.paused_for.as_deref()).collect()),
+        Col::OptId(opened.iter().map(|o| o.flow.forked_from.map(|(job, _)| *job.as_uuid())).collect()),
+        Col::OptInt(of(|flow| flow.forked_from.map(|(_, step)| i64::from(step)))),
+        Col::Int(opened.iter().map(|o| i64::from(o.flow.depth)).collect()),
+    ];
+    db.execute_many(FLOW_ADD, &cols).await?;
+    for waiting in opened.iter().filter(|o| o.flow.first.is_none() && o.row.state.status == JobStatus::Running) {
+        changes.go_on(waiting.row.number);
+    }
+    let begun: Vec<(&JobRow, Lane, u64, &NewTurn)> = opened
+        .iter()
+        .filter(turned)
+        .filter_map(|o| Some((&o.row, o.lane, 0, o.flow.first.as_ref()?)))
+        .collect();
+    add_turns(db, desk, &begun, changes).await
+}
+
+/// Adds each turn, unless somebody else was first.
+pub async fn turn_flows(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    orders: &[TurnOrder],
+) -> StoreResult<(Vec<TurnAnswer>, Vec<Heard>)> {
+    let mut numbers: Vec<i64> = orders.iter().map(|order| order.flow).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let found = db
+        .query_many(FLOWS, &[Col::Int(numbers)], |row| {
+            Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?, row.int(JOB_COLUMNS + 1)?))
+        })
+        .await?;
+    let mut standing: HashMap<i64, (JobRow, Lane, i64)> = HashMap::with_capacity(found.len());
+    for (row, lane, version) in found {
+        let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
+        standing.insert(row.number, (row, lane, version));
+    }
+    let mut answers = Vec::with_capacity(orders.len());
+    let mut fresh: Vec<(&JobRow, Lane, u64, &NewTurn)> = Vec::with_capacity(orders.len());
+    let mut heard_ids = Vec::new();
+    let mut taken = std::collections::HashSet::new();
+    for order in orders {
+        let version = i64::try_from(order.version).unwrap_or(i64::MAX);
+        let current = standing.get(&order.flow).filter(|(.., at)| *at == version || planted::on(Mistake::TurnTwice));
+        match current {
+            Some((row, lane, at)) if taken.insert(order.flow) => {
+                let at = u64::try_from(*at).unwrap_or(order.version);
+                fresh.push((row, *lane, at, &order.turn));
+                heard_ids.extend(&order.heard);
+                answers.push(TurnAnswer::Stored);
+            }
+            _ => answers.push(TurnAnswer::Stale),
+        }
+    }
+    if fresh.is_empty() {
+        return Ok((answers, Vec::new()));
+    }
+    if !heard_ids.is_empty() {
+        db.execute_many(INBOX_REMOVE, &[Col::Int(heard_ids)]).await?;
+    }
+    let cols = [
+        Col::Int(fresh.iter().map(|(row, ..)| row.number).collect()),
+        Col::Int(fresh.iter().map(|(_, _, version, _)| i64::try_from(version + 1).unwrap_or(i64::MAX)).collect()),
+        Col::Int(fresh.iter().map(|(.., turn)| i64::from(turn.steps.1)).collect()),
+        Col::OptText(fresh.iter().map(|(.., turn)| turn.standing.node.as_deref()).collect()),
+        Col::OptText(fresh.iter().map(|(.., turn)| turn.standing.paused_for.as_deref()).collect()),
+    ];
+    db.execute_many(FLOW_MOVE, &cols).await?;
+    let mut changes = Changes::at(desk.now);
+    let mut heard = add_turns(db, desk, &fresh, &mut changes).await?;
+    heard.push(changes.write(db).await?);
+    Ok((answers, heard))
+}
+
+/// What turns leave behind: records, waits, jobs, and how the run stands.
+async fn add_turns(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    turns: &[(&JobRow, Lane, u64, &NewTurn)],
+    changes: &mut Changes,
+) -> StoreResult<Vec<Heard>> {
+    if turns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let number = |version: &u64| i64::try_from(version + 1).unwrap_or(i64::MAX);
+    let cols = [
+        Col::Int(turns.iter().map(|(row, ..)| row.number).collect()),
+        Col::Int(turns.iter().map(|(_, _, version, _)| number(version)).collect()),
+        Col::Int(turns.iter().map(|(.., turn)| i64::from(turn.steps.0)).collect()),
+        Col::Int(turns.iter().map(|(.., turn)| i64::from(turn.steps.1)).collect()),
+        Col::At(vec![desk.now; turns.len()]),
+        Col::Text(turns.iter().map(|(.., turn)| &*turn.records).collect()),
+    ];
+    let added = db.execute_many(TURN_ADD, &cols).await?;
+    if added != turns.len() as u64 {
+        return Err(StoreError::Conflict("somebody else took the same turn".to_owned()));
+    }
+    let snapshots: Vec<_> = turns.iter().filter(|(.., turn)| turn.snapshot.is_some()).collect();
+    if !snapshots.is_empty() {
+        let cols = [
+            Col::Int(snapshots.iter().map(|(row, ..)| row.number).collect()),
+            Col::Int(snapshots.iter().map(|(_, _, version, _)| number(version)).collect()),
+            Col::Int(snapshots.iter().map(|(.., turn)| i64::from(turn.steps.1)).collect()),
+            Col::Text(snapshots.iter().map(|(.., turn)| turn.snapshot.as_deref().unwrap_or_default()).collect()),
+        ];
+        db.execute_many(SNAPSHOT_ADD, &cols).await?;
+    }
+    move_waits(db, desk, turns).await?;
+    let mut children: Vec<(&NewJob, i64)> = Vec::new();
+    for (row, lane, _, turn) in turns {
+        children.extend(turn.children.iter().map(|child| (child, row.number)));
+        if turn.again {
+            changes.go_on(row.number);
+        }
+        for (node, message) in &turn.logs {
+            let data = EventData { node: Some(node.to_string()), reason: Some(message.clone()), ..EventData::default() };
+            changes.tell(row.tenant, Some(row.number), None, EventKind::FlowLogged, data);
+        }
+        for (by, what) in &turn.steered {
+            let data = EventData { by: Some(by.clone()), reason: Some(what.clone()), ..EventData::default() };
+            changes.tell(row.tenant, Some(row.number), None, EventKind::FlowSteered, data);
+        }
+        let stands = &turn.standing;
+        match row.state.on_flow(FlowFact::Turned { status: stands.status, due_at: stands.due_at }, desk.now) {
+            Ok(step) => {
+                let data = EventData {
+                    steps: Some(turn.steps.1),
+                    node: stands.node.as_ref().map(ToString::to_string),
+                    reason: stands.paused_for.as_ref().map(ToString::to_string),
+                    ..EventData::default()
+                };
+                let telling =
+                    Telling { data, error: stands.error.clone(), result: stands.result.clone(), fence: None };
+                changes.advance(row, *lane, step, telling);
+            }
+            Err(Refused::Unchanged(_)) => {}
+            Err(refused) => return Err(StoreError::Broken(format!("job #{}: {refused}", row.number))),
+        }
+    }
+    let mut heard = insert_children(db, desk, &children).await?;
+    let unwanted: Vec<(uuid::Uuid, uuid::Uuid)> = turns
+        .iter()
+        .flat_map(|(row, _, _, turn)| turn.cancels.iter().map(|job| (*row.tenant.as_uuid(), *job.as_uuid())))
+        .collect();
+    if !unwanted.is_empty() {
+        heard.push(cancel_children(db, desk, unwanted).await?);
+    }
+    Ok(heard)
+}
+
+async fn move_waits(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    turns: &[(&JobRow, Lane, u64, &NewTurn)],
+) -> StoreResult<()> {
+    let closed: Vec<(i64, &str, u32)> = turns
+        .iter()
+        .flat_map(|(row, _, _, turn)| turn.closed.iter().map(|(node, visit)| (row.number, &**node, *visit)))
+        .collect();
+    if !closed.is_empty() {
+        let cols = [
+            Col::Int(closed.iter().map(|c| c.0).collect()),
+            Col::Text(closed.iter().map(|c| c.1).collect()),
+            Col::Int(closed.iter().map(|c| i64::from(c.2)).collect()),
+        ];
+        db.execute_many(WAIT_REMOVE, &cols).await?;
+    }
+    let opened: Vec<_> =
+        turns.iter().flat_map(|(row, _, _, turn)| turn.opened.iter().map(move |wait| (*row, wait))).collect();
+    if opened.is_empty() {
+        return Ok(());
+    }
+    let cols = [
+        Col::Int(opened.iter().map(|(row, _)| row.number).collect()),
+        Col::Text(opened.iter().map(|(_, wait)| &*wait.node).collect()),
+        Col::Int(opened.iter().map(|(_, wait)| i64::from(wait.visit)).collect()),
+        Col::Id(opened.iter().map(|(row, _)| *row.tenant.as_uuid()).collect()),
+        Col::Int(opened.iter().map(|(_, wait)| wait.kind.code()).collect()),
+        Col::Text(opened.iter().map(|(_, wait)| &*wait.name).collect()),
+        Col::OptText(opened.iter().map(|(_, wait)| wait.key.as_deref()).collect()),
+        Col::OptAt(opened.iter().map(|(_, wait)| wait.expires_at).collect()),
+        Col::At(vec![desk.now; opened.len()]),
+    ];
+    db.execute_many(WAIT_ADD, &cols).await.map(drop)
+}
+
+/// Jobs that a run began and no longer wants.
+async fn cancel_children(db: &mut impl Db, desk: &Desk<'_>, jobs: Vec<(uuid::Uuid, uuid::Uuid)>) -> StoreResult<Heard> {
+    let (tenants, ids) = jobs.into_iter().unzip();
+    let found =
+        db.query_many(CHILDREN, &[Col::Id(tenants), Col::Id(ids)], |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
+    let mut changes = Changes::at(desk.now);
+    for (job, lane) in found {
+        let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
+        let step = match job.state.kind {
+            JobKind::Command => job.state.on_command(bowline_model::fleet::CommandFact::CancelRequested, desk.now),
+            JobKind::Workflow => job.state.on_flow(FlowFact::CancelRequested, desk.now),
+            JobKind::Task | JobKind::Unit(_) => {
+                job.state.on(&Fact::CancelRequested, &job.policy, desk.now, 0.0)
+            }
+        };
+        // Whoever is over stays as it is.
+        if let Ok(step) = step {
+            let reason = Some("the workflow no longer wants it".to_owned());
+            let data = EventData { reason, ..EventData::default() };
+            changes.advance(&job, lane, step, Telling { data, ..Telling::default() });
+        }
+    }
+    changes.write(db).await
+}
+
+/// Somebody says something to a run.
+pub async fn steer_flow(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    order: &FlowOrder,
+) -> StoreResult<(FlowAnswer, Heard)> {
+    let key = [Val::Id(*order.tenant.as_uuid()), Val::Id(*order.job.as_uuid())];
+    let found = db.query(FLOW_OF_JOB, &key, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    let Some((number, status)) = found.into_iter().next() else {
+        return Ok((FlowAnswer::NotFound, Heard::default()));
+    };
+    let status = crate::job_row::status_of(status)?;
+    if status.is_terminal() {
+        return Ok((FlowAnswer::Finished(status), Heard::default()));
+    }
+    if let Some((node, visit)) = &order.ends {
+        let wait = [Val::Int(number), Val::Text(node), Val::Int(i64::from(*visit))];
+        if db.execute(WAIT_END, &wait).await? == 0 {
+            return Ok((FlowAnswer::NobodyWaits, Heard::default()));
+        }
+    }
+    tell(db, &[number], &order.message).await?;
+    let _ = desk;
+    Ok((FlowAnswer::Taken, Heard { flows: true, ..Heard::default() }))
+}
+
+/// Tells everybody who waits for it. Whoever waits without a key hears of every key.
+pub async fn signal_flows(db: &mut impl Db, signal: &NewSignal) -> StoreResult<(u64, Heard)> {
+    let params = [
+        Val::Id(*signal.tenant.as_uuid()),
+        Val::Int(WaitKind::Event.code()),
+        Val::Text(&signal.name),
+        Val::OptText(signal.key.as_deref()),
+    ];
+    let flows = db.query(WAITING, &params, |row| row.int(0)).await?;
+    tell(db, &flows, &signal.message).await?;
+    let flows = flows.len();
+    Ok((flows as u64, Heard { flows: flows > 0, ..Heard::default() }))
+}
+
+async fn tell(db: &mut impl Db, flows: &[i64], message: &str) -> StoreResult<()> {
+    if flows.is_empty() {
+        return Ok(());
+    }
+    let cols = [
+        Col::Int(flows.to_vec()),
+        Col::OptInt(vec![None; flows.len()]),
+        Col::OptText(vec![Some(message); flows.len()]),
+    ];
+    db.execute_many(INBOX_ADD, &cols).await.map(drop)
+}
+
+const DEFINITION_ADD: Sql = Sql::Same(
+    "insert into flow_definition (tenant, hash, body) values ($1, $2, $3) on conflict (tenant, hash) do nothing",
+);
+const DEFINITION_FIND: Sql = Sql::Same("select id from flow_definition where tenant = $1 and hash = $2");
+const FLOW_ADD: Sql = Sql::Each {
+    sqlite: "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
+                               forked_from, forked_step, depth)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    postgres: "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
+                                 forked_from, forked_step, depth)
+               select * from unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[],
+                                    $7::bigint[], $8::text[], $9::text[], $10::uuid[], $11::bigint[], $12::bigint[])",
+};
+const FLOWS: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane, f.version from flow f join job j on j.number = f.number join channel c on c.id = j.channel
+         where f.number = ?1"
+    ),
+    postgres: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane, f.version from flow f join job j on j.number = f.number join channel c on c.id = j.channel
+         where f.number = any ($1::bigint[]) order by f.number for update of j, f"
+    ),
+};
+const FLOW_MOVE: Sql = Sql::Each {
+    sqlite: "update flow set version = ?2, steps = ?3, node = ?4, paused_for = ?5 where number = ?1",
+    postgres: "update flow f set version = k.version, steps = k.steps, node = k.node, paused_for = k.paused_for
+               from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[])
+                 as k (number, version, steps, node, paused_for)
+               where f.number = k.number",
+};
+const TURN_ADD: Sql = Sql::Each {
+    sqlite: "insert into flow_turn (flow, turn, first_step, last_step, at, records) values (?1, ?2, ?3, ?4, ?5, ?6)
+             on conflict do nothing",
+    postgres: "insert into flow_turn (flow, turn, first_step, last_step, at, records)
+               select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::text[])
+               on conflict do nothing",
+};
+const SNAPSHOT_ADD: Sql = Sql::Each {
+    sqlite: "insert into flow_snapshot (flow, turn, steps, body) values (?1, ?2, ?3, ?4)",
+    postgres: "insert into flow_snapshot (flow, turn, steps, body)
+               select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])",
+};
+const INBOX_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from flow_inbox where id = ?1",
+    postgres: "delete from flow_inbox where id = any ($1::bigint[])",
+};
+const WAIT_ADD: Sql = Sql::Each {
+    sqlite: "insert into flow_wait (flow, node, visit, tenant, kind, name, key, expires_at, since)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    postgres: "insert into flow_wait (flow, node, visit, tenant, kind, name, key, expires_at, since)
+               select * from unnest($1::bigint[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[], $6::text[],
+                                    $7::text[], $8::timestamptz[], $9::timestamptz[])",
+};
+const WAIT_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from flow_wait where flow = ?1 and node = ?2 and visit = ?3",
+    postgres: "delete from flow_wait w using unnest($1::bigint[], $2::text[], $3::bigint[]) as k (flow, node, visit)
+               where w.flow = k.flow and w.node = k.node and w.visit = k.visit",
+};
+const WAIT_END: Sql = Sql::Same("delete from flow_wait where flow = $1 and node = $2 and visit = $3");
+const WAITING: Sql = Sql::Each {
+    sqlite: "select distinct flow from flow_wait
+             where tenant = ?1 and kind = ?2 and name = ?3 and (key is null or key = ?4) order by flow",
+    postgres: "select distinct flow from flow_wait
+               where tenant = $1 and kind = $2 and name = $3 and (key is null or key = $4::text) order by flow",
+};
+const CHILDREN: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from job j join channel c on c.id = j.channel where j.tenant = ?1 and j.id = ?2 and j.parent is null"
+    ),
+    postgres: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from job j join channel c on c.id = j.channel
+         join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id
+         where j.parent is null order by j.number for update of j"
+    ),
+};
+const FLOW_OF_JOB: Sql = Sql::Each {
+    sqlite: "select j.number, j.status from job j join flow f on f.number = j.number
+             where j.tenant = ?1 and j.id = ?2 and j.parent is null",
+    postgres: "select j.number, j.status from job j join flow f on f.number = j.number
+               where j.tenant = $1 and j.id = $2 and j.parent is null for update of j",
+};

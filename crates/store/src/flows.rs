@@ -1,0 +1,268 @@
+//! Runs of workflows: what is remembered of them, what came in for them, and who waits for whom.
+//!
+//! The ledger does not know what a node is. It keeps records, in turns, and sees to it that each turn is added once, by
+//! whoever was first: a turn names the version of the run that it goes on from.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bowline_model::audit::{Action, Author};
+use bowline_model::{JobId, JobStatus, RunError, TenantId, Timestamp};
+use serde_json::Value;
+
+use crate::{NewJob, StoreResult};
+
+/// What makes a job a run of a workflow.
+#[derive(Debug, Clone)]
+pub struct NewFlow {
+    /// As [`FlowStore::keep_definition`] named it.
+    pub definition: i64,
+    /// What people call the workflow, and which version of it.
+    pub workflow: Arc<str>,
+    pub workflow_version: Option<u32>,
+    /// The run that this one goes on from, and after which step of it.
+    pub forked_from: Option<(JobId, u32)>,
+    /// How many runs it is nested in.
+    pub depth: u32,
+    /// What it has done when it is accepted. A run that begins later has done nothing.
+    pub first: Option<NewTurn>,
+}
+
+/// What a run has done, to be stored together.
+#[derive(Debug, Clone)]
+pub struct NewTurn {
+    /// The records, as JSON.
+    pub records: Arc<str>,
+    /// Steps that are over before and after it.
+    pub steps: (u32, u32),
+    /// The whole run after it, as JSON.
+    pub snapshot: Option<Arc<str>>,
+    pub standing: FlowStanding,
+    /// Waits for people and events that it begins.
+    pub opened: Vec<NewWait>,
+    /// And those that are over: node and visit.
+    pub closed: Vec<(Arc<str>, u32)>,
+    /// Jobs that it begins.
+    pub children: Vec<NewJob>,
+    /// Jobs that it no longer wants.
+    pub cancels: Vec<JobId>,
+    /// There is more to do at once.
+    pub again: bool,
+    /// What nodes logged: node and message.
+    pub logs: Vec<(Arc<str>, String)>,
+    /// What people said: who, and what.
+    pub steered: Vec<(String, String)>,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowStanding {
+    pub status: JobStatus,
+    pub paused_for: Option<Arc<str>>,
+    /// When something happens by itself.
+    pub due_at: Option<Timestamp>,
+    /// Where it is, for people.
+    pub node: Option<Arc<str>>,
+    pub result: Option<Arc<str>>,
+    pub error: Option<RunError>,
+}
+
+/// What sort of wait somebody else can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitKind {
+    Approval,
+    Event,
+}
+
+impl WaitKind {
+    /// The number the ledger keeps. Never reuse one.
+    pub const fn code(self) -> i64 {
+        match self {
+            Self::Approval => 1,
+            Self::Event => 2,
+        }
+    }
+
+    pub const fn from_code(code: i64) -> Option<Self> {
+        match code {
+            1 => Some(Self::Approval),
+            2 => Some(Self::Event),
+            _ => None,
+        }
+    }
+}
+
+/// A wait that somebody else can end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWait {
+    pub kind: WaitKind,
+    pub node: Arc<str>,
+    pub visit: u32,
+    /// The event's name, or the title of what is to be approved.
+    pub name: Arc<str>,
+    pub key: Option<String>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A turn for a run that is there.
+#[derive(Debug, Clone)]
+pub struct TurnOrder {
+    /// The number of the run's job.
+    pub flow: i64,
+    /// The version it goes on from.
+    pub version: u64,
+    /// Messages it has heard.
+    pub heard: Vec<i64>,
+    pub turn: NewTurn,
+}
+
+/// What became of a [`TurnOrder`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnAnswer {
+    Stored,
+    /// Somebody else was first. Nothing was stored.
+    Stale,
+}
+
+/// Something that came in for a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboxItem {
+    pub id: i64,
+    pub flow: i64,
+    pub message: InboxMessage,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum InboxMessage {
+    /// As JSON.
+    Told(String),
+    /// One of its jobs has ended.
+    Ended { job: JobId, status: JobStatus, result: Option<String>, error: Option<RunError> },
+}
+
+/// A run, as far as it must be known to go on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredFlow {
+    pub number: i64,
+    pub job: JobId,
+    pub tenant: TenantId,
+    pub definition: i64,
+    pub workflow: Arc<str>,
+    pub workflow_version: Option<u32>,
+    pub version: u64,
+    pub depth: u32,
+    /// What it was asked for with, as JSON.
+    pub payload: String,
+    pub actor: Arc<str>,
+    pub trace_id: Option<Arc<str>>,
+    pub correlation_id: Option<Arc<str>>,
+    /// The latest snapshot that was asked for, and the records since, turn by turn.
+    pub snapshot: Option<String>,
+    pub records: Vec<String>,
+    /// How much has been recorded since the snapshot, in bytes.
+    pub since_snapshot: usize,
+}
+
+/// A run, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowRecord {
+    pub workflow: String,
+    pub workflow_version: Option<u32>,
+    pub steps: u32,
+    pub node: Option<String>,
+    pub paused_for: Option<String>,
+    pub forked_from: Option<(JobId, u32)>,
+    /// The run that began this one.
+    pub parent: Option<JobId>,
+    pub waits: Vec<WaitRecord>,
+}
+
+/// A wait that somebody else can end, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitRecord {
+    pub job: JobId,
+    pub workflow: String,
+    pub wait: NewWait,
+    pub since: Timestamp,
+}
+
+/// What somebody says to a run.
+#[derive(Debug, Clone)]
+pub struct FlowOrder {
+    pub tenant: TenantId,
+    pub job: JobId,
+    /// As JSON, for whoever carries out the run.
+    pub message: Arc<str>,
+    /// The wait that this ends. A second one who wants to end it is refused.
+    pub ends: Option<(Arc<str>, u32)>,
+    /// What it is called in the audit trail.
+    pub action: Action,
+    /// What is told there: names, and no contents.
+    pub about: Value,
+    pub by: Author,
+    pub reason: Option<String>,
+}
+
+/// What became of a [`FlowOrder`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowAnswer {
+    Taken,
+    /// It is over.
+    Finished(JobStatus),
+    /// Nobody waits for this, or no more.
+    NobodyWaits,
+    /// There is no such run.
+    NotFound,
+}
+
+/// Something that happened elsewhere, for whoever waits for it.
+#[derive(Debug, Clone)]
+pub struct NewSignal {
+    pub tenant: TenantId,
+    pub name: Arc<str>,
+    pub key: Option<String>,
+    /// As JSON, for whoever carries out the run.
+    pub message: Arc<str>,
+    pub by: Author,
+}
+
+#[async_trait]
+pub trait FlowStore: Send + Sync {
+    /// Keeps a definition for as long as runs of it may need it, and says what it is called. The same definition is kept
+    /// once.
+    async fn keep_definition(&self, tenant: TenantId, hash: [u8; 32], body: Arc<str>) -> StoreResult<i64>;
+
+    async fn find_definition(&self, id: i64) -> StoreResult<Option<String>>;
+
+    /// What came in and was not heard yet, oldest first.
+    async fn flow_inbox(&self, limit: u32) -> StoreResult<Vec<InboxItem>>;
+
+    /// Runs as they were after so many steps; after all of them for `None`.
+    async fn load_flows(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<StoredFlow>>;
+
+    /// Adds each turn, unless somebody else was first.
+    async fn turn_flows(&self, turns: Vec<TurnOrder>) -> StoreResult<Vec<TurnAnswer>>;
+
+    /// Says something to a run.
+    async fn steer_flow(&self, order: FlowOrder) -> StoreResult<FlowAnswer>;
+
+    /// Tells everybody who waits for it, and says how many do.
+    async fn signal_flows(&self, signal: NewSignal) -> StoreResult<u64>;
+
+    async fn find_flow(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<FlowRecord>>;
+
+    /// The number of a run's job.
+    async fn flow_number(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<i64>>;
+
+    /// Records of a run, turn by turn, from the turn that has this step on.
+    async fn flow_records(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        from_step: u32,
+        limit: u32,
+    ) -> StoreResult<Vec<String>>;
+
+    /// Waits of a tenant that somebody can end, oldest first.
+    async fn list_waits(&self, tenant: TenantId, kind: WaitKind, limit: u32) -> StoreResult<Vec<WaitRecord>>;
+}

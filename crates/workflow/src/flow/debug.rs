@@ -1,0 +1,160 @@
+//! Stopping a run, looking at it, changing it, and letting it go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bowline_model::workflow::NodeId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::state::Token;
+use crate::expression::{Context, ExpressionError, Scope, Template, check_variable_name};
+use crate::program::Program;
+
+/// Where a run should stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Breakpoint {
+    pub node: NodeId,
+    /// Only when this holds, such as `{{variables.total > 100}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+}
+
+/// What a person says to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Stop before the next node.
+    Pause,
+    /// Go on, and stop again after one node.
+    Step,
+    /// Go on until a breakpoint.
+    Continue,
+    /// Go on until this node is next.
+    RunTo(NodeId),
+    Break(Breakpoint),
+    Unbreak(NodeId),
+    /// Set variables; `null` is a value like any other.
+    Edit(Map<String, Value>),
+    /// This is what the node gives from now on; it is not carried out.
+    Pin {
+        node: NodeId,
+        output: Value,
+    },
+    Unpin(NodeId),
+}
+
+/// Why a run stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HaltedBy {
+    /// It is stepped through.
+    Step,
+    Breakpoint,
+    RunTo,
+    /// Somebody asked for it.
+    Person,
+}
+
+/// How a run is steered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Debug {
+    /// Stops after each node.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stepping: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halted: Option<HaltedBy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_to: Option<NodeId>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub breakpoints: BTreeMap<NodeId, Option<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pins: BTreeMap<NodeId, Value>,
+    /// Visits that have stopped at their breakpoint already.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub passed: BTreeSet<(NodeId, u32)>,
+}
+
+impl Debug {
+    pub(super) fn is_idle(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Why the run should stop before this token moves, if it should.
+    pub(super) fn stops(&self, program: &Program, token: &Token, context: &Context) -> Option<HaltedBy> {
+        if self.breakpoints.is_empty() && self.run_to.is_none() {
+            return None;
+        }
+        let id = &program.nodes[token.node].id;
+        if self.run_to.as_ref() == Some(id) {
+            return Some(HaltedBy::RunTo);
+        }
+        let condition = self.breakpoints.get(id)?;
+        if self.passed.contains(&(id.clone(), token.visit)) {
+            return None;
+        }
+        let holds = condition.as_ref().is_none_or(|text| {
+            // What cannot be judged is looked at by a person rather than passed over.
+            Template::condition(text, Scope::workflow()).and_then(|when| when.holds(context)).unwrap_or(true)
+        });
+        holds.then_some(HaltedBy::Breakpoint)
+    }
+
+    /// What an order changes, apart from variables. `waiting` are the tokens that could move.
+    pub(super) fn obey(&mut self, order: &Order, waiting: impl Iterator<Item = (NodeId, u32)>) {
+        match order {
+            Order::Pause => self.halted = Some(HaltedBy::Person),
+            Order::Step | Order::Continue | Order::RunTo(_) => {
+                self.stepping = matches!(order, Order::Step);
+                self.run_to = if let Order::RunTo(node) = order { Some(node.clone()) } else { None };
+                self.halted = None;
+                let passed: Vec<_> = waiting.filter(|(node, _)| self.breakpoints.contains_key(node)).collect();
+                self.passed.extend(passed);
+            }
+            Order::Break(point) => drop(self.breakpoints.insert(point.node.clone(), point.when.clone())),
+            Order::Unbreak(node) => drop(self.breakpoints.remove(node)),
+            Order::Pin { node, output } => drop(self.pins.insert(node.clone(), output.clone())),
+            Order::Unpin(node) => drop(self.pins.remove(node)),
+            Order::Edit(_) => {}
+        }
+    }
+}
+
+impl Order {
+    /// Whether it can be carried out in a run of this program; what is wrong with it otherwise.
+    pub fn check(&self, program: &Program) -> Result<(), String> {
+        let known = |node: &NodeId| {
+            if program.by_id.contains_key(node) {
+                Ok(())
+            } else {
+                Err(format!("the workflow has no node {:?}", node.as_str()))
+            }
+        };
+        match self {
+            Self::Pause | Self::Step | Self::Continue => Ok(()),
+            Self::RunTo(node) | Self::Unbreak(node) | Self::Unpin(node) | Self::Pin { node, .. } => known(node),
+            Self::Break(point) => {
+                known(&point.node)?;
+                let Some(when) = &point.when else { return Ok(()) };
+                Template::condition(when, Scope::workflow()).map(drop).map_err(|e| format!("when: {e}"))
+            }
+            Self::Edit(variables) => {
+                let tried: Result<(), ExpressionError> = variables.iter().try_for_each(|(name, value)| {
+                    check_variable_name(name)?;
+                    let nothing = || Value::Null;
+                    Context::new(nothing(), nothing(), nothing()).set_variable(name, value.clone())
+                });
+                tried.map_err(|e| e.to_string())
+            }
+        }
+    }
+
+    /// The variables it sets.
+    pub(super) fn edits(&self) -> impl Iterator<Item = (Arc<str>, &Value)> {
+        let variables = if let Self::Edit(variables) = self { Some(variables) } else { None };
+        variables.into_iter().flatten().map(|(name, value)| (Arc::from(name.as_str()), value))
+    }
+}

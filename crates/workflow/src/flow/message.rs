@@ -1,0 +1,32 @@
+//! What comes in for a run. Each message is stored before it is heard, and gone in the transaction in which it was.
+
+use std::sync::Arc;
+
+use bowline_model::workflow::NodeId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::debug::Order;
+use crate::node::Ended;
+
+/// What comes in for a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Message {
+    /// There is more to do than one turn takes, or nothing has been done yet.
+    GoOn,
+    /// A time has come.
+    Due,
+    /// A job that the run had wished for has ended.
+    Ended(Ended),
+    /// A person has decided.
+    Decided { node: NodeId, visit: u32, approved: bool, by: String, reason: Option<String> },
+    /// Something happened elsewhere.
+    Event { name: Arc<str>, key: Option<String>, payload: Value },
+    /// Somebody wants it to stop.
+    Cancel,
+    /// Somebody wants it to go on where it failed.
+    Retry,
+    /// Somebody steers it.
+    Steer { order: Order, by: String, reason: Option<String> },
+}

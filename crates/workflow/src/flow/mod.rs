@@ -1,0 +1,25 @@
+//! A run of a workflow: what is known of it, and how it goes on.
+//!
+//! Everything that happens to a run is a [`Record`], and the run is the sum of its records: [`Flow::apply`] adds one, and
+//! nothing else changes a run. [`Flow::turn`] takes what came in (messages), says what happens next as records, and applies
+//! each as it is made. So what was stored can be folded again to the last digit: after a restart, at any past step, in
+//! another run that begins there.
+//!
+//! Nothing here waits, stores, calls, or knows what time it is.
+
+mod debug;
+mod gather;
+mod life;
+mod message;
+mod record;
+mod shadow;
+mod state;
+mod turn;
+
+pub use life::PausedFor;
+pub use debug::{Breakpoint, Debug, HaltedBy, Order};
+pub use message::Message;
+pub use record::{Origin, Record, Step, StepStatus, Waiting, read_records, write_records};
+pub use shadow::{Difference, shadow};
+pub use state::{Ending, Flow, NotThere, Snapshot};
+pub use turn::{Launch, Turn, Turning};

@@ -1,0 +1,508 @@
+//! A run as the sum of its records.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_model::workflow::NodeId;
+use bowline_model::{JobId, JobStatus, RunError, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::debug::Debug;
+use super::gather::Arrivals;
+use super::record::{Record, Step, StepStatus, Waiting};
+use crate::expression::Context;
+use crate::node::{Call, Ended, Exit, Shape};
+use crate::program::{NodeIndex, Program, Way};
+
+/// Things that happened before anybody waited for them. More are forgotten, the oldest first.
+const MAILBOX_MAX: usize = 1_000;
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    pub(super) program: Arc<Program>,
+    pub(super) context: Context,
+    /// Steps that are over.
+    pub(super) steps: u32,
+    pub(super) opened: bool,
+    /// How often each node was come to.
+    pub(super) visits: Vec<u32>,
+    /// Where the run is: at several nodes at once, if paths have parted.
+    pub(super) tokens: Vec<Token>,
+    pub(super) arrivals: BTreeMap<NodeIndex, Arrivals>,
+    pub(super) debug: Debug,
+    pub(super) mailbox: Vec<Signal>,
+    pub(super) canceling: bool,
+    /// The error handler has taken over; a failure in it ends the run.
+    pub(super) handling: bool,
+    /// What a node said about the end of the run.
+    pub(super) finishing: Option<Finishing>,
+    pub(super) ending: Option<Ending>,
+    /// Where it goes on when it is tried again.
+    pub(super) broken: Vec<NodeIndex>,
+    pub(super) last: Option<NodeIndex>,
+}
+
+/// A place where the run is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Token {
+    pub node: NodeIndex,
+    pub visit: u32,
+    pub held: Option<Held>,
+}
+
+/// What a token waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    pub wait: Waiting,
+    pub began_at: Timestamp,
+    /// Of several jobs: which run, and how those ended that did.
+    pub running: BTreeMap<u32, JobId>,
+    pub ended: BTreeMap<u32, Ended>,
+}
+
+impl Held {
+    fn new(wait: Waiting, began_at: Timestamp) -> Self {
+        let jobs: &[JobId] = match &wait {
+            Waiting::Call { job } => std::slice::from_ref(job),
+            Waiting::Each { launched, .. } => launched,
+            _ => &[],
+        };
+        let running = (0..).zip(jobs.iter().copied()).collect();
+        Self { wait, began_at, running, ended: BTreeMap::new() }
+    }
+
+    /// Calls that have not been made yet, from the next one on.
+    pub(super) fn unmade(&self) -> &[Call] {
+        let Waiting::Each { calls, .. } = &self.wait else { return &[] };
+        calls.get(self.running.len() + self.ended.len()..).unwrap_or_default()
+    }
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Signal {
+    pub name: Arc<str>,
+    pub key: Option<String>,
+    pub payload: Value,
+}
+
+impl Signal {
+    pub fn fits(&self, wait: &Waiting) -> bool {
+        matches!(wait, Waiting::Event { name, key, .. }
+            if *name == self.name && (key.is_none() || *key == self.key))
+    }
+}
+
+/// How the run is about to end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Finishing {
+    Well { result: Value },
+    Badly { error: RunError },
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    pub status: JobStatus,
+    pub result: Value,
+    pub error: Option<RunError>,
+}
+
+/// A run names a node that its definition does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the definition has no node {0:?}, where this run is")]
+pub struct NotThere(pub String);
+
+impl Flow {
+    /// A run that has not begun.
+    pub fn new(program: Arc<Program>, mut context: Context) -> Self {
+        for (name, value) in &program.variables {
+            // The definition was checked; what cannot be a variable is not in it.
+            let _ = context.set_variable(name, value.clone());
+        }
+        Self {
+            visits: vec![0; program.nodes.len()],
+            program,
+            context,
+            steps: 0,
+            opened: false,
+            tokens: Vec::new(),
+            arrivals: BTreeMap::new(),
+            debug: Debug::default(),
+            mailbox: Vec::new(),
+            canceling: false,
+            handling: false,
+            finishing: None,
+            ending: None,
+            broken: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Stops after each node, from the first one on.
+    pub fn step_by_step(&mut self) {
+        self.debug.stepping = true;
+    }
+
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub fn context_mut(&mut self) -> &mut Context {
+        &mut self.context
+    }
+
+    /// Steps that are over.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
+    }
+
+    pub fn debug(&self) -> &Debug {
+        &self.debug
+    }
+
+    /// Jobs that it waits for.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.tokens.iter().filter_map(|token| token.held.as_ref()).flat_map(|held| held.running.values().copied())
+    }
+
+    /// Where it is: node, visit, and what it waits for there, if it waits.
+    pub fn places(&self) -> impl Iterator<Item = (&NodeId, u32, Option<&Waiting>)> {
+        self.tokens.iter().map(|token| {
+            (&self.program.nodes[token.node].id, token.visit, token.held.as_ref().map(|held| &held.wait))
+        })
+    }
+
+    /// How the items of a `foreach` stand: how many run and how many have ended, of how many.
+    pub fn items(&self, node: &NodeId, visit: u32) -> Option<(usize, usize, usize)> {
+        let held = self.tokens.iter().find(|token| self.is_at(token, node, visit))?.held.as_ref()?;
+        let Waiting::Each { calls, .. } = &held.wait else { return None };
+        Some((held.running.len(), held.ended.len(), calls.len()))
+    }
+
+    /// The next moment at which something happens by itself.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.tokens.iter().filter_map(|token| token.held.as_ref()?.wait.due_at()).min()
+    }
+
+    fn is_at(&self, token: &Token, node: &NodeId, visit: u32) -> bool {
+        token.visit == visit && self.program.nodes[token.node].id == *node
+    }
+
+    pub(super) fn token(&self, node: &NodeId, visit: u32) -> Option<usize> {
+        self.tokens.iter().position(|token| self.is_at(token, node, visit))
+    }
+
+    /// Adds one record. Whatever a record does not say changes nothing.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Opened { .. } => {
+                self.opened = true;
+                self.arrive(self.program.start);
+            }
+            Record::Step(step) => self.step(step),
+            Record::Began { node, visit, at, wait } => {
+                if let Some(place) = self.token(node, *visit) {
+                    self.tokens[place].held = Some(Held::new(wait.clone(), *at));
+                }
+            }
+            Record::Heard { node, visit, index, ended, launched } => self.heard(node, *visit, *index, ended, launched),
+            Record::Signal { name, key, payload } => {
+                if self.mailbox.len() == MAILBOX_MAX {
+                    self.mailbox.remove(0);
+                }
+                self.mailbox.push(Signal { name: Arc::clone(name), key: key.clone(), payload: payload.clone() });
+            }
+            Record::Halted { by, .. } => {
+                self.debug.halted = Some(*by);
+                self.debug.run_to = None;
+            }
+            Record::Steered { order, .. } => {
+                for (name, value) in order.edits() {
+                    // Checked before it was recorded.
+                    let _ = self.context.set_variable(&name, value.clone());
+                }
+                let movable = self.tokens.iter().filter(|token| token.held.is_none());
+                let movable: Vec<_> =
+                    movable.map(|token| (self.program.nodes[token.node].id.clone(), token.visit)).collect();
+                self.debug.obey(order, movable.into_iter());
+            }
+            Record::Canceling { .. } => {
+                self.canceling = true;
+                self.tokens.retain(|token| token.held.as_ref().is_some_and(|held| !held.running.is_empty()));
+            }
+            Record::Retried { .. } => {
+                (self.ending, self.finishing, self.canceling, self.handling) = (None, None, false, false);
+                self.debug.halted = None;
+                for node in std::mem::take(&mut self.broken) {
+                    self.arrive(node);
+                }
+            }
+            Record::Closed { status, result, error, .. } => {
+                let ending = Ending { status: *status, result: result.clone(), error: error.clone() };
+                self.ending = Some(ending);
+                self.finishing = None;
+                let left = std::mem::take(&mut self.tokens);
+                self.broken.extend(left.into_iter().map(|token| token.node));
+            }
+        }
+    }
+
+    fn heard(&mut self, node: &NodeId, visit: u32, index: u32, ended: &Ended, launched: &[JobId]) {
+        let Some(held) = self.token(node, visit).and_then(|place| self.tokens[place].held.as_mut()) else { return };
+        held.running.remove(&index);
+        held.ended.insert(index, ended.clone());
+        let mut next = u32::try_from(held.running.len() + held.ended.len()).unwrap_or(u32::MAX);
+        for job in launched {
+            held.running.insert(next, *job);
+            next += 1;
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let Some(&at) = self.program.by_id.get(&step.node) else { return };
+        let program = Arc::clone(&self.program);
+        match self.token(&step.node, step.visit) {
+            Some(place) => {
+                let token = self.tokens.remove(place);
+                if let Some(Held { wait, .. }) = &token.held
+                    && let Some(letter) = self.mailbox.iter().position(|signal| signal.fits(wait))
+                {
+                    self.mailbox.remove(letter);
+                }
+            }
+            // A join has no token while it gathers.
+            None => {
+                self.visits[at] = step.visit;
+                if let Some(arrivals) = self.arrivals.get_mut(&at) {
+                    arrivals.fired = true;
+                }
+            }
+        }
+        if !self.debug.passed.is_empty() {
+            self.debug.passed.remove(&(step.node.clone(), step.visit));
+        }
+        self.steps = step.n;
+        self.last = Some(at);
+        self.context.set_output(step.node.as_str(), step.output.clone());
+        for (name, value) in &step.set {
+            // Nodes check what they set.
+            let _ = self.context.set_variable(name, value.clone());
+        }
+        let node = &program.nodes[at];
+        let go = |flow: &mut Self, way: &Way| {
+            let mut taken = false;
+            for (_, target) in node.out.iter().filter(|(on, _)| on == way) {
+                taken = true;
+                flow.arrive(*target);
+                if node.node.shape() != Shape::Fork {
+                    break;
+                }
+            }
+            taken
+        };
+        match (&step.status, &step.exit) {
+            (StepStatus::Failed, _) if self.canceling => {}
+            (StepStatus::Failed, _) => {
+                if go(self, &Way::Failure) || go(self, &Way::Always) {
+                    return;
+                }
+                let error = step.error.clone().unwrap_or_else(|| {
+                    RunError::new(bowline_model::ErrorClass::Permanent, "the node failed and did not say why")
+                });
+                match program.on_error.filter(|_| !self.handling) {
+                    Some(handler) => {
+                        self.handling = true;
+                        let told = json!({"node": step.node, "class": error.class, "message": error.message});
+                        self.context.set_execution("error", told);
+                        self.arrive(handler);
+                    }
+                    None => {
+                        self.broken.push(at);
+                        let message = format!("node {:?}: {}", step.node.as_str(), error.message);
+                        let error = RunError::new(error.class, message);
+                        self.finishing = Some(Finishing::Badly { error });
+                    }
+                }
+            }
+            (StepStatus::Success, Exit::End { failed: false }) => {
+                self.finishing = Some(Finishing::Well { result: step.output.clone() });
+            }
+            (StepStatus::Success, Exit::End { failed: true }) => {
+                self.broken.push(at);
+                let message = step.output.get("message").and_then(Value::as_str).unwrap_or("the workflow says it failed");
+                let error = RunError::new(bowline_model::ErrorClass::Permanent, message);
+                self.finishing = Some(Finishing::Badly { error });
+            }
+            (StepStatus::Success, Exit::To(target)) => match program.by_id.get(target) {
+                Some(target) => self.arrive(*target),
+                None => {
+                    self.broken.push(at);
+                    let message = format!("node {:?} goes on to {:?}, which there is not", step.node.as_str(), target.as_str());
+                    let error = RunError::new(bowline_model::ErrorClass::Permanent, message);
+                    self.finishing = Some(Finishing::Badly { error });
+                }
+            },
+            (StepStatus::Success, Exit::Success) => {
+                let _ = go(self, &Way::Success) || go(self, &Way::Always);
+            }
+            (StepStatus::Success, Exit::Port(port)) => {
+                let _ = go(self, &Way::Port(Arc::clone(port))) || go(self, &Way::Always);
+            }
+        }
+    }
+
+    fn arrive(&mut self, node: NodeIndex) {
+        if let Shape::Join(_) = self.program.nodes[node].node.shape() {
+            self.arrivals.entry(node).or_default().count += 1;
+            return;
+        }
+        self.visits[node] += 1;
+        self.tokens.push(Token { node, visit: self.visits[node], held: None });
+    }
+
+    /// Everything there is to know about it, to be stored.
+    pub fn snapshot(&self) -> Snapshot {
+        let id = |node: NodeIndex| self.program.nodes[node].id.clone();
+        Snapshot {
+            steps: self.steps,
+            opened: self.opened,
+            context: self.context.to_json(),
+            visits: (0..).zip(&self.visits).filter(|(_, n)| **n > 0).map(|(node, n)| (id(node), *n)).collect(),
+            tokens: self
+                .tokens
+                .iter()
+                .map(|token| StoredToken {
+                    node: id(token.node),
+                    visit: token.visit,
+                    held: token.held.as_ref().map(|held| StoredHeld {
+                        wait: held.wait.clone(),
+                        began_at: held.began_at,
+                        running: held.running.clone(),
+                        ended: held.ended.clone(),
+                    }),
+                })
+                .collect(),
+            arrivals: self.arrivals.iter().map(|(node, a)| (id(*node), *a)).collect(),
+            debug: self.debug.clone(),
+            mailbox: self.mailbox.clone(),
+            canceling: self.canceling,
+            handling: self.handling,
+            ending: self.ending.clone(),
+            broken: self.broken.iter().copied().map(id).collect(),
+            last: self.last.map(id),
+        }
+    }
+
+    /// What a snapshot says, in a run of this program.
+    pub fn restore(program: Arc<Program>, snapshot: Snapshot) -> Result<Self, NotThere> {
+        let at = |node: &NodeId| program.by_id.get(node).copied().ok_or_else(|| NotThere(node.to_string()));
+        let nothing = Context::new(Value::Null, Value::Null, json!({}));
+        let mut visits = vec![0; program.nodes.len()];
+        for (node, count) in &snapshot.visits {
+            // A node that is gone is not where the run is, so how often it was there is no longer of interest.
+            if let Ok(node) = at(node) {
+                visits[node] = *count;
+            }
+        }
+        let tokens: Result<Vec<Token>, NotThere> = snapshot
+            .tokens
+            .into_iter()
+            .map(|token| {
+                let held = token.held.map(|held| Held {
+                    wait: held.wait,
+                    began_at: held.began_at,
+                    running: held.running,
+                    ended: held.ended,
+                });
+                Ok(Token { node: at(&token.node)?, visit: token.visit, held })
+            })
+            .collect();
+        let arrivals: Result<BTreeMap<NodeIndex, Arrivals>, NotThere> =
+            snapshot.arrivals.iter().map(|(node, a)| Ok((at(node)?, *a))).collect();
+        let broken: Result<Vec<NodeIndex>, NotThere> = snapshot.broken.iter().map(at).collect();
+        Ok(Self {
+            context: Context::from_json(snapshot.context).unwrap_or(nothing),
+            steps: snapshot.steps,
+            opened: snapshot.opened,
+            visits,
+            tokens: tokens?,
+            arrivals: arrivals?,
+            debug: snapshot.debug,
+            mailbox: snapshot.mailbox,
+            canceling: snapshot.canceling,
+            handling: snapshot.handling,
+            finishing: None,
+            ending: snapshot.ending,
+            broken: broken?,
+            last: snapshot.last.as_ref().map(at).transpose()?,
+            program,
+        })
+    }
+
+    /// The same run as another one, from here on: whoever waited is entered again, and nobody is stopped.
+    pub fn fork(&self, program: Arc<Program>) -> Result<Self, NotThere> {
+        let mut snapshot = self.snapshot();
+        snapshot.ending = None;
+        snapshot.canceling = false;
+        snapshot.debug = Debug::default();
+        for token in &mut snapshot.tokens {
+            token.held = None;
+        }
+        Self::restore(program, snapshot)
+    }
+}
+
+/// Everything there is to know about a run, to be stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Snapshot {
+    steps: u32,
+    opened: bool,
+    context: Value,
+    visits: BTreeMap<NodeId, u32>,
+    tokens: Vec<StoredToken>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    arrivals: BTreeMap<NodeId, Arrivals>,
+    #[serde(default, skip_serializing_if = "Debug::is_idle")]
+    debug: Debug,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mailbox: Vec<Signal>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    canceling: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    handling: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ending: Option<Ending>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    broken: Vec<NodeId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<NodeId>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoredToken {
+    node: NodeId,
+    visit: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<StoredHeld>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoredHeld {
+    wait: Waiting,
+    began_at: Timestamp,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    running: BTreeMap<u32, JobId>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ended: BTreeMap<u32, Ended>,
+}

@@ -1,0 +1,384 @@
+//! One turn: what came in is heard, and the run goes on as far as it can.
+
+use std::sync::Arc;
+
+use bowline_model::workflow::NodeId;
+use bowline_model::{ErrorClass, JobId, JobStatus, RunError, Timestamp};
+use serde_json::{Value, json};
+
+use super::debug::HaltedBy;
+use super::gather::Gathered;
+use super::message::Message;
+use super::record::{Origin, Record, Step, StepStatus, Waiting};
+use super::state::{Finishing, Flow, Held};
+use crate::node::{Answer, Call, Done, Ended, Exit, Next, Ports, Visit, Wait};
+use crate::program::NodeIndex;
+
+/// What a turn may use.
+pub struct Turning<'a> {
+    pub now: Timestamp,
+    /// Makes the ids of jobs. They are recorded with the intent, so that whoever repeats it names the same job.
+    pub mint: &'a mut dyn FnMut() -> JobId,
+    /// Steps that one turn takes at most.
+    pub limit: u32,
+}
+
+impl std::fmt::Debug for Turning<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turning").field("now", &self.now).field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+/// What came of a turn. All of it is stored together, or none of it.
+#[derive(Debug, Default)]
+pub struct Turn {
+    pub records: Vec<Record>,
+    /// Jobs to begin.
+    pub launches: Vec<Launch>,
+    /// Jobs that nobody waits for any more.
+    pub cancels: Vec<JobId>,
+    /// Waits for people and events that are over: node and visit.
+    pub closed: Vec<(NodeId, u32)>,
+    /// There is more to do.
+    pub more: bool,
+}
+
+/// A job to begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launch {
+    pub job: JobId,
+    pub node: NodeId,
+    pub visit: u32,
+    pub index: u32,
+    pub call: Call,
+}
+
+impl Turn {
+    fn add(&mut self, flow: &mut Flow, record: Record) {
+        let open = |wait: Option<&Waiting>| matches!(wait, Some(Waiting::Approval { .. } | Waiting::Event { .. }));
+        match &record {
+            Record::Step(step) => {
+                let ends = |(node, visit, wait): &(&NodeId, u32, Option<&Waiting>)| {
+                    **node == step.node && *visit == step.visit && open(*wait)
+                };
+                if flow.places().any(|place| ends(&place)) {
+                    self.closed.push((step.node.clone(), step.visit));
+                }
+            }
+            Record::Canceling { .. } | Record::Closed { .. } => {
+                let left = flow.places().filter(|(_, _, wait)| open(*wait));
+                self.closed.extend(left.map(|(node, visit, _)| (node.clone(), visit)));
+            }
+            _ => {}
+        }
+        flow.apply(&record);
+        self.records.push(record);
+    }
+}
+
+impl Flow {
+    /// Hears what came in, and goes on as far as it can.
+    pub fn turn(&mut self, messages: impl IntoIterator<Item = Message>, turning: &mut Turning<'_>) -> Turn {
+        let mut turn = Turn::default();
+        if !self.opened {
+            turn.add(self, Record::Opened { at: turning.now });
+        }
+        for message in messages {
+            self.hear(&mut turn, message, turning);
+        }
+        self.go_on(&mut turn, turning);
+        turn
+    }
+
+    fn hear(&mut self, turn: &mut Turn, message: Message, turning: &mut Turning<'_>) {
+        let at = turning.now;
+        if self.ending.is_some() && !matches!(message, Message::Retry) {
+            return;
+        }
+        match message {
+            // What they ask for is done in any case.
+            Message::GoOn | Message::Due => {}
+            Message::Ended(ended) => self.hear_of_job(turn, ended, turning),
+            Message::Decided { node, visit, approved, by, reason } => {
+                let waits = |held: &Held| matches!(held.wait, Waiting::Approval { .. });
+                if let Some(place) = self.token(&node, visit)
+                    && self.tokens[place].held.as_ref().is_some_and(waits)
+                {
+                    self.answer(turn, place, Answer::Decided { approved, by, reason }, turning);
+                }
+            }
+            Message::Event { name, key, payload } => turn.add(self, Record::Signal { name, key, payload }),
+            Message::Cancel if self.canceling => {}
+            Message::Cancel => {
+                turn.cancels.extend(self.jobs());
+                turn.add(self, Record::Canceling { at });
+            }
+            Message::Retry => {
+                if self.ending.as_ref().is_some_and(|ending| ending.status != JobStatus::Succeeded) {
+                    turn.add(self, Record::Retried { at });
+                }
+            }
+            Message::Steer { order, by, reason } => {
+                if order.check(&self.program).is_ok() {
+                    turn.add(self, Record::Steered { order, by, reason, at });
+                }
+            }
+        }
+    }
+
+    fn hear_of_job(&mut self, turn: &mut Turn, ended: Ended, turning: &mut Turning<'_>) {
+        let Some(job) = ended.job else { return };
+        let waits = |held: &Held| held.running.iter().find(|(_, id)| **id == job).map(|(index, _)| *index);
+        let found = self.tokens.iter().enumerate().find_map(|(n, token)| Some((n, waits(token.held.as_ref()?)?)));
+        let Some((place, index)) = found else { return };
+        let Some(held) = &self.tokens[place].held else { return };
+        let Waiting::Each { calls, stop_on_failure, .. } = &held.wait else {
+            self.answer(turn, place, Answer::Ended(ended), turning);
+            return;
+        };
+        let failed = ended.status != JobStatus::Succeeded;
+        let stopped = self.canceling
+            || (*stop_on_failure && (failed || held.ended.values().any(|e| e.status != JobStatus::Succeeded)));
+        let (node, visit) = (self.program.nodes[self.tokens[place].node].id.clone(), self.tokens[place].visit);
+        let mut launched = Vec::new();
+        if !stopped && let Some(call) = held.unmade().first() {
+            let next = u32::try_from(calls.len() - held.unmade().len()).unwrap_or(u32::MAX);
+            let job = (turning.mint)();
+            launched.push(job);
+            turn.launches.push(Launch { job, node: node.clone(), visit, index: next, call: call.clone() });
+        }
+        turn.add(self, Record::Heard { node, visit, index, ended, launched });
+        let Some(held) = &self.tokens[place].held else { return };
+        if held.running.is_empty() && (stopped || held.unmade().is_empty()) {
+            let Waiting::Each { calls, .. } = &held.wait else { return };
+            let ended = (0..calls.len()).map(|n| held.ended.get(&u32::try_from(n).ok()?).cloned()).collect();
+            self.answer(turn, place, Answer::Each(ended), turning);
+        }
+    }
+
+    /// Goes on until nothing can, or somebody must be asked, or the turn is long enough.
+    fn go_on(&mut self, turn: &mut Turn, turning: &mut Turning<'_>) {
+        let mut taken = 0;
+        while self.ending.is_none() {
+            if let Some(finishing) = self.finishing.clone() {
+                turn.cancels.extend(self.jobs());
+                let (status, result, error) = match finishing {
+                    _ if self.canceling => (JobStatus::Canceled, Value::Null, None),
+                    Finishing::Well { result } => (JobStatus::Succeeded, result, None),
+                    Finishing::Badly { error } => (JobStatus::Failed, Value::Null, Some(error)),
+                };
+                turn.add(self, Record::Closed { status, result, error, at: turning.now });
+                return;
+            }
+            if self.canceling {
+                if self.jobs().next().is_none() {
+                    let status = JobStatus::Canceled;
+                    turn.add(self, Record::Closed { status, result: Value::Null, error: None, at: turning.now });
+                }
+                return;
+            }
+            if let Some((place, answer)) = self.next_answer(turning.now) {
+                self.answer(turn, place, answer, turning);
+                taken += 1;
+                continue;
+            }
+            if self.debug.halted.is_some() {
+                return;
+            }
+            if let Some((node, gathered)) = self.next_join() {
+                self.pass_join(turn, node, gathered, turning.now);
+            } else if let Some(place) = self.tokens.iter().position(|token| token.held.is_none()) {
+                if taken >= turning.limit {
+                    turn.more = true;
+                    return;
+                }
+                let token = &self.tokens[place];
+                if let Some(by) = self.debug.stops(&self.program, token, &self.context) {
+                    let node = Some(self.program.nodes[token.node].id.clone());
+                    turn.add(self, Record::Halted { by, node, at: turning.now });
+                    return;
+                }
+                self.enter(turn, place, turning);
+            } else if self.tokens.is_empty() {
+                let last = self.last.map(|node| self.program.nodes[node].id.clone());
+                let result = last.and_then(|node| self.context.output(node.as_str()).cloned()).unwrap_or_default();
+                self.finishing = Some(Finishing::Well { result });
+                continue;
+            } else {
+                return;
+            }
+            taken += 1;
+            if self.debug.stepping && self.finishing.is_none() && self.tokens.iter().any(|token| token.held.is_none()) {
+                turn.add(self, Record::Halted { by: HaltedBy::Step, node: None, at: turning.now });
+            }
+        }
+    }
+
+    /// Whoever waited for a time that has come, or for something that happened.
+    fn next_answer(&self, now: Timestamp) -> Option<(usize, Answer)> {
+        self.tokens.iter().enumerate().find_map(|(place, token)| {
+            let wait = &token.held.as_ref()?.wait;
+            if let Some(signal) = self.mailbox.iter().find(|signal| signal.fits(wait)) {
+                return Some((place, Answer::Event(signal.payload.clone())));
+            }
+            let due = wait.due_at().is_some_and(|at| at <= now);
+            let answer = if matches!(wait, Waiting::Until(_)) { Answer::Due } else { Answer::Expired };
+            due.then_some((place, answer))
+        })
+    }
+
+    fn pass_join(&mut self, turn: &mut Turn, node: NodeIndex, gathered: Gathered, now: Timestamp) {
+        let id = self.program.nodes[node].id.clone();
+        let visit = self.visits[node] + 1;
+        let result = match gathered {
+            Gathered::Goes { arrived } => Ok(Done {
+                output: json!({"arrived": arrived}),
+                exit: Exit::Success,
+                set: Vec::new(),
+            }),
+            Gathered::CannotGo { arrived, wanted } => Err(RunError::new(
+                ErrorClass::Permanent,
+                format!("only {arrived} of the {wanted} paths that it waits for came"),
+            )),
+        };
+        self.over(turn, id, visit, result, (now, now), Origin::Own);
+    }
+
+    fn enter(&mut self, turn: &mut Turn, place: usize, turning: &mut Turning<'_>) {
+        let now = turning.now;
+        let program = Arc::clone(&self.program);
+        let (at, visit) = (self.tokens[place].node, self.tokens[place].visit);
+        let node = &program.nodes[at];
+        if self.steps >= program.max_steps {
+            let message = format!("the run has taken {} steps, and may take no more", self.steps);
+            self.finishing = Some(Finishing::Badly { error: RunError::new(ErrorClass::Permanent, message) });
+            return;
+        }
+        if let Some(output) = self.debug.pins.get(&node.id) {
+            let exit = pinned_exit(&node.node.ports(), output);
+            let done = Done { output: output.clone(), exit, set: Vec::new() };
+            self.over(turn, node.id.clone(), visit, Ok(done), (now, now), Origin::Pinned);
+            return;
+        }
+        let entered = node.node.enter(Visit { context: &self.context, now, number: visit, policy: &node.policy });
+        self.follow(turn, at, visit, entered, now, turning);
+    }
+
+    /// What was waited for has come about.
+    fn answer(&mut self, turn: &mut Turn, place: usize, answer: Answer, turning: &mut Turning<'_>) {
+        let program = Arc::clone(&self.program);
+        let (at, visit) = (self.tokens[place].node, self.tokens[place].visit);
+        let began_at = self.tokens[place].held.as_ref().map_or(turning.now, |held| held.began_at);
+        let node = &program.nodes[at];
+        let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &node.policy };
+        let next = if self.canceling {
+            Err(RunError::new(ErrorClass::Permanent, "canceled"))
+        } else {
+            node.node.answered(visiting, answer)
+        };
+        self.follow(turn, at, visit, next, began_at, turning);
+    }
+
+    /// Records what comes of a node.
+    fn follow(
+        &mut self,
+        turn: &mut Turn,
+        at: NodeIndex,
+        visit: u32,
+        next: Result<Next, RunError>,
+        began_at: Timestamp,
+        turning: &mut Turning<'_>,
+    ) {
+        let node = self.program.nodes[at].id.clone();
+        let wait = match next {
+            Ok(Next::Done(done)) => {
+                return self.over(turn, node, visit, Ok(done), (began_at, turning.now), Origin::Own);
+            }
+            Err(error) => return self.over(turn, node, visit, Err(error), (began_at, turning.now), Origin::Own),
+            Ok(Next::Wait(wait)) => wait,
+        };
+        let mut launch = |index: u32, call: Call| {
+            let job = (turning.mint)();
+            turn.launches.push(Launch { job, node: node.clone(), visit, index, call });
+            job
+        };
+        let wait = match wait {
+            Wait::Until(at) => Waiting::Until(at),
+            Wait::Approval { title, expires_at } => Waiting::Approval { title, expires_at },
+            Wait::Event { name, key, expires_at } => Waiting::Event { name, key, expires_at },
+            Wait::Call(call) => Waiting::Call { job: launch(0, *call) },
+            Wait::Each { calls, .. } if calls.is_empty() => {
+                // Nobody to wait for.
+                let program = Arc::clone(&self.program);
+                let own = &program.nodes[at];
+                let visiting =
+                    Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
+                let result = match own.node.answered(visiting, Answer::Each(Vec::new())) {
+                    Ok(Next::Done(done)) => Ok(done),
+                    Ok(Next::Wait(_)) => Err(RunError::new(ErrorClass::Handler, "waits for nobody")),
+                    Err(error) => Err(error),
+                };
+                return self.over(turn, node, visit, result, (began_at, turning.now), Origin::Own);
+            }
+            Wait::Each { calls, concurrency, stop_on_failure } => {
+                let first = calls.iter().take(concurrency.max(1) as usize);
+                let launched = (0..).zip(first).map(|(index, call)| launch(index, call.clone())).collect();
+                Waiting::Each { calls, concurrency, stop_on_failure, launched }
+            }
+        };
+        turn.add(self, Record::Began { node, visit, at: began_at, wait });
+    }
+
+    /// Records that a node is over.
+    fn over(
+        &mut self,
+        turn: &mut Turn,
+        node: NodeId,
+        visit: u32,
+        result: Result<Done, RunError>,
+        (began_at, ended_at): (Timestamp, Timestamp),
+        origin: Origin,
+    ) {
+        let n = self.steps + 1;
+        let step = match result {
+            Ok(Done { output, exit, set }) => Step {
+                n,
+                node,
+                visit,
+                status: StepStatus::Success,
+                exit,
+                began_at,
+                ended_at,
+                output,
+                set,
+                error: None,
+                origin,
+            },
+            Err(error) => Step {
+                n,
+                node,
+                visit,
+                status: StepStatus::Failed,
+                exit: Exit::Success,
+                began_at,
+                ended_at,
+                output: json!({"error": {"class": error.class, "message": error.message}}),
+                set: Vec::new(),
+                error: Some(error),
+                origin,
+            },
+        };
+        turn.add(self, Record::Step(step));
+    }
+}
+
+/// The way that a pinned output leads.
+fn pinned_exit(ports: &Ports, output: &Value) -> Exit {
+    let Ports::Named(names) = ports else { return Exit::Success };
+    let says = match output.get("result").or_else(|| output.get("case")).unwrap_or(output) {
+        Value::Bool(says) => says.to_string(),
+        Value::String(says) => says.clone(),
+        _ => return Exit::Success,
+    };
+    names.iter().find(|name| ***name == says).map_or(Exit::Success, |name| Exit::Port(Arc::clone(name)))
+}
