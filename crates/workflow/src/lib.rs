@@ -3,7 +3,9 @@
 //! Enters: definitions as people write them, and the context of a run. Leaves: what is wrong with a definition, and what
 //! its expressions mean. Nothing here waits, stores or calls.
 
+pub mod compile;
 pub mod expression;
 pub mod flow;
 pub mod node;
+pub mod nodes;
 pub mod program;

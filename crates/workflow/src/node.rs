@@ -62,7 +62,7 @@ pub enum Ports {
     None,
     /// `success`.
     Success,
-    /// These, by name. Each that has no edge ends the path.
+    /// These, by name; `success` may be one of them. Each that has no edge ends the path.
     Named(Vec<Arc<str>>),
 }
 
@@ -193,7 +193,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    const fn word(&self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Due => "that its time has come",
             Self::Expired => "that nobody came",
@@ -227,18 +227,8 @@ impl Ended {
 }
 
 /// An expression that has no value: the same context will never give it one.
-impl From<ExpressionError> for Failure {
+impl From<ExpressionError> for RunError {
     fn from(error: ExpressionError) -> Self {
-        Self(RunError::new(ErrorClass::Permanent, error.to_string()))
-    }
-}
-
-/// Lets nodes use `?` on expressions.
-#[derive(Debug)]
-pub struct Failure(pub RunError);
-
-impl From<Failure> for RunError {
-    fn from(failure: Failure) -> Self {
-        failure.0
+        Self::new(ErrorClass::Permanent, error.to_string())
     }
 }

@@ -38,4 +38,5 @@ pub use insert::Insert;
 pub use references::Reference;
 pub use scope::{Root, Scope};
 pub use template::Template;
+pub(crate) use token::{is_name_part, is_name_start};
 pub use tree::TemplateTree;

@@ -212,11 +212,11 @@ impl<'s> Tokens<'s> {
 }
 
 /// Letters of all languages: people name their variables in their own.
-pub(super) fn is_name_start(c: char) -> bool {
+pub(crate) fn is_name_start(c: char) -> bool {
     c == '_' || c.is_alphabetic()
 }
 
-pub(super) fn is_name_part(c: char) -> bool {
+pub(crate) fn is_name_part(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 

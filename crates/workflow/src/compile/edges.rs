@@ -1,0 +1,132 @@
+//! Edges: whether both ends exist, and whether it is clear which one is taken.
+
+use std::collections::{HashMap, HashSet};
+
+use bowline_model::workflow::{NodeId, WorkflowSpec};
+
+use super::graph::Graph;
+use super::mistakes::{Mistakes, shown, unknown, unknown_or};
+use super::nodes::Nodes;
+use crate::node::{Gather, Node, Ports, Shape};
+use crate::program::{NodeIndex, Way};
+
+/// The edges that lead from a node to a node, checked.
+pub(super) fn connect(
+    spec: &WorkflowSpec,
+    by_id: &HashMap<NodeId, NodeIndex>,
+    built: &Nodes,
+    mistakes: &mut Mistakes,
+) -> Graph {
+    let mut edges = Vec::with_capacity(spec.edges.len());
+    let mut taken: HashMap<(NodeIndex, &str), usize> = HashMap::new();
+    let mut targets = HashSet::new();
+    let mut always: HashMap<NodeIndex, usize> = HashMap::new();
+    let mut others: HashMap<NodeIndex, usize> = HashMap::new();
+    for (number, edge) in spec.edges.iter().enumerate() {
+        let mut end = |field: &str, id: &NodeId| {
+            let found = by_id.get(id).copied();
+            if found.is_none() && !mistakes.is_full() {
+                let ids = spec.nodes.iter().map(|node| node.id.as_str());
+                mistakes.add(format!("edges[{number}].{field}"), unknown("there is no node", id.as_str(), ids));
+            }
+            found
+        };
+        let (source, target) = (end("source", &edge.source), end("target", &edge.target));
+        let (Some(source), Some(target)) = (source, target) else { continue };
+        let on = edge.on.as_str();
+        let shape = built.get(source).map_or(Shape::Plain, Node::shape);
+        if let Some(Err(what)) = built.get(source).map(|node| check_on(on, node, &spec.nodes[source].node_type)) {
+            mistakes.add(format!("edges[{number}].on"), what);
+            if shape == Shape::End {
+                continue;
+            }
+        } else if shape == Shape::Fork {
+            if !targets.insert((source, target)) {
+                mistakes.add(format!("edges[{number}]"), "there is another edge between these two");
+            }
+        } else if let Some(first) = taken.insert((source, on), number) {
+            let what = format!(
+                "edges[{first}] leaves `{}` on `{}`, too; only a `parallel` goes several ways at once",
+                shown(spec.nodes[source].id.as_str()),
+                shown(on)
+            );
+            mistakes.add(format!("edges[{number}]"), what);
+        }
+        // Even a wrong edge leads somewhere: without it, all that comes behind it would be told of as well.
+        if on == "always" { &mut always } else { &mut others }.entry(source).or_insert(number);
+        edges.push((number, source, way(on), target));
+    }
+    let mut beside: Vec<_> = always.iter().filter_map(|(node, edge)| Some((*edge, *others.get(node)?))).collect();
+    beside.sort_unstable();
+    for (edge, other) in beside {
+        let what = format!("`always` is taken whatever happens, so edges[{other}] cannot leave the same node");
+        mistakes.add(format!("edges[{edge}].on"), what);
+    }
+    Graph::new(built.len(), edges)
+}
+
+fn way(on: &str) -> Way {
+    match on {
+        "success" => Way::Success,
+        "failure" => Way::Failure,
+        "always" => Way::Always,
+        port => Way::Port(port.into()),
+    }
+}
+
+/// Whether an edge that is taken on this may leave such a node.
+fn check_on(on: &str, node: &dyn Node, node_type: &str) -> Result<(), String> {
+    if node.shape() == Shape::End {
+        return Err(format!("the run is over at a node of type `{node_type}`; no edge leaves it"));
+    }
+    if node.shape() == Shape::Fork && on != "success" {
+        return Err(format!("all edges of a `{node_type}` are taken; `on` can be left out"));
+    }
+    if matches!(on, "failure" | "always") {
+        return Ok(());
+    }
+    match node.ports() {
+        Ports::None => Err(format!("no edge leaves a node of type `{node_type}`")),
+        Ports::Success if on == "success" => Ok(()),
+        Ports::Success => {
+            let names = ["success", "failure", "always"];
+            Err(unknown_or(&format!("a `{node_type}` has no edge"), on, names, "; it has success, failure and always"))
+        }
+        Ports::Named(ports) if ports.iter().any(|port| &**port == on) => Ok(()),
+        Ports::Named(ports) => {
+            let names = ports.iter().map(|port| &**port);
+            let list = names.clone().map(shown).collect::<Vec<_>>().join(", ");
+            if on == "success" {
+                return Err(format!("say when it is taken: a `{node_type}` has no `success`, it has {list}"));
+            }
+            let or = format!("; it has {list}, failure and always");
+            Err(unknown_or(&format!("a `{node_type}` has no edge"), on, names, &or))
+        }
+    }
+}
+
+/// Whether what parts can part, and what meets can meet.
+pub(super) fn check_joins_and_forks(built: &Nodes, graph: &Graph, mistakes: &mut Mistakes) {
+    for index in 0..built.len() {
+        let Some(node) = built.get(index) else { continue };
+        match node.shape() {
+            Shape::Fork if graph.out(index).next().is_none() => {
+                mistakes.add(format!("nodes[{index}]"), "no edge leaves it, so there is nothing to do at once");
+            }
+            Shape::Join(gather) => {
+                let into = graph.into(index).count();
+                if into < 2 {
+                    let lead = if into == 1 { "only one edge leads" } else { "no edges lead" };
+                    mistakes
+                        .add(format!("nodes[{index}]"), format!("paths meet here, but {lead} here; a join needs two"));
+                } else if let Gather::AtLeast(least) = gather
+                    && least as usize > into
+                {
+                    let what = format!("it waits for {least} paths, but only {into} edges lead here");
+                    mistakes.add(format!("nodes[{index}].config.mode.at_least"), what);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `approval`: a person says yes or no.
+
+use std::sync::Arc;
+
+use bowline_model::{ErrorClass, RunError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::calling::unexpected;
+use super::fields::{Text, failure};
+use super::span::{Span, expires_at};
+use super::{Building, NodeType};
+use crate::expression::Insert;
+use crate::node::{Answer, Done, Exit, Next, Node, Ports, Visit, Wait};
+
+#[derive(Debug)]
+pub(super) struct Approval {
+    title: Text,
+    timeout: Option<Span>,
+    /// Whether there is an edge for a no, and one for silence. Without one, it is a failure.
+    on_rejected: bool,
+    on_expired: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Config {
+    /// What is asked. A text with places.
+    title: String,
+    /// How long to wait for an answer, in milliseconds. For ever unless this, `timeout` or the policy says otherwise.
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+    /// The same, such as `3d`. A text with places.
+    #[serde(default)]
+    timeout: Option<String>,
+}
+
+impl NodeType for Approval {
+    const TYPE: &'static str = "approval";
+    const ABOUT: &'static str = "Waits for a person. A no takes `rejected` and silence takes `expired`; without such an edge they are failures.";
+    const PORTS: &'static [&'static str] = &["success", "rejected", "expired"];
+    type Config = Config;
+
+    fn build(config: Config, building: &mut Building<'_>) -> Box<dyn Node> {
+        let (millis, text) = (("/timeout_ms", config.timeout_ms), ("/timeout", config.timeout.as_deref()));
+        Box::new(Self {
+            title: building.text("/title", &config.title),
+            timeout: Span::build(millis, text, building),
+            on_rejected: building.has_edge("rejected"),
+            on_expired: building.has_edge("expired"),
+        })
+    }
+}
+
+impl Node for Approval {
+    fn enter(&self, visit: Visit<'_>) -> Result<Next, RunError> {
+        let title = self.title.text(visit.context, Insert::Text)?;
+        Ok(Next::Wait(Wait::Approval { title, expires_at: expires_at(self.timeout.as_ref(), visit)? }))
+    }
+
+    fn answered(&self, _: Visit<'_>, answer: Answer) -> Result<Next, RunError> {
+        match answer {
+            Answer::Decided { approved: true, by, reason } => {
+                Ok(Done::with(json!({"approved": true, "by": by, "reason": reason})))
+            }
+            Answer::Decided { approved: false, by, reason } if self.on_rejected => {
+                Ok(by_port("rejected", json!({"approved": false, "by": by, "reason": reason})))
+            }
+            Answer::Decided { approved: false, by, reason } => {
+                let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                Err(failure(format!("{by} said no{reason}")))
+            }
+            Answer::Expired if self.on_expired => {
+                Ok(by_port("expired", json!({"approved": false, "by": null, "reason": null})))
+            }
+            Answer::Expired => Err(RunError::new(ErrorClass::Timeout, "nobody decided in time")),
+            other => Err(unexpected(&other, "a decision")),
+        }
+    }
+
+    fn ports(&self) -> Ports {
+        Ports::Named(Self::PORTS.iter().map(|port| Arc::from(*port)).collect())
+    }
+
+    fn has_effect(&self) -> bool {
+        true
+    }
+}
+
+/// Done, by an edge with a name.
+pub(super) fn by_port(port: &str, output: Value) -> Next {
+    Next::Done(Done { output, exit: Exit::Port(Arc::from(port)), set: Vec::new() })
+}

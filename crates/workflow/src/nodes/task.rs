@@ -1,0 +1,84 @@
+//! `task`: work for a worker, as `POST /jobs` takes it.
+
+use bowline_model::{JobPolicy, Labels, Lane, RunError, TaskType};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Building;
+use super::calling::{Caller, CallerType};
+use super::fields::Tree;
+use crate::node::{Call, CallWhat, Visit};
+
+#[derive(Debug)]
+pub(super) struct Task {
+    task_type: TaskType,
+    payload: Tree,
+    lane: Option<Lane>,
+    labels: Labels,
+    priority: Option<i16>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Config {
+    /// What sort of work it is. Workers say which of these they take.
+    #[serde(rename = "type")]
+    task_type: TaskType,
+    /// What to work on: any JSON, with places in its texts.
+    #[serde(default)]
+    payload: Value,
+    #[serde(default)]
+    lane: Option<Lane>,
+    /// Labels that a worker must have.
+    #[serde(default)]
+    labels: Labels,
+    /// Higher goes first within its line.
+    #[serde(default)]
+    #[schemars(range(min = -100, max = 100))]
+    priority: Option<i16>,
+}
+
+/// Says so if a job cannot have this priority.
+pub(super) fn check_priority(priority: Option<i16>, building: &mut Building<'_>) {
+    if priority.is_some_and(|priority| !(-100..=100).contains(&priority)) {
+        building.mistake("/priority", "must be between -100 and 100");
+    }
+}
+
+impl CallerType for Task {
+    const TYPE: &'static str = "task";
+    const ABOUT: &'static str = "Has a worker do something. The output is what the worker says.";
+    type Config = Config;
+
+    fn build(config: Config, building: &mut Building<'_>) -> Self {
+        if config.task_type.is_reserved() {
+            let what = format!("types that begin with `{}` are not for everybody", TaskType::RESERVED);
+            building.mistake("/type", what);
+        }
+        check_priority(config.priority, building);
+        Self {
+            task_type: config.task_type,
+            payload: building.tree("/payload", &config.payload),
+            lane: config.lane,
+            labels: config.labels,
+            priority: config.priority,
+        }
+    }
+}
+
+impl Caller for Task {
+    fn call(&self, visit: Visit<'_>) -> Result<Call, RunError> {
+        Ok(Call {
+            what: CallWhat::Task {
+                task_type: self.task_type.clone(),
+                payload: self.payload.value(visit.context)?.into_owned(),
+                lane: self.lane,
+                labels: self.labels.clone(),
+                priority: self.priority,
+            },
+            policy: visit.policy.clone(),
+            timeout_ms: JobPolicy::default().timeout_ms,
+        })
+    }
+}
