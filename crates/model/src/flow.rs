@@ -14,7 +14,10 @@ pub enum FlowFact {
     /// A moment has come: the one at which it begins, or one that it waits for.
     Due,
     /// It has gone on, and stands like this now.
-    Turned { status: JobStatus, due_at: Option<Timestamp> },
+    Turned {
+        status: JobStatus,
+        due_at: Option<Timestamp>,
+    },
     CancelRequested,
     /// Somebody wants it to go on where it failed.
     Retried,
@@ -46,6 +49,7 @@ impl JobState {
                 S::Succeeded => to(status, None, EventKind::JobSucceeded),
                 S::Failed => to(status, None, EventKind::JobFailed),
                 S::Canceled => to(status, None, EventKind::JobCanceled),
+                S::Error => to(status, None, EventKind::JobErrored),
                 // Who wants it to stop has not been heard yet, but will be.
                 _ if self.status == S::Canceling => Err(Refused::Unchanged(self.status)),
                 _ if self.status == status && self.due_at == due_at => Err(Refused::Unchanged(status)),
@@ -54,11 +58,16 @@ impl JobState {
                 other => Err(Refused::NotFrom(other)),
             },
 
+            // It has heard something after its end.
+            (before, F::Turned { status, .. }) if before.is_terminal() && before == status => {
+                Err(Refused::Unchanged(status))
+            }
+
             (S::Canceled | S::Canceling, F::CancelRequested) => Err(Refused::Unchanged(self.status)),
             (S::Pending, F::CancelRequested) => to(S::Canceled, None, EventKind::JobCanceled),
             (S::Running | S::Paused, F::CancelRequested) => to(S::Canceling, None, EventKind::JobCancelRequested),
 
-            (S::Failed | S::Canceled, F::Retried) => to(S::Running, None, EventKind::JobRetried),
+            (S::Failed | S::Canceled | S::Error, F::Retried) => to(S::Running, None, EventKind::JobRetried),
 
             (status, F::CancelRequested | F::Retried) if status.is_terminal() => Err(Refused::Finished(status)),
             (status, _) => Err(Refused::NotFrom(status)),
@@ -81,6 +90,7 @@ mod tests {
             turned(JobStatus::Succeeded, None),
             turned(JobStatus::Failed, None),
             turned(JobStatus::Canceled, None),
+            turned(JobStatus::Error, None),
             FlowFact::CancelRequested,
             FlowFact::Retried,
         ];

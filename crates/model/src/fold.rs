@@ -221,6 +221,7 @@ impl FoldedJob {
             K::JobCancelRequested => self.waits(S::Canceling, None),
             K::JobSucceeded => self.waits(S::Succeeded, None),
             K::JobFailed => self.waits(S::Failed, None),
+            K::JobErrored => self.waits(S::Error, None),
             K::JobCanceled => self.waits(S::Canceled, None),
             _ => {}
         }

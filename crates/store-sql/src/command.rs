@@ -9,10 +9,11 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
-    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder,
-    Listened, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
-    Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError,
-    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, TurnAnswer, TurnOrder, WorkerRecord,
+    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, FlowAnswer, FlowOrder, Heartbeat,
+    InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer,
+    Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut,
+    ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord,
+    ToldEvents, TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 

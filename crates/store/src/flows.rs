@@ -255,13 +255,7 @@ pub trait FlowStore: Send + Sync {
     async fn flow_number(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<i64>>;
 
     /// Records of a run, turn by turn, from the turn that has this step on.
-    async fn flow_records(
-        &self,
-        tenant: TenantId,
-        job: JobId,
-        from_step: u32,
-        limit: u32,
-    ) -> StoreResult<Vec<String>>;
+    async fn flow_records(&self, tenant: TenantId, job: JobId, from_step: u32, limit: u32) -> StoreResult<Vec<String>>;
 
     /// Waits of a tenant that somebody can end, oldest first.
     async fn list_waits(&self, tenant: TenantId, kind: WaitKind, limit: u32) -> StoreResult<Vec<WaitRecord>>;

@@ -40,7 +40,12 @@ impl Flows {
     pub(super) async fn make(&self, hands: Hands<'_>, about: &About, launch: &Launch) -> Result<NewJob, NotMade> {
         let policy = JobPolicy {
             retry: launch.call.policy.retry.clone().unwrap_or_default(),
-            timeout_ms: launch.call.policy.timeout_ms.unwrap_or(launch.call.timeout_ms).clamp(1, JobPolicy::TIMEOUT_MAX_MS),
+            timeout_ms: launch
+                .call
+                .policy
+                .timeout_ms
+                .unwrap_or(launch.call.timeout_ms)
+                .clamp(1, JobPolicy::TIMEOUT_MAX_MS),
             // The run hears of it, and says what follows.
             dead_letter: false,
             ..JobPolicy::default()
@@ -87,10 +92,11 @@ impl Flows {
                     return Err(failed(format!("workflows are nested at most {DEPTH_MAX} levels deep")));
                 }
                 let name = ResourceName::new(name).map_err(|e| failed(e.to_string()))?;
-                let pinned = self.definitions.named(about.tenant, &name, *version).await.map_err(|error| match error {
-                    DefinitionError::Store(error) => NotMade::Later(error),
-                    other => failed(other.to_string()),
-                })?;
+                let pinned =
+                    self.definitions.named(about.tenant, &name, *version).await.map_err(|error| match error {
+                        DefinitionError::Store(error) => NotMade::Later(error),
+                        other => failed(other.to_string()),
+                    })?;
                 let flow = NewFlow {
                     definition: pinned.id,
                     workflow: pinned.name,

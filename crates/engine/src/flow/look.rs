@@ -92,12 +92,7 @@ const TURNS: u32 = 200;
 
 impl Flows {
     /// A run as it was after a step; as it is, for `None`.
-    pub(super) async fn look_at(
-        &self,
-        tenant: TenantId,
-        job: JobId,
-        step: Option<u32>,
-    ) -> Result<Kept, LookError> {
+    pub(super) async fn look_at(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<Kept, LookError> {
         let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
         let stored = self.ledger.load_flows(vec![number], step).await?;
         let stored = stored.into_iter().next().ok_or(LookError::NotFound)?;
@@ -142,12 +137,7 @@ impl Flows {
     }
 
     /// What a run knew after a step, and what the step changed.
-    pub async fn context(
-        &self,
-        tenant: TenantId,
-        job: JobId,
-        step: Option<u32>,
-    ) -> Result<ContextView, LookError> {
+    pub async fn context(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<ContextView, LookError> {
         let now = self.look_at(tenant, job, step).await?;
         let number = now.flow.steps();
         let context = now.flow.context().to_json();

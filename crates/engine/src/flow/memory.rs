@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_model::{JobId, TenantId};
+use bowline_model::TenantId;
 use bowline_workflow::flow::Flow;
 
 /// Runs that are kept. Whoever waits for long is not among them.
@@ -16,7 +16,6 @@ const KEPT_MAX: usize = 10_000;
 #[derive(Debug, Clone)]
 pub struct About {
     pub number: i64,
-    pub job: JobId,
     pub tenant: TenantId,
     pub depth: u32,
     pub actor: Arc<str>,

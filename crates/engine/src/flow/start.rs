@@ -154,7 +154,6 @@ impl Flows {
         if request.run_at.is_none_or(|at| at <= now) {
             let about = About {
                 number: 0,
-                job,
                 tenant,
                 depth: 0,
                 actor: Arc::clone(&origin.actor),
@@ -298,8 +297,12 @@ fn moved_waits(turn: &Turn) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
         match record {
             Record::Began { node, visit, wait, .. } => {
                 let (kind, name, key, expires_at) = match wait {
-                    Waiting::Approval { title, expires_at } => (WaitKind::Approval, title.as_str().into(), None, expires_at),
-                    Waiting::Event { name, key, expires_at } => (WaitKind::Event, Arc::clone(name), key.clone(), expires_at),
+                    Waiting::Approval { title, expires_at } => {
+                        (WaitKind::Approval, title.as_str().into(), None, expires_at)
+                    }
+                    Waiting::Event { name, key, expires_at } => {
+                        (WaitKind::Event, Arc::clone(name), key.clone(), expires_at)
+                    }
                     _ => continue,
                 };
                 let node = Arc::clone(&node.0);

@@ -63,13 +63,18 @@ impl Flows {
         reason: Option<String>,
     ) -> Result<FlowAnswer, LookError> {
         let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(FlowAnswer::NotFound) };
-        let mut waits = record.waits.iter().map(|w| &w.wait).filter(|wait| {
-            wait.kind == WaitKind::Approval && node.is_none_or(|node| *wait.node == *node)
-        });
+        let mut waits = record
+            .waits
+            .iter()
+            .map(|w| &w.wait)
+            .filter(|wait| wait.kind == WaitKind::Approval && node.is_none_or(|node| *wait.node == *node));
         let (first, second) = (waits.next(), waits.next());
         if second.is_some() && node.is_none() {
             let nodes: Vec<&str> = record.waits.iter().map(|w| &*w.wait.node).collect();
-            return Err(LookError::Bad(format!("several nodes wait for approval; name one of them: {}", nodes.join(", "))));
+            return Err(LookError::Bad(format!(
+                "several nodes wait for approval; name one of them: {}",
+                nodes.join(", ")
+            )));
         }
         let Some(wait) = first else { return Ok(FlowAnswer::NobodyWaits) };
         let (node, visit) = (Arc::clone(&wait.node), wait.visit);

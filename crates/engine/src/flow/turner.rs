@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_model::JobId;
-use bowline_store::{InboxItem, InboxMessage, StoreError, StoreResult, StoredFlow, TurnAnswer, TurnOrder};
-use bowline_workflow::flow::{Flow, Message, Snapshot, read_records};
+use bowline_model::{ErrorClass, JobId, JobStatus, RunError};
+use bowline_store::{
+    FlowStanding, InboxItem, InboxMessage, NewTurn, StoreError, StoreResult, StoredFlow, TurnAnswer, TurnOrder,
+};
+use bowline_workflow::flow::{Flow, Message, Snapshot, read_records, write_records};
 use bowline_workflow::node::Ended;
 use bowline_workflow::program::Program;
 use serde::Deserialize;
@@ -93,10 +95,13 @@ impl Flows {
                 None => unknown.push(*flow),
             }
         }
-        for stored in self.load(unknown).await? {
-            runs.insert(stored.about.number, stored);
-        }
+        let (loaded, unreadable) = self.load(unknown).await?;
+        runs.extend(loaded.into_iter().map(|run| (run.about.number, run)));
         let now = self.clock.now();
+        for (flow, version, why) in unreadable {
+            let heard = by_flow.remove(&flow).unwrap_or_default();
+            self.give_up(flow, version, heard.into_iter().map(|item| item.id).collect(), why).await;
+        }
         let mut orders = Vec::with_capacity(by_flow.len());
         let mut turned = Vec::with_capacity(by_flow.len());
         for (flow, items) in by_flow {
@@ -111,7 +116,7 @@ impl Flows {
         for (run, order) in turned.iter().zip(&orders) {
             round.unwanted.extend(order.turn.cancels.iter().map(|job| (run.about.tenant, *job)));
         }
-        let answers = self.ledger.turn_flows(orders).await?;
+        let answers = self.store(&orders).await?;
         for (mut run, answer) in turned.into_iter().zip(answers) {
             round.turned += 1;
             if answer == TurnAnswer::Stored {
@@ -122,27 +127,77 @@ impl Flows {
         Ok(round)
     }
 
-    /// Reads runs that are not in memory. One that cannot be read is left alone, and told of.
-    async fn load(&self, flows: Vec<i64>) -> StoreResult<Vec<Kept>> {
+    /// Stores turns together. Where that is refused because of what one of them says, the others must not suffer: each is
+    /// stored by itself, and the one that cannot be is given up.
+    async fn store(&self, orders: &[TurnOrder]) -> StoreResult<Vec<TurnAnswer>> {
+        match self.ledger.turn_flows(orders.to_vec()).await {
+            Err(StoreError::Broken(_)) => {}
+            answered => return answered,
+        }
+        let mut answers = Vec::with_capacity(orders.len());
+        for order in orders {
+            match self.ledger.turn_flows(vec![order.clone()]).await {
+                Ok(own) => answers.extend(own),
+                Err(StoreError::Broken(why)) => {
+                    self.give_up(order.flow, order.version, order.heard.clone(), why).await;
+                    answers.push(TurnAnswer::Stale);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Ends a run that cannot go on, whoever it is that cannot make it: its records, its definition or its next turn.
+    async fn give_up(&self, flow: i64, version: u64, heard: Vec<i64>, why: String) {
+        tracing::error!("workflow #{flow} cannot go on: {why}");
+        let turn = NewTurn {
+            records: write_records(&[]).into(),
+            steps: (0, 0),
+            snapshot: None,
+            standing: FlowStanding {
+                status: JobStatus::Error,
+                paused_for: None,
+                due_at: None,
+                node: None,
+                result: None,
+                error: Some(RunError::new(ErrorClass::Handler, why)),
+            },
+            opened: Vec::new(),
+            closed: Vec::new(),
+            children: Vec::new(),
+            cancels: Vec::new(),
+            again: false,
+            logs: Vec::new(),
+            steered: Vec::new(),
+        };
+        if let Err(error) = self.ledger.turn_flows(vec![TurnOrder { flow, version, heard, turn }]).await {
+            tracing::error!("workflow #{flow} could not be given up: {error}");
+        }
+    }
+
+    /// Reads runs that are not in memory, and says which could not be read: number, version and why.
+    async fn load(&self, flows: Vec<i64>) -> StoreResult<(Vec<Kept>, Vec<(i64, u64, String)>)> {
         if flows.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Vec::new()));
         }
         let mut loaded = Vec::with_capacity(flows.len());
+        let mut unreadable = Vec::new();
         for stored in self.ledger.load_flows(flows, None).await? {
             let program = match self.definitions.of_run(stored.definition).await {
                 Ok(program) => program,
                 Err(DefinitionError::Store(error)) if error.is_transient() => return Err(error),
                 Err(error) => {
-                    tracing::error!(job.id = %stored.job, "workflow {} cannot go on: {error}", stored.job);
+                    unreadable.push((stored.number, stored.version, error.to_string()));
                     continue;
                 }
             };
             match fold(program, &stored, None) {
                 Ok(run) => loaded.push(run),
-                Err(error) => tracing::error!(job.id = %stored.job, "workflow {} cannot go on: {error}", stored.job),
+                Err(error) => unreadable.push((stored.number, stored.version, error.to_string())),
             }
         }
-        Ok(loaded)
+        Ok((loaded, unreadable))
     }
 }
 
@@ -175,7 +230,6 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
     }
     let about = About {
         number: stored.number,
-        job: stored.job,
         tenant: stored.tenant,
         depth: stored.depth,
         actor: Arc::clone(&stored.actor),

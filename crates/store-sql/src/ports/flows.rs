@@ -50,13 +50,7 @@ impl FlowStore for SqlLedger {
         self.look(move |db| Box::pin(read::flow_number(db, tenant, job))).await
     }
 
-    async fn flow_records(
-        &self,
-        tenant: TenantId,
-        job: JobId,
-        from_step: u32,
-        limit: u32,
-    ) -> StoreResult<Vec<String>> {
+    async fn flow_records(&self, tenant: TenantId, job: JobId, from_step: u32, limit: u32) -> StoreResult<Vec<String>> {
         self.look(move |db| Box::pin(read::flow_records(db, tenant, job, from_step, limit))).await
     }
 

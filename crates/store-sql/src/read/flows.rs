@@ -38,11 +38,7 @@ pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxIt
 }
 
 /// Runs as they were after so many steps, each with all that was recorded since its last snapshot.
-pub async fn load_flows(
-    db: &mut impl Db,
-    flows: Vec<i64>,
-    until_step: Option<u32>,
-) -> StoreResult<Vec<StoredFlow>> {
+pub async fn load_flows(db: &mut impl Db, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<StoredFlow>> {
     db.begin(Mode::Snapshot).await?;
     let loaded = load(db, flows, until_step).await;
     db.rollback().await;
@@ -175,7 +171,8 @@ const INBOX: Sql = Sql::Same(
      from flow_inbox i left join job j on j.number = i.child order by i.id limit $1",
 );
 const FLOWS: Sql = Sql::Each {
-    sqlite: "select f.number, j.id, f.tenant, f.definition, f.workflow, f.workflow_version, f.version, f.depth, j.payload,
+    sqlite:
+        "select f.number, j.id, f.tenant, f.definition, f.workflow, f.workflow_version, f.version, f.depth, j.payload,
                     j.actor, j.trace_id, j.correlation_id
              from flow f join job j on j.number = f.number where f.number = ?1",
     postgres: "select f.number, j.id, f.tenant, f.definition, f.workflow, f.workflow_version, f.version, f.depth,

@@ -13,8 +13,8 @@ use bowline_model::fleet::Decided;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
     Activated, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed, DeadLetterOrder,
-    Deleted, Enrolled, FlowAnswer, InventoryPut, JobOrder, NotApplied, OrderAnswer, PutAnswer, ResourceKey, ResourcePut,
-    ResourceStored, StoreError, StoreResult, TokenRecord,
+    Deleted, Enrolled, FlowAnswer, InventoryPut, JobOrder, NotApplied, OrderAnswer, PutAnswer, ResourceKey,
+    ResourcePut, ResourceStored, StoreError, StoreResult, TokenRecord,
 };
 use serde_json::{Value, json};
 
@@ -182,7 +182,8 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
         }
         (Command::Apply(documents, _), Answer::Apply(answer)) => return Ok(about_documents(form, documents, answer)),
         (Command::Steer(order, _), Answer::Steer(answer)) => {
-            let form = form(Some(order.tenant), order.action, format!("job/{}", order.job)).why(order.reason.as_deref());
+            let form =
+                form(Some(order.tenant), order.action, format!("job/{}", order.job)).why(order.reason.as_deref());
             let form = form.with(order.about.clone());
             match answer {
                 FlowAnswer::Taken => form.result("done"),

@@ -62,11 +62,8 @@ pub(super) async fn open_flows(
     for waiting in opened.iter().filter(|o| o.flow.first.is_none() && o.row.state.status == JobStatus::Running) {
         changes.go_on(waiting.row.number);
     }
-    let begun: Vec<(&JobRow, Lane, u64, &NewTurn)> = opened
-        .iter()
-        .filter(turned)
-        .filter_map(|o| Some((&o.row, o.lane, 0, o.flow.first.as_ref()?)))
-        .collect();
+    let begun: Vec<(&JobRow, Lane, u64, &NewTurn)> =
+        opened.iter().filter(turned).filter_map(|o| Some((&o.row, o.lane, 0, o.flow.first.as_ref()?))).collect();
     add_turns(db, desk, &begun, changes).await
 }
 
@@ -167,7 +164,8 @@ async fn add_turns(
             changes.go_on(row.number);
         }
         for (node, message) in &turn.logs {
-            let data = EventData { node: Some(node.to_string()), reason: Some(message.clone()), ..EventData::default() };
+            let data =
+                EventData { node: Some(node.to_string()), reason: Some(message.clone()), ..EventData::default() };
             changes.tell(row.tenant, Some(row.number), None, EventKind::FlowLogged, data);
         }
         for (by, what) in &turn.steered {
@@ -183,8 +181,7 @@ async fn add_turns(
                     reason: stands.paused_for.as_ref().map(ToString::to_string),
                     ..EventData::default()
                 };
-                let telling =
-                    Telling { data, error: stands.error.clone(), result: stands.result.clone(), fence: None };
+                let telling = Telling { data, error: stands.error.clone(), result: stands.result.clone(), fence: None };
                 changes.advance(row, *lane, step, telling);
             }
             Err(Refused::Unchanged(_)) => {}
@@ -202,11 +199,7 @@ async fn add_turns(
     Ok(heard)
 }
 
-async fn move_waits(
-    db: &mut impl Db,
-    desk: &Desk<'_>,
-    turns: &[(&JobRow, Lane, u64, &NewTurn)],
-) -> StoreResult<()> {
+async fn move_waits(db: &mut impl Db, desk: &Desk<'_>, turns: &[(&JobRow, Lane, u64, &NewTurn)]) -> StoreResult<()> {
     let closed: Vec<(i64, &str, u32)> = turns
         .iter()
         .flat_map(|(row, _, _, turn)| turn.closed.iter().map(|(node, visit)| (row.number, &**node, *visit)))
@@ -241,17 +234,16 @@ async fn move_waits(
 /// Jobs that a run began and no longer wants.
 async fn cancel_children(db: &mut impl Db, desk: &Desk<'_>, jobs: Vec<(uuid::Uuid, uuid::Uuid)>) -> StoreResult<Heard> {
     let (tenants, ids) = jobs.into_iter().unzip();
-    let found =
-        db.query_many(CHILDREN, &[Col::Id(tenants), Col::Id(ids)], |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
+    let found = db
+        .query_many(CHILDREN, &[Col::Id(tenants), Col::Id(ids)], |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?)))
+        .await?;
     let mut changes = Changes::at(desk.now);
     for (job, lane) in found {
         let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
         let step = match job.state.kind {
             JobKind::Command => job.state.on_command(bowline_model::fleet::CommandFact::CancelRequested, desk.now),
             JobKind::Workflow => job.state.on_flow(FlowFact::CancelRequested, desk.now),
-            JobKind::Task | JobKind::Unit(_) => {
-                job.state.on(&Fact::CancelRequested, &job.policy, desk.now, 0.0)
-            }
+            JobKind::Task | JobKind::Unit(_) => job.state.on(&Fact::CancelRequested, &job.policy, desk.now, 0.0),
         };
         // Whoever is over stays as it is.
         if let Ok(step) = step {
@@ -264,11 +256,7 @@ async fn cancel_children(db: &mut impl Db, desk: &Desk<'_>, jobs: Vec<(uuid::Uui
 }
 
 /// Somebody says something to a run.
-pub async fn steer_flow(
-    db: &mut impl Db,
-    desk: &mut Desk<'_>,
-    order: &FlowOrder,
-) -> StoreResult<(FlowAnswer, Heard)> {
+pub async fn steer_flow(db: &mut impl Db, desk: &mut Desk<'_>, order: &FlowOrder) -> StoreResult<(FlowAnswer, Heard)> {
     let key = [Val::Id(*order.tenant.as_uuid()), Val::Id(*order.job.as_uuid())];
     let found = db.query(FLOW_OF_JOB, &key, |row| Ok((row.int(0)?, row.int(1)?))).await?;
     let Some((number, status)) = found.into_iter().next() else {
@@ -320,10 +308,12 @@ const DEFINITION_ADD: Sql = Sql::Same(
 );
 const DEFINITION_FIND: Sql = Sql::Same("select id from flow_definition where tenant = $1 and hash = $2");
 const FLOW_ADD: Sql = Sql::Each {
-    sqlite: "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
+    sqlite:
+        "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
                                forked_from, forked_step, depth)
              values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-    postgres: "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
+    postgres:
+        "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
                                  forked_from, forked_step, depth)
                select * from unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[],
                                     $7::bigint[], $8::text[], $9::text[], $10::uuid[], $11::bigint[], $12::bigint[])",

@@ -59,7 +59,22 @@ async fn prune_jobs(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, fr
     db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
     let outputs = db.query_many(WITH_OUTPUT, &[Col::Int(going.clone())], |row| row.id(0)).await?;
     pruned.outputs = outputs.into_iter().map(RunId::from_uuid).collect();
-    for statement in [OUTPUTS, RUNS, DEAD_LETTERS, KEYS_OF_JOB, NAMES_OF_JOB, FLEETS, TALLIES, APPROVALS, VOTES, FLOWS, FLOW_TURNS, FLOW_SNAPSHOTS, FLOW_WAITS, FLOW_INBOX] {
+    for statement in [
+        OUTPUTS,
+        RUNS,
+        DEAD_LETTERS,
+        KEYS_OF_JOB,
+        NAMES_OF_JOB,
+        FLEETS,
+        TALLIES,
+        APPROVALS,
+        VOTES,
+        FLOWS,
+        FLOW_TURNS,
+        FLOW_SNAPSHOTS,
+        FLOW_WAITS,
+        FLOW_INBOX,
+    ] {
         db.execute_many(statement, &[Col::Int(going.clone())]).await?;
     }
     db.execute_many(KEEP_NAME, &[Col::Int(going.clone())]).await?;

@@ -46,7 +46,11 @@ pub fn channel_keys(jobs: &[NewJob]) -> Vec<ChannelKey> {
 }
 
 /// Stores each job once. The answers are in the order of the jobs.
-pub async fn submit(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<(Vec<Submitted>, Vec<Heard>)> {
+pub async fn submit(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    jobs: &[&NewJob],
+) -> StoreResult<(Vec<Submitted>, Vec<Heard>)> {
     let mut answers: Vec<Option<Submitted>> = vec![None; jobs.len()];
     // Jobs that turned out to be second asks, to be answered with how the first one stands.
     let mut same: Vec<(usize, JobId)> = Vec::new();

@@ -16,8 +16,8 @@ mod shadow;
 mod state;
 mod turn;
 
-pub use life::PausedFor;
 pub use debug::{Breakpoint, Debug, HaltedBy, Order};
+pub use life::PausedFor;
 pub use message::Message;
 pub use record::{Origin, Record, Step, StepStatus, Waiting, read_records, write_records};
 pub use shadow::{Difference, shadow};

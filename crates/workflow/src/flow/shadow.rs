@@ -53,7 +53,9 @@ impl Outcome {
 pub fn shadow(program: Arc<Program>, context: Context, recorded: &[Record]) -> Vec<Difference> {
     let steps: HashMap<(&NodeId, u32), &Step> = recorded
         .iter()
-        .filter_map(|record| if let Record::Step(step) = record { Some(((&step.node, step.visit), step)) } else { None })
+        .filter_map(
+            |record| if let Record::Step(step) = record { Some(((&step.node, step.visit), step)) } else { None },
+        )
         .collect();
     let mut flow = Flow::new(Arc::clone(&program), context);
     let mut taken: Vec<Step> = Vec::new();

@@ -178,9 +178,9 @@ impl Flow {
 
     /// Where it is: node, visit, and what it waits for there, if it waits.
     pub fn places(&self) -> impl Iterator<Item = (&NodeId, u32, Option<&Waiting>)> {
-        self.tokens.iter().map(|token| {
-            (&self.program.nodes[token.node].id, token.visit, token.held.as_ref().map(|held| &held.wait))
-        })
+        self.tokens
+            .iter()
+            .map(|token| (&self.program.nodes[token.node].id, token.visit, token.held.as_ref().map(|held| &held.wait)))
     }
 
     /// How the items of a `foreach` stand: how many run and how many have ended, of how many.
@@ -340,7 +340,8 @@ impl Flow {
             }
             (StepStatus::Success, Exit::End { failed: true }) => {
                 self.broken.push(at);
-                let message = step.output.get("message").and_then(Value::as_str).unwrap_or("the workflow says it failed");
+                let message =
+                    step.output.get("message").and_then(Value::as_str).unwrap_or("the workflow says it failed");
                 let error = RunError::new(bowline_model::ErrorClass::Permanent, message);
                 self.finishing = Some(Finishing::Badly { error });
             }
@@ -348,7 +349,8 @@ impl Flow {
                 Some(target) => self.arrive(*target),
                 None => {
                     self.broken.push(at);
-                    let message = format!("node {:?} goes on to {:?}, which there is not", step.node.as_str(), target.as_str());
+                    let message =
+                        format!("node {:?} goes on to {:?}, which there is not", step.node.as_str(), target.as_str());
                     let error = RunError::new(bowline_model::ErrorClass::Permanent, message);
                     self.finishing = Some(Finishing::Badly { error });
                 }

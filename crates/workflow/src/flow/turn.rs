@@ -231,11 +231,9 @@ impl Flow {
         let id = self.program.nodes[node].id.clone();
         let visit = self.visits[node] + 1;
         let result = match gathered {
-            Gathered::Goes { arrived } => Ok(Done {
-                output: json!({"arrived": arrived}),
-                exit: Exit::Success,
-                set: Vec::new(),
-            }),
+            Gathered::Goes { arrived } => {
+                Ok(Done { output: json!({"arrived": arrived}), exit: Exit::Success, set: Vec::new() })
+            }
             Gathered::CannotGo { arrived, wanted } => Err(RunError::new(
                 ErrorClass::Permanent,
                 format!("only {arrived} of the {wanted} paths that it waits for came"),
@@ -311,8 +309,7 @@ impl Flow {
                 // Nobody to wait for.
                 let program = Arc::clone(&self.program);
                 let own = &program.nodes[at];
-                let visiting =
-                    Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
+                let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
                 let result = match own.node.answered(visiting, Answer::Each(Vec::new())) {
                     Ok(Next::Done(done)) => Ok(done),
                     Ok(Next::Wait(_)) => Err(RunError::new(ErrorClass::Handler, "waits for nobody")),

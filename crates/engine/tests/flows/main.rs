@@ -1,0 +1,225 @@
+//! Runs of workflows, in an engine with everything but the network: a real ledger on disk, real loops, the built-in worker,
+//! and a clock that is turned by hand.
+
+mod graphs;
+mod steering;
+mod time_travel;
+mod waits;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_engine::builtin::{Handlers, Task};
+use bowline_engine::flow::{FlowRequest, FlowSubmitted, StepView, WorkflowChoice};
+use bowline_engine::secrets::{SecretRules, Secrets};
+use bowline_engine::{Engine, EngineSettings};
+use bowline_model::audit::Author;
+use bowline_model::lane::LaneWeights;
+use bowline_model::lease::LeaseTimes;
+use bowline_model::worker::Strategy;
+use bowline_model::{ErrorClass, JobId, JobStatus, Lane, RunError, TaskType, TenantId, Timestamp};
+use bowline_store::{Clock, JobRecord, Ledger, ManualClock, Origin, Retention, Submitted};
+use bowline_store_sql::{SqlLedger, SqlSettings};
+use bowline_supervise::{Meters, Supervisor};
+use serde_json::{Value, json};
+
+/// An engine in a directory of its own.
+pub struct House {
+    pub engine: Arc<Engine>,
+    pub clock: Arc<ManualClock>,
+    pub tenant: TenantId,
+    supervisor: Supervisor,
+    /// Where everything of the engine runs, so that all of it can die at once.
+    runtime: Option<tokio::runtime::Runtime>,
+    directory: Option<tempfile::TempDir>,
+}
+
+/// Fails as often as its payload says, by attempt.
+async fn flaky(task: Task) -> Result<Option<Arc<str>>, RunError> {
+    let payload: Value = serde_json::from_str(&task.payload).unwrap_or_default();
+    if u64::from(task.attempt) <= payload["failures"].as_u64().unwrap_or(0) {
+        return Err(RunError::new(ErrorClass::Transient, "not yet"));
+    }
+    Ok(Some(json!({"attempt": task.attempt, "job": task.job}).to_string().into()))
+}
+
+/// Waits until it is told to stop.
+async fn endless(task: Task) -> Result<Option<Arc<str>>, RunError> {
+    task.stop.cancelled().await;
+    Ok(None)
+}
+
+pub fn start_of_time() -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000)
+}
+
+impl House {
+    pub async fn open() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        Self::open_in(directory, ManualClock::at(start_of_time())).await
+    }
+
+    async fn open_in(directory: tempfile::TempDir, clock: Arc<ManualClock>) -> Self {
+        let settings = SqlSettings::new(Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>);
+        // Whoever was here before may not be gone yet.
+        let mut tries = 0;
+        let ledger: Arc<dyn Ledger> = loop {
+            match SqlLedger::open_sqlite(directory.path(), &settings) {
+                Ok(ledger) => break Arc::new(ledger),
+                Err(error) if tries == 500 => panic!("{error}"),
+                Err(_) => tries += 1,
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let mut handlers = Handlers::standard();
+        handlers.add(TaskType::new("flaky").unwrap(), Arc::new(flaky));
+        handlers.add(TaskType::new("endless").unwrap(), Arc::new(endless));
+        let settings = EngineSettings {
+            weights: LaneWeights::default(),
+            strategy: Strategy::RoundRobin,
+            lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 50, deadline_grace_ms: 500 },
+            retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
+            builtin_slots: 64,
+            server_name: "test".to_owned(),
+            seed: 7,
+        };
+        let as_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let secrets =
+            Secrets::new(Arc::clone(&ledger), Arc::clone(&as_clock), SecretRules::default(), BTreeMap::default());
+        let blobs = Arc::default() as Arc<bowline_backbone::MemoryBlobs>;
+        let engine =
+            Engine::new(ledger, as_clock, Meters::new(), settings, handlers, blobs, secrets).expect("an engine");
+        let supervisor = Supervisor::new();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        {
+            let _inside = runtime.enter();
+            engine.start(&supervisor);
+        }
+        let tenant = TenantId::from_uuid(uuid::Uuid::from_u128(1));
+        Self { engine, clock, tenant, supervisor, runtime: Some(runtime), directory: Some(directory) }
+    }
+
+    /// Dies without a word and is there again, on the same ledger.
+    pub async fn die_and_return(mut self) -> Self {
+        self.supervisor.abort();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+        let directory = self.directory.take().expect("a directory");
+        let clock = Arc::clone(&self.clock);
+        drop(self);
+        Self::open_in(directory, clock).await
+    }
+
+    pub fn origin(&self) -> Origin {
+        Origin { actor: "ada".into(), request_id: "test".into(), ..Origin::default() }
+    }
+
+    pub fn author(&self) -> Author {
+        Author { tenant: Some(self.tenant), ..Author::from("ada") }
+    }
+
+    pub async fn submit(&self, request: FlowRequest) -> FlowSubmitted {
+        let engine = &self.engine;
+        let mut answers =
+            engine.flows.submit(engine.hands(), self.tenant, &self.origin(), vec![request]).await.expect("accepted");
+        answers.pop().expect("an answer")
+    }
+
+    /// Begins a run.
+    pub async fn begin(&self, workflow: Value, input: Value) -> JobId {
+        id_of(&self.submit(ask(workflow, input)).await)
+    }
+
+    /// Begins a run and waits until it is over.
+    pub async fn run(&self, workflow: Value, input: Value) -> JobRecord {
+        let job = self.begin(workflow, input).await;
+        self.until(job, JobStatus::is_terminal).await
+    }
+
+    pub async fn job(&self, job: JobId) -> JobRecord {
+        self.engine.ledger.find_job(self.tenant, job).await.expect("a look").expect("a job").0
+    }
+
+    pub async fn until(&self, job: JobId, wanted: impl Fn(JobStatus) -> bool) -> JobRecord {
+        for _ in 0..1_000 {
+            let record = self.job(job).await;
+            if wanted(record.state.status) {
+                return record;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let record = self.job(job).await;
+        for other in self.engine.ledger.list_jobs(self.tenant, Default::default(), None, 100).await.unwrap().items {
+            eprintln!("{} {} {:?}", other.task_type, other.state.status, other.error);
+        }
+        let steps: Vec<String> = self.steps(job).await.iter().map(|s| s.step.node.to_string()).collect();
+        panic!("job {job} is {} with {:?} after {steps:?}", record.state.status, record.error);
+    }
+
+    pub async fn steps(&self, job: JobId) -> Vec<StepView> {
+        self.engine.flows.steps(self.tenant, job, 1, 100_000).await.expect("steps").steps
+    }
+
+    /// The nodes a run came through, in order.
+    pub async fn path(&self, job: JobId) -> Vec<String> {
+        self.steps(job).await.into_iter().map(|view| view.step.node.to_string()).collect()
+    }
+
+    /// Everything the ledger says of itself must be true, whatever a test did.
+    pub async fn check(&self) {
+        let verified = self.engine.ledger.verify(20).await.expect("verified");
+        assert_eq!(verified.faults, Vec::<String>::new());
+    }
+}
+
+pub fn ask(workflow: Value, input: Value) -> FlowRequest {
+    let spec = serde_json::from_value(workflow).expect("a workflow");
+    FlowRequest {
+        workflow: WorkflowChoice::Inline(Box::new(spec)),
+        input,
+        debug: false,
+        breakpoints: Vec::new(),
+        lane: Lane::Default,
+        priority: 0,
+        run_at: None,
+        idempotency_key: None,
+        external_id: None,
+    }
+}
+
+pub fn id_of(submitted: &FlowSubmitted) -> JobId {
+    match &submitted.submitted {
+        Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Conflict { id, .. } => *id,
+    }
+}
+
+pub fn result_of(record: &JobRecord) -> Value {
+    serde_json::from_str(record.result.as_deref().unwrap_or("null")).expect("JSON")
+}
+
+/// Nodes in a row, from `start` to `end`.
+pub fn row(nodes: &[Value]) -> Value {
+    let mut all = vec![json!({"id": "start", "type": "start"})];
+    all.extend_from_slice(nodes);
+    if nodes.last().is_none_or(|last| last["type"] != "end") {
+        all.push(json!({"id": "end", "type": "end"}));
+    }
+    let edges: Vec<Value> =
+        all.windows(2).map(|pair| json!({"source": pair[0]["id"], "target": pair[1]["id"]})).collect();
+    json!({"nodes": all, "edges": edges})
+}
+
+pub fn node(id: &str, node_type: &str, config: Value) -> Value {
+    json!({"id": id, "type": node_type, "config": config})
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

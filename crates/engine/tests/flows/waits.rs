@@ -1,0 +1,137 @@
+//! Runs that wait: for a time, a person, an event; also while nobody is there.
+
+use bowline_model::JobStatus;
+use bowline_store::{FlowAnswer, JobOrder};
+use serde_json::{Value, json};
+
+use crate::{House, node, result_of, row};
+
+const DAY_MS: i64 = 86_400_000;
+
+#[tokio::test]
+async fn a_sleep_of_years_is_exact_after_a_restart() {
+    let house = House::open().await;
+    let workflow =
+        row(&[node("nap", "sleep", json!({"duration": "730d"})), node("out", "end", json!({"output": "awake"}))]);
+    let job = house.begin(workflow, json!(null)).await;
+    let record = house.until(job, |status| status == JobStatus::Paused).await;
+    let due = crate::start_of_time().plus_millis(730 * DAY_MS);
+    assert_eq!(record.state.due_at, Some(due));
+    let house = house.die_and_return().await;
+    house.clock.set(due.plus_millis(-1));
+    tokio::time::sleep(std::time::Duration::from_millis(1_300)).await;
+    assert_eq!(house.job(job).await.state.status, JobStatus::Paused);
+    house.clock.set(due);
+    let record = house.until(job, JobStatus::is_terminal).await;
+    assert_eq!(result_of(&record), json!("awake"));
+    assert_eq!(house.steps(job).await[1].step.ended_at, due);
+    house.check().await;
+}
+
+fn approval() -> Value {
+    json!({
+        "nodes": [
+            node("start", "start", json!({})),
+            node("ask", "approval", json!({"title": "Pay {{webhook.payload.sum}}?", "timeout": "1h"})),
+            node("paid", "end", json!({"output": {"by": "{{steps.ask.output.by}}"}})),
+            node("refused", "end", json!({"output": {"why": "{{steps.ask.output.reason}}"}})),
+            node("late", "end", json!({"output": "late"})),
+        ],
+        "edges": [
+            {"source": "start", "target": "ask"},
+            {"source": "ask", "target": "paid"},
+            {"source": "ask", "target": "refused", "on": "rejected"},
+            {"source": "ask", "target": "late", "on": "expired"},
+        ],
+    })
+}
+
+#[tokio::test]
+async fn people_decide_once() {
+    let house = House::open().await;
+    let flows = &house.engine.flows;
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        let job = house.begin(approval(), json!({"sum": 7})).await;
+        house.until(job, |status| status == JobStatus::Paused).await;
+        jobs.push(job);
+    }
+    let record = house.engine.ledger.find_flow(house.tenant, jobs[0]).await.unwrap().unwrap();
+    assert_eq!(record.paused_for.as_deref(), Some("approval"));
+    assert_eq!(&*record.waits[0].wait.name, "Pay 7?");
+    let decide = |job, yes, why: Option<&str>| {
+        flows.decide(house.tenant, job, None, yes, house.author(), why.map(ToOwned::to_owned))
+    };
+    assert_eq!(decide(jobs[0], true, None).await.unwrap(), FlowAnswer::Taken);
+    let second = decide(jobs[0], false, None).await.unwrap();
+    assert!(matches!(second, FlowAnswer::NobodyWaits | FlowAnswer::Finished(_)), "{second:?}");
+    assert_eq!(decide(jobs[1], false, Some("too much")).await.unwrap(), FlowAnswer::Taken);
+    let paid = house.until(jobs[0], JobStatus::is_terminal).await;
+    assert_eq!(result_of(&paid)["by"], json!("ada"));
+    assert_eq!(result_of(&house.until(jobs[1], JobStatus::is_terminal).await), json!({"why": "too much"}));
+    house.clock.advance_ms(3_600_000);
+    assert_eq!(result_of(&house.until(jobs[2], JobStatus::is_terminal).await), json!("late"));
+    house.check().await;
+}
+
+#[tokio::test]
+async fn events_reach_whoever_waits_for_them_also_when_they_are_early() {
+    let house = House::open().await;
+    let workflow = row(&[
+        node("nap", "sleep", json!({"duration_ms": 1_000})),
+        node("wait", "wait_event", json!({"event": "paid", "key": "{{webhook.payload.order}}"})),
+        node("out", "end", json!({"output": "{{steps.wait.output}}"})),
+    ]);
+    let flows = &house.engine.flows;
+    let early = house.begin(workflow.clone(), json!({"order": "1"})).await;
+    let told = flows.tell(house.tenant, early, "paid", Some("1".into()), json!({"sum": 1}), house.author()).await;
+    assert_eq!(told.unwrap(), FlowAnswer::Taken);
+    let late = house.begin(workflow, json!({"order": "2"})).await;
+    house.clock.advance_ms(1_000);
+    assert_eq!(result_of(&house.until(early, JobStatus::is_terminal).await), json!({"sum": 1}));
+    for _ in 0..500 {
+        if !house.engine.ledger.find_flow(house.tenant, late).await.unwrap().unwrap().waits.is_empty() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let signal =
+        |key: &str| flows.signal(house.tenant, "paid", Some(key.to_owned()), json!({"sum": 2}), house.author());
+    assert_eq!(signal("3").await.unwrap(), 0);
+    assert_eq!(signal("2").await.unwrap(), 1);
+    assert_eq!(result_of(&house.until(late, JobStatus::is_terminal).await), json!({"sum": 2}));
+    house.check().await;
+}
+
+#[tokio::test]
+async fn canceling_reaches_what_it_began() {
+    let house = House::open().await;
+    let workflow = row(&[node("endless", "task", json!({"type": "endless"}))]);
+    let job = house.begin(workflow, json!(null)).await;
+    house.until(job, |status| status == JobStatus::Running).await;
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let order = JobOrder { tenant: house.tenant, job, by: house.author(), reason: None };
+    house.engine.cancel_job(order).await.unwrap();
+    let record = house.until(job, JobStatus::is_terminal).await;
+    assert_eq!(record.state.status, JobStatus::Canceled);
+    house.check().await;
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_the_server_died_while_a_job_was_out() {
+    let house = House::open().await;
+    let workflow = row(&[
+        node("first", "task", json!({"type": "echo", "payload": 1})),
+        node("nap", "sleep", json!({"duration_ms": 500})),
+        node("second", "task", json!({"type": "flaky", "payload": {"failures": 0}})),
+        node("out", "end", json!({"output": "{{steps.first.output}}"})),
+    ]);
+    let job = house.begin(workflow, json!(null)).await;
+    house.until(job, |status| status == JobStatus::Paused).await;
+    let house = house.die_and_return().await;
+    house.clock.advance_ms(500);
+    let record = house.until(job, JobStatus::is_terminal).await;
+    assert_eq!((record.state.status, result_of(&record)), (JobStatus::Succeeded, json!(1)));
+    assert_eq!(house.path(job).await, ["start", "first", "nap", "second", "out"]);
+    house.check().await;
+}
