@@ -34,7 +34,7 @@ pub async fn get(State(app): State<App>, known: Known, Named(job): Named<JobId>)
     let (record, runs) = found.ok_or_else(no_job)?;
     let command = match record.state.kind {
         JobKind::Command => app.engine.ledger.find_fleet(tenant, job).await?.map(Into::into),
-        JobKind::Task | JobKind::Unit(_) => None,
+        JobKind::Task | JobKind::Unit(_) | JobKind::Workflow => None,
     };
     Ok(Json(JobAnswer { job: record.into(), runs: runs.into_iter().map(Into::into).collect(), command }))
 }

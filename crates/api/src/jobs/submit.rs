@@ -188,6 +188,8 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
     }
     let payload = body.payload.map_or_else(|| "null".into(), |raw| Arc::from(Box::<str>::from(raw)));
     Ok(Wish::Task(JobRequest {
+        id: None,
+        flow: None,
         fleet: None,
         lane: body.lane.unwrap_or_default(),
         task_type,

@@ -83,7 +83,7 @@ impl Definitions {
         {
             return Ok(pinned.clone());
         }
-        let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
+        let key = ResourceKey { tenant, kind: ResourceKind::Workflow, name: name.clone() };
         let found = self.ledger.find_resource(key, version).await?;
         let Some(found) = found else {
             return Err(match version {
