@@ -12,21 +12,24 @@ use serde::{Deserialize, Serialize};
 pub enum ResourceKind {
     /// A type of command that runs on hosts.
     Command,
+    /// A RabbitMQ broker.
+    Rabbitmq,
     /// Where a secret is kept.
     SecretRef,
 }
 
 /// Why a text is not a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such kind of resource; the kinds are: command, secret_ref")]
+#[error("there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref")]
 pub struct NotAKind;
 
 impl ResourceKind {
-    pub const ALL: [Self; 2] = [Self::Command, Self::SecretRef];
+    pub const ALL: [Self; 3] = [Self::Command, Self::Rabbitmq, Self::SecretRef];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Command => "command",
+            Self::Rabbitmq => "rabbitmq",
             Self::SecretRef => "secret_ref",
         }
     }

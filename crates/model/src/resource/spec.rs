@@ -3,6 +3,7 @@
 use schemars::{Schema, SchemaGenerator};
 
 use super::ResourceKind;
+use crate::broker::RabbitmqSpec;
 use crate::fleet::CommandSpec;
 use crate::secret::SecretRefSpec;
 
@@ -30,6 +31,7 @@ impl BadSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spec {
     Command(Box<CommandSpec>),
+    Rabbitmq(RabbitmqSpec),
     SecretRef(SecretRefSpec),
 }
 
@@ -37,6 +39,7 @@ impl Spec {
     pub const fn kind(&self) -> ResourceKind {
         match self {
             Self::Command(_) => ResourceKind::Command,
+            Self::Rabbitmq(_) => ResourceKind::Rabbitmq,
             Self::SecretRef(_) => ResourceKind::SecretRef,
         }
     }
@@ -55,6 +58,7 @@ impl Spec {
             ResourceKind::Command => {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
             }
+            ResourceKind::Rabbitmq => serde_path_to_error::deserialize(value).map(Self::Rabbitmq).map_err(read),
             ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
         }
     }
@@ -63,6 +67,7 @@ impl Spec {
     pub fn check(&self) -> Result<(), BadSpec> {
         match self {
             Self::Command(spec) => spec.check(),
+            Self::Rabbitmq(spec) => spec.check(),
             Self::SecretRef(spec) => spec.check(),
         }
     }
@@ -71,6 +76,7 @@ impl Spec {
     pub fn canonical(&self) -> String {
         let text = match self {
             Self::Command(spec) => serde_json::to_string(spec),
+            Self::Rabbitmq(spec) => serde_json::to_string(spec),
             Self::SecretRef(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
@@ -80,6 +86,7 @@ impl Spec {
     pub fn schema(kind: ResourceKind, generator: &mut SchemaGenerator) -> Schema {
         match kind {
             ResourceKind::Command => generator.subschema_for::<CommandSpec>(),
+            ResourceKind::Rabbitmq => generator.subschema_for::<RabbitmqSpec>(),
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
         }
     }
