@@ -122,7 +122,7 @@ impl fmt::Display for AmqpUrl {
         for byte in self.vhost.bytes() {
             match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    write!(f, "{}", char::from(byte))?
+                    write!(f, "{}", char::from(byte))?;
                 }
                 byte => write!(f, "%{byte:02X}")?,
             }
