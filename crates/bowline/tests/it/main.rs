@@ -20,6 +20,7 @@ mod hosts;
 mod installation;
 mod jobs;
 mod metrics;
+mod rabbitmq;
 mod resources;
 mod retry;
 mod run;

@@ -81,7 +81,7 @@ impl Handlers {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(payload: &'a str, shape: &str) -> Result<T, RunError> {
+pub(super) fn read<'a, T: Deserialize<'a>>(payload: &'a str, shape: &str) -> Result<T, RunError> {
     serde_json::from_str(payload)
         .map_err(|e| RunError::new(ErrorClass::Permanent, format!("the payload must be {shape}: {e}")))
 }

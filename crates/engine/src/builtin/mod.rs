@@ -2,7 +2,9 @@
 
 mod handlers;
 mod outbox;
+mod rabbitmq;
 mod worker;
 
 pub use handlers::{Handler, HandlerFuture, Handlers, Task};
+pub use rabbitmq::RabbitmqPublish;
 pub use worker::{BuiltInWorker, NAME_PREFIX};

@@ -53,6 +53,8 @@ impl Resources {
         spec.check()?;
         match spec {
             Spec::Command(command) => Ok(check_command_spec(command)?),
+            // Whether its password can be had is seen when it is used, as for commands.
+            Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
             Spec::Workflow(workflow) => Ok(check_workflow_spec(workflow)?),
         }

@@ -155,6 +155,13 @@ impl Secrets {
         Ok(values)
     }
 
+    /// A value that the server itself needs, to speak to somebody in a tenant's name. A `secret_ref` that is for certain
+    /// commands only is not for that.
+    pub async fn for_server(&self, tenant: TenantId, name: &ResourceName) -> Result<SecretValue, SecretError> {
+        let spec = self.find(tenant, None, name).await?;
+        self.value(tenant, name, &spec, true).await
+    }
+
     /// Whether a secret can be had now, read anew. The value is thrown away; what comes back is where it was looked for.
     pub async fn try_out(
         &self,

@@ -136,13 +136,19 @@ pub async fn delete_resource(
     Ok((Deleted::Done, tell(db, desk, &order.key, EventKind::ResourceDeleted, &order.by, told).await?))
 }
 
-/// Who would miss a secret: a command type as it counts now, or a command that is under way.
+/// Who would miss a secret: a command type or a broker as it counts now, or a command that is under way.
 async fn who_names_secret(db: &mut impl Db, key: &ResourceKey) -> StoreResult<Option<String>> {
     // As the canonical form of a command writes it.
     let named = format!("\"secret://{}\"", key.name);
     let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Command.as_str()), Val::Text(&named)];
     if let Some(command) = db.query(SECRET_OF_TYPE, &wanted, |row| row.text(0)).await?.into_iter().next() {
         return Ok(Some(format!("the command type {command}")));
+    }
+    // As the canonical form of a broker writes it.
+    let of_broker = format!("\"secret_ref\":\"{}\"", key.name);
+    let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Rabbitmq.as_str()), Val::Text(&of_broker)];
+    if let Some(broker) = db.query(SECRET_OF_TYPE, &wanted, |row| row.text(0)).await?.into_iter().next() {
+        return Ok(Some(format!("the broker {broker}")));
     }
     let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(&named)];
     let jobs = db.query(SECRET_OF_JOBS, &wanted, |row| row.int(0)).await?.first().copied().unwrap_or(0);
