@@ -2,7 +2,7 @@
 //! what must not be reached: a witness listens there and counts.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -13,83 +13,24 @@ use bowline_connect::egress::{
 };
 use bowline_connect::header::HeaderMap;
 use bowline_connect::{Method, StatusCode};
+use bowline_testkit::ScriptedServer;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 const OUTSIDE: &str = "127.0.0.1";
 const INSIDE: &str = "127.0.0.2";
 
-/// A request, as text, and the connection it came on.
-type Script = dyn Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync;
-
-/// A server that does what a test says, and remembers what it was asked.
-struct Stage {
-    port: u16,
-    connections: Arc<AtomicUsize>,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl Stage {
-    fn start(address: &str, script: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        Self::at(&format!("{address}:0"), Arc::new(script))
-    }
-
-    fn at(address: &str, script: Arc<Script>) -> Self {
-        let listener = TcpListener::bind(address).expect("loopback has a free port");
-        let port = listener.local_addr().expect("an address").port();
-        let stage = Self { port, connections: Arc::default(), requests: Arc::default() };
-        let (connections, requests) = (Arc::clone(&stage.connections), Arc::clone(&stage.requests));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                connections.fetch_add(1, Ordering::SeqCst);
-                let (script, requests) = (Arc::clone(&script), Arc::clone(&requests));
-                std::thread::spawn(move || serve(stream, &*script, &requests));
-            }
-        });
-        stage
-    }
-
-    fn url(&self, host: &str, path: &str) -> String {
-        format!("http://{host}:{}{path}", self.port)
-    }
-
-    fn requests(&self) -> Vec<String> {
-        self.requests.lock().expect("nobody panicked").clone()
-    }
-
-    fn connections(&self) -> usize {
-        self.connections.load(Ordering::SeqCst)
-    }
-}
-
-fn serve(mut stream: TcpStream, script: &Script, requests: &Mutex<Vec<String>>) {
-    let mut text = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let Ok(n @ 1..) = stream.read(&mut buffer) else { return };
-        text.extend_from_slice(&buffer[..n]);
-        let seen = String::from_utf8_lossy(&text).into_owned();
-        let Some((head, body)) = seen.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
-        if body.len() >= length {
-            requests.lock().expect("nobody panicked").push(seen.clone());
-            // Whoever leaves early is part of the game.
-            let _ = script(&seen, &mut stream);
-            return;
-        }
-    }
-}
-
 /// A witness at the address that must not be reached, at the port of another stage.
-fn witness(port: u16) -> Stage {
-    Stage::at(
-        &format!("{INSIDE}:{port}"),
-        Arc::new(|_: &str, stream: &mut TcpStream| answer(stream, "200 OK", "", "inside")),
-    )
+fn witness(port: u16) -> ScriptedServer {
+    ScriptedServer::start_at(&format!("{INSIDE}:{port}"), |_, stream| answer(stream, "200 OK", "", "inside"))
 }
 
 fn answer(stream: &mut TcpStream, status: &str, headers: &str, body: &str) -> io::Result<()> {
-    write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
+    ScriptedServer::answer(stream, status, headers, body)
+}
+
+fn at(stage: &ScriptedServer, host: &str, path: &str) -> String {
+    format!("http://{host}:{}{path}", stage.port())
 }
 
 /// Names with the answers they give, one after the other; the last one stays.
@@ -160,18 +101,18 @@ fn assert_denied(answer: &Result<Answer, EgressError>) {
 
 #[tokio::test]
 async fn an_answer_comes_whole_and_the_server_sees_the_name() {
-    let stage = Stage::start(OUTSIDE, |_, stream| answer(stream, "201 Created", "x-a: 1\r\n", "hello"));
+    let stage = ScriptedServer::start(|_, stream| answer(stream, "201 Created", "x-a: 1\r\n", "hello"));
     let names = Names::of(&[("shop.test", &[&[OUTSIDE]])]);
-    let mut wish = post(&stage.url("Shop.TEST.", "/a?b=c"));
+    let mut wish = post(&at(&stage, "Shop.TEST.", "/a?b=c"));
     wish.method = Method::PATCH;
     let answer = ask(&egress(&names), wish).await.expect("an answer");
     assert_eq!((answer.status, &answer.body[..]), (StatusCode::CREATED, &b"hello"[..]));
     assert_eq!(answer.headers["x-a"], "1");
-    assert_eq!(answer.url.as_str(), stage.url("shop.test", "/a?b=c"));
+    assert_eq!(answer.url.as_str(), at(&stage, "shop.test", "/a?b=c"));
     let seen = stage.requests().remove(0);
     assert!(seen.starts_with("PATCH /a?b=c HTTP/1.1\r\n"), "{seen}");
     for line in [
-        format!("host: shop.test:{}", stage.port).as_str(),
+        format!("host: shop.test:{}", stage.port()).as_str(),
         "authorization: Bearer hunter22",
         "content-type: application/json",
         "accept-encoding: identity",
@@ -184,8 +125,8 @@ async fn an_answer_comes_whole_and_the_server_sees_the_name() {
 /// B083, B084, B085: as an address, and as a name that has one.
 #[tokio::test]
 async fn what_is_inside_is_not_reached_by_address_or_by_name() {
-    let stage = Stage::start(OUTSIDE, |_, stream| answer(stream, "200 OK", "", ""));
-    let witness = witness(stage.port);
+    let stage = ScriptedServer::start(|_, stream| answer(stream, "200 OK", "", ""));
+    let witness = witness(stage.port());
     let names = Names::of(&[
         ("inside.test", &[&[INSIDE]]),
         ("mapped.test", &[&["::ffff:127.0.0.2"]]),
@@ -194,39 +135,39 @@ async fn what_is_inside_is_not_reached_by_address_or_by_name() {
     ]);
     let egress = egress(&names);
     for host in [INSIDE, "127.2", "0x7f.2", "2130706434", "[::ffff:127.0.0.2]", "[::1]", "0.0.0.0", "169.254.169.254"] {
-        assert_denied(&ask(&egress, call(&stage.url(host, "/"))).await);
+        assert_denied(&ask(&egress, call(&at(&stage, host, "/"))).await);
     }
     assert_eq!(names.asked.load(Ordering::SeqCst), 0, "nobody was asked about an address");
     for name in ["inside.test", "mapped.test", "metadata.test", "nat64.test"] {
-        assert_denied(&ask(&egress, call(&stage.url(name, "/"))).await);
+        assert_denied(&ask(&egress, call(&at(&stage, name, "/"))).await);
     }
     assert_denied(&ask(&egress, call("http://shop.test:22/")).await);
     assert_eq!((witness.connections(), stage.connections()), (0, 0));
     // The witness would have seen it.
     let open = EgressRules { allow_networks: vec!["127.0.0.0/8".parse().expect("a network")], ..rules() };
     let open = Egress::with_resolver(open, names).expect("a client");
-    assert_eq!(ask(&open, call(&stage.url("inside.test", "/"))).await.expect("an answer").body, "inside");
+    assert_eq!(ask(&open, call(&at(&stage, "inside.test", "/"))).await.expect("an answer").body, "inside");
     assert_eq!(witness.connections(), 1);
 }
 
 /// The machine's own resolver knows this one.
 #[tokio::test]
 async fn localhost_is_inside() {
-    let stage = Stage::start(OUTSIDE, |_, stream| answer(stream, "200 OK", "", ""));
+    let stage = ScriptedServer::start(|_, stream| answer(stream, "200 OK", "", ""));
     let egress = Egress::new(EgressRules::default()).expect("a client");
-    assert_denied(&ask(&egress, call(&stage.url("localhost", "/"))).await);
+    assert_denied(&ask(&egress, call(&at(&stage, "localhost", "/"))).await);
     assert_eq!(stage.connections(), 0);
 }
 
 /// B086.
 #[tokio::test]
 async fn one_bad_address_among_good_ones_is_enough() {
-    let stage = Stage::start(OUTSIDE, |_, stream| answer(stream, "200 OK", "", ""));
-    let witness = witness(stage.port);
+    let stage = ScriptedServer::start(|_, stream| answer(stream, "200 OK", "", ""));
+    let witness = witness(stage.port());
     let names = Names::of(&[("both.test", &[&[OUTSIDE, INSIDE]]), ("turned.test", &[&[INSIDE, OUTSIDE]])]);
     let egress = egress(&names);
     for name in ["both.test", "turned.test"] {
-        assert_denied(&ask(&egress, call(&stage.url(name, "/"))).await);
+        assert_denied(&ask(&egress, call(&at(&stage, name, "/"))).await);
     }
     assert_eq!((witness.connections(), stage.connections()), (0, 0));
 }
@@ -234,22 +175,22 @@ async fn one_bad_address_among_good_ones_is_enough() {
 /// B087: the name is asked for once, and what was checked is what is connected to.
 #[tokio::test]
 async fn a_name_that_changes_its_mind_is_held_to_its_first_word() {
-    let stage = Stage::start(OUTSIDE, |_, stream| answer(stream, "200 OK", "", "outside"));
-    let witness = witness(stage.port);
+    let stage = ScriptedServer::start(|_, stream| answer(stream, "200 OK", "", "outside"));
+    let witness = witness(stage.port());
     let names = Names::of(&[("fickle.test", &[&[OUTSIDE], &[INSIDE]])]);
     let egress = egress(&names);
-    let first = ask(&egress, call(&stage.url("fickle.test", "/"))).await.expect("an answer");
+    let first = ask(&egress, call(&at(&stage, "fickle.test", "/"))).await.expect("an answer");
     assert_eq!((first.body.as_ref(), names.asked.load(Ordering::SeqCst)), (&b"outside"[..], 1));
-    assert_denied(&ask(&egress, call(&stage.url("fickle.test", "/"))).await);
+    assert_denied(&ask(&egress, call(&at(&stage, "fickle.test", "/"))).await);
     assert_eq!((names.asked.load(Ordering::SeqCst), witness.connections()), (2, 0));
 }
 
 /// B088.
 #[tokio::test]
 async fn a_redirect_is_checked_like_the_first_address() {
-    let elsewhere = Stage::start(OUTSIDE, |_, stream| answer(stream, "200 OK", "", "elsewhere"));
-    let port = elsewhere.port;
-    let stage = Stage::start(OUTSIDE, move |request, stream| {
+    let elsewhere = ScriptedServer::start(|_, stream| answer(stream, "200 OK", "", "elsewhere"));
+    let port = elsewhere.port();
+    let stage = ScriptedServer::start(move |request, stream| {
         let path = request.split(' ').nth(1).unwrap_or_default();
         let here = request.split("host: ").nth(1).and_then(|rest| rest.split("\r\n").next()).unwrap_or_default();
         let to = match path {
@@ -268,9 +209,9 @@ async fn a_redirect_is_checked_like_the_first_address() {
         };
         answer(stream, "307 Temporary Redirect", &format!("location: {to}\r\n"), "")
     });
-    let witness = witness(stage.port);
+    let witness = witness(stage.port());
     let egress = egress(&Names::of(&[("inside.test", &[&[INSIDE]])]));
-    let from = |path: &str| post(&stage.url(OUTSIDE, path));
+    let from = |path: &str| post(&at(&stage, OUTSIDE, path));
     for path in ["/address", "/name", "/port"] {
         assert_denied(&ask(&egress, from(path)).await);
     }
@@ -312,7 +253,7 @@ async fn a_redirect_is_checked_like_the_first_address() {
 async fn an_answer_is_cut_at_its_cap() {
     let (cut, was_cut) = mpsc::channel();
     let cut = Mutex::new(cut);
-    let stage = Stage::start(OUTSIDE, move |request, stream| {
+    let stage = ScriptedServer::start(move |request, stream| {
         let full = "x".repeat(64 << 10);
         match request.split(' ').nth(1).unwrap_or_default() {
             "/full" => answer(stream, "200 OK", "", &full),
@@ -334,18 +275,18 @@ async fn an_answer_is_cut_at_its_cap() {
         }
     });
     let egress = egress(&Names::of(&[]));
-    let full = ask(&egress, call(&stage.url(OUTSIDE, "/full"))).await.expect("as much as is allowed");
+    let full = ask(&egress, call(&at(&stage, OUTSIDE, "/full"))).await.expect("as much as is allowed");
     assert_eq!(full.body.len(), 64 << 10);
     for path in ["/told", "/more", "/endless"] {
-        let error = ask(&egress, call(&stage.url(OUTSIDE, path))).await.expect_err(path);
+        let error = ask(&egress, call(&at(&stage, OUTSIDE, path))).await.expect_err(path);
         assert_eq!(error, EgressError::TooLarge { max_bytes: 64 << 10 }, "{path}");
         assert_eq!((error.code(), error.is_transient()), ("UPSTREAM_ERROR", false));
     }
     let waiting = tokio::task::spawn_blocking(move || was_cut.recv_timeout(Duration::from_secs(20)));
     waiting.await.expect("a thread").expect("the endless answer was cut off");
-    let head = Call { method: Method::HEAD, ..call(&stage.url(OUTSIDE, "/told")) };
+    let head = Call { method: Method::HEAD, ..call(&at(&stage, OUTSIDE, "/told")) };
     assert_eq!(ask(&egress, head).await.expect("a length is no body").body.len(), 0);
-    let flood = ask(&egress, call(&stage.url(OUTSIDE, "/flood"))).await.expect_err("too many headers");
+    let flood = ask(&egress, call(&at(&stage, OUTSIDE, "/flood"))).await.expect_err("too many headers");
     assert_eq!(flood.code(), "UPSTREAM_ERROR", "{flood}");
 }
 
@@ -354,11 +295,11 @@ async fn an_answer_is_cut_at_its_cap() {
 async fn a_bomb_is_not_unpacked() {
     // The first bytes of a gzip file, which is all anybody needs to begin unpacking.
     const BOMB: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xed, 0xc1, 1, 1, 0, 0];
-    let stage = Stage::start(OUTSIDE, |_, stream| {
+    let stage = ScriptedServer::start(|_, stream| {
         write!(stream, "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n", BOMB.len())?;
         stream.write_all(BOMB)
     });
-    let answer = ask(&egress(&Names::of(&[])), call(&stage.url(OUTSIDE, "/"))).await.expect("an answer");
+    let answer = ask(&egress(&Names::of(&[])), call(&at(&stage, OUTSIDE, "/"))).await.expect("an answer");
     assert_eq!(answer.body, BOMB);
     assert_eq!(answer.headers["content-encoding"], "gzip");
     assert!(stage.requests()[0].contains("accept-encoding: identity"), "it was not asked for");
@@ -367,7 +308,7 @@ async fn a_bomb_is_not_unpacked() {
 /// B091: a byte now and then is no answer, and neither is silence.
 #[tokio::test]
 async fn a_slow_answer_ends_with_our_patience() {
-    let stage = Stage::start(OUTSIDE, |request, stream| {
+    let stage = ScriptedServer::start(|request, stream| {
         if request.starts_with("GET /drip") {
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: 60000\r\n\r\n")?;
         }
@@ -380,7 +321,7 @@ async fn a_slow_answer_ends_with_our_patience() {
     });
     for path in ["/drip", "/silence"] {
         let patience = Duration::from_millis(300);
-        let wish = Call { patience, ..call(&stage.url(OUTSIDE, path)) };
+        let wish = Call { patience, ..call(&at(&stage, OUTSIDE, path)) };
         let error = ask(&egress(&Names::of(&[])), wish).await.expect_err(path);
         assert_eq!((&error, error.code()), (&EgressError::Timeout(patience), "UPSTREAM_TIMEOUT"));
         assert!(error.is_transient());
@@ -392,12 +333,12 @@ async fn a_slow_answer_ends_with_our_patience() {
 async fn whoever_stops_hangs_up() {
     let (heard, hears) = mpsc::channel();
     let heard = Mutex::new(heard);
-    let stage = Stage::start(OUTSIDE, move |_, stream| {
+    let stage = ScriptedServer::start(move |_, stream| {
         let tell = |what: &'static str| heard.lock().expect("nobody panicked").send(what).map_err(io::Error::other);
         tell("asked")?;
         // Nothing more is sent to us; what ends this is the other side hanging up.
-        let ended = stream.read(&mut [0; 16]);
-        tell(if matches!(ended, Ok(0)) || ended.is_err() { "hung up" } else { "more" })
+        ScriptedServer::until_hung_up(stream)?;
+        tell("hung up")
     });
     let egress = egress(&Names::of(&[]));
     let stop = CancellationToken::new();
@@ -408,7 +349,7 @@ async fn whoever_stops_hangs_up() {
             hears.lock().expect("nobody panicked").recv_timeout(Duration::from_secs(20))
         })
     };
-    let asked = egress.call(call(&stage.url(OUTSIDE, "/")), &stop);
+    let asked = egress.call(call(&at(&stage, OUTSIDE, "/")), &stop);
     let stopping = async {
         assert_eq!(next(&hears).await.expect("a thread"), Ok("asked"));
         stop.cancel();
