@@ -55,27 +55,19 @@ impl Egress {
     }
 
     /// With somebody else to ask for names.
-    #[expect(clippy::disallowed_methods, reason = "this is the one client that others must use")]
     pub fn with_resolver(rules: EgressRules, resolver: Arc<dyn Resolver>) -> Result<Self, EgressError> {
         // The second one to install it finds it there; that is all right.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let rules = Arc::new(rules);
-        let http = reqwest::Client::builder()
-            .dns_resolver(JudgingResolver { rules: Arc::clone(&rules), inner: resolver })
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .pool_max_idle_per_host(0)
-            .http1_only()
-            .http1_max_headers(ANSWER_HEADERS_MAX)
-            // Whichever features others switch on in the same build.
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .build();
-        let http = http.map_err(|error| EgressError::Client(error.without_url().to_string()))?;
+        let client = || builder(Arc::clone(&rules), Arc::clone(&resolver));
+        let http = client().build().or_else(|error| {
+            // A machine without certificates is no reason not to serve: http works, and of https nothing is believed.
+            tracing::warn!(
+                "https cannot be called, because this machine's root certificates cannot be read: {error:?}"
+            );
+            client().tls_certs_only([]).build()
+        });
+        let http = http.map_err(|error| EgressError::Client(error.to_string()))?;
         Ok(Self { rules, http })
     }
 
@@ -137,4 +129,22 @@ impl Egress {
         }
         Ok(Answer { status, headers, body: body.freeze(), url })
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one client that others must use")]
+fn builder(rules: Arc<EgressRules>, inner: Arc<dyn Resolver>) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .dns_resolver(JudgingResolver { rules, inner })
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .pool_max_idle_per_host(0)
+        .http1_only()
+        .http1_max_headers(ANSWER_HEADERS_MAX)
+        // Whichever features others switch on in the same build.
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
 }

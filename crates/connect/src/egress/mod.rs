@@ -8,6 +8,7 @@
 
 mod address;
 mod client;
+mod doors;
 mod error;
 mod headers;
 mod redirect;
@@ -17,6 +18,7 @@ mod target;
 
 pub use address::{Sort, sort};
 pub use client::{Answer, Call, Egress};
+pub use doors::Doors;
 pub use error::EgressError;
 pub use headers::{BadHeader, header};
 pub use ipnet::IpNet;
