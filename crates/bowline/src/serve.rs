@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
-use bowline_engine::builtin::{Handlers, NAME_PREFIX, RabbitmqPublish};
+use bowline_engine::builtin::{Handlers, HttpRequest, NAME_PREFIX, RabbitmqPublish};
 use bowline_engine::secrets::Secrets;
 use bowline_engine::{Engine, EngineSettings, Figures};
 use bowline_model::event::EventData;
@@ -101,6 +101,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut handlers = Handlers::standard();
     let publish = RabbitmqPublish::new(Arc::clone(&shared), Arc::clone(&secrets));
     handlers.add(TaskType::new(RabbitmqPublish::TASK_TYPE)?, Arc::new(publish));
+    let calls = HttpRequest::new(config.egress.doors()?, Arc::clone(&secrets));
+    handlers.add(HttpRequest::task_type(), Arc::new(calls));
     let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, handlers, blobs, secrets)?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());
     let supervisor = Supervisor::new();

@@ -17,6 +17,7 @@ mod events;
 mod example_worker;
 mod files;
 mod hosts;
+mod http_request;
 mod installation;
 mod jobs;
 mod metrics;

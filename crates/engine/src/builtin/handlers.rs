@@ -1,4 +1,5 @@
-//! What the built-in worker can do: `noop`, `echo`, `sleep`, `fail`; and whatever an embedding program adds.
+//! What the built-in worker can do: `noop`, `echo`, `sleep`, `fail`; and whatever an embedding program adds, such as
+//! `http_request`, which needs a door to the outside.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -86,7 +86,7 @@ impl Secrets {
         self.cache.forget_old(bowline_model::Timestamp::from_micros(i64::MAX));
     }
 
-    async fn tenant_name(&self, tenant: TenantId) -> Result<Arc<str>, StoreError> {
+    pub(crate) async fn tenant_name(&self, tenant: TenantId) -> Result<Arc<str>, StoreError> {
         let known = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
         if let Some(name) = known {
             return Ok(name);
