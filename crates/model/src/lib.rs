@@ -23,8 +23,10 @@ pub mod planted;
 pub mod resource;
 pub mod retry;
 pub mod run;
+pub mod schedule;
 pub mod secret;
 pub mod shape;
+pub mod start;
 pub mod time;
 pub mod worker;
 

@@ -4,6 +4,7 @@ use schemars::{Schema, SchemaGenerator};
 
 use super::ResourceKind;
 use crate::fleet::CommandSpec;
+use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
 
 /// What is wrong with what somebody wrote, and where in it.
@@ -31,6 +32,7 @@ impl BadSpec {
 pub enum Spec {
     Command(Box<CommandSpec>),
     SecretRef(SecretRefSpec),
+    Schedule(Box<ScheduleSpec>),
 }
 
 impl Spec {
@@ -38,6 +40,7 @@ impl Spec {
         match self {
             Self::Command(_) => ResourceKind::Command,
             Self::SecretRef(_) => ResourceKind::SecretRef,
+            Self::Schedule(_) => ResourceKind::Schedule,
         }
     }
 
@@ -56,6 +59,9 @@ impl Spec {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
             }
             ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
+            ResourceKind::Schedule => {
+                serde_path_to_error::deserialize(value).map(|spec| Self::Schedule(Box::new(spec))).map_err(read)
+            }
         }
     }
 
@@ -64,6 +70,7 @@ impl Spec {
         match self {
             Self::Command(spec) => spec.check(),
             Self::SecretRef(spec) => spec.check(),
+            Self::Schedule(spec) => spec.check(),
         }
     }
 
@@ -72,6 +79,7 @@ impl Spec {
         let text = match self {
             Self::Command(spec) => serde_json::to_string(spec),
             Self::SecretRef(spec) => serde_json::to_string(spec),
+            Self::Schedule(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -81,6 +89,7 @@ impl Spec {
         match kind {
             ResourceKind::Command => generator.subschema_for::<CommandSpec>(),
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
+            ResourceKind::Schedule => generator.subschema_for::<ScheduleSpec>(),
         }
     }
 }
