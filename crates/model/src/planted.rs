@@ -47,10 +47,12 @@ pub enum Mistake {
     GateOpen = 22,
     /// Numbers go on after the last record on disk, whatever others hold.
     NumberReused = 8,
+    /// How far a schedule was considered is written without looking whether somebody else wrote it.
+    ScheduleTwice = 24,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -71,6 +73,7 @@ impl Mistake {
         Self::BlocksForgotten,
         Self::GateOpen,
         Self::NumberReused,
+        Self::ScheduleTwice,
     ];
 }
 

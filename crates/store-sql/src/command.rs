@@ -8,10 +8,11 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
-    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Heartbeat, InventoryPut, JobOrder,
-    Listened, NewBlock, NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
-    Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, StoreError,
-    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, WorkerRecord,
+    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Fired, Firing, Heartbeat,
+    InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, Notice, OrderAnswer, OutputAnswer, Promoted,
+    PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored,
+    Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger,
+    Triggered, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -86,6 +87,8 @@ commands! {
     Apply(Vec<Applying>) -> Applied,
     ActivateResource((ResourceOrder, u32)) -> Activated,
     DeleteResource(ResourceOrder) -> Deleted,
+    FireSchedules(Vec<Firing>) -> Vec<Fired>,
+    TriggerSchedule(Box<Trigger>) -> Triggered,
     Prune((Retention, PruneMark)) -> Pruned,
     Ping(()) -> Timestamp,
 }
@@ -121,7 +124,9 @@ impl Command {
             Self::PutInventory(put, _) => Some(&put.by),
             Self::PutResource(put, _) => Some(&put.by),
             Self::ActivateResource((order, _), _) | Self::DeleteResource(order, _) => Some(&order.by),
+            Self::TriggerSchedule(trigger, _) => Some(&trigger.by),
             Self::Submit(..)
+            | Self::FireSchedules(..)
             | Self::Claim(..)
             | Self::Report(..)
             | Self::Heartbeat(..)
@@ -152,6 +157,9 @@ impl Command {
             Self::Tell(told, _) => told.events.len().max(1),
             Self::Ship((told, reports), _) => told.iter().map(|t| t.events.len()).sum::<usize>() + reports.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
+            Self::FireSchedules(firings, _) => {
+                firings.iter().map(|firing| firing.jobs.len().max(1)).sum::<usize>().max(1)
+            }
             Self::Conduct(..) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             Self::Apply(documents, _) => documents

@@ -275,10 +275,15 @@ async fn attempt(
     after: &mut After,
 ) -> StoreResult<Vec<Answer>> {
     for wish in wishes {
-        if let Command::Submit(jobs, _) = wish {
-            let keys = write::channel_keys(jobs);
-            shared.channels.ensure(db, &keys).await?;
-        }
+        let keys = match wish {
+            Command::Submit(jobs, _) => write::channel_keys(jobs),
+            Command::FireSchedules(firings, _) => {
+                write::channel_keys(firings.iter().flat_map(|firing| &firing.jobs).map(|(_, job)| job))
+            }
+            Command::TriggerSchedule(trigger, _) => write::channel_keys([&trigger.job]),
+            _ => continue,
+        };
+        shared.channels.ensure(db, &keys).await?;
     }
     let now = db.begin(Mode::Write).await?;
     let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms, margin: shared.margin };
@@ -650,6 +655,16 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             let (answer, heard) = write::delete_resource(db, desk, order).await?;
             after.hear(heard);
             Answer::DeleteResource(answer)
+        }
+        Command::FireSchedules(firings, _) => {
+            let (fired, heard) = write::fire(db, desk, firings).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::FireSchedules(fired)
+        }
+        Command::TriggerSchedule(trigger, _) => {
+            let (answer, heard) = write::trigger(db, desk, trigger).await?;
+            after.hear(heard);
+            Answer::TriggerSchedule(answer)
         }
         Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
         Command::Ping((), _) => Answer::Ping(desk.now),

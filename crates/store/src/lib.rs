@@ -22,6 +22,7 @@ mod observer;
 mod output;
 mod resources;
 mod runs;
+mod schedules;
 mod tokens;
 mod wake;
 mod workers;
@@ -41,6 +42,7 @@ pub use observer::Observer;
 pub use output::*;
 pub use resources::*;
 pub use runs::*;
+pub use schedules::*;
 pub use tokens::*;
 pub use wake::{Wake, WakeListener};
 pub use workers::*;
@@ -57,6 +59,7 @@ pub trait Ledger:
     + WorkerStore
     + HostStore
     + ResourceStore
+    + ScheduleStore
     + FleetStore
     + AgentStore
     + OutputStore

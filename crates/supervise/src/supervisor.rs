@@ -15,6 +15,7 @@ pub enum TaskKind {
     Dispatcher,
     LeaseReaper,
     Timers,
+    Scheduler,
     Conductor,
     Pruner,
     EventTail,
@@ -42,6 +43,7 @@ impl TaskKind {
             Self::Dispatcher
             | Self::LeaseReaper
             | Self::Timers
+            | Self::Scheduler
             | Self::Conductor
             | Self::Pruner
             | Self::EventTail
@@ -59,6 +61,7 @@ impl TaskKind {
             Self::Dispatcher => "dispatcher",
             Self::LeaseReaper => "lease reaper",
             Self::Timers => "timers",
+            Self::Scheduler => "scheduler",
             Self::Conductor => "conductor",
             Self::Pruner => "pruner",
             Self::EventTail => "event tail",

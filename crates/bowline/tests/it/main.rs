@@ -23,5 +23,6 @@ mod metrics;
 mod resources;
 mod retry;
 mod run;
+mod schedules;
 mod secrets;
 mod workers;

@@ -32,6 +32,7 @@ pub enum Action {
     ResourceActivate,
     ResourceRollback,
     ResourceDelete,
+    ScheduleTrigger,
 }
 
 impl Action {
@@ -58,6 +59,7 @@ impl Action {
             Self::ResourceActivate => "resource.activate",
             Self::ResourceRollback => "resource.rollback",
             Self::ResourceDelete => "resource.delete",
+            Self::ScheduleTrigger => "schedule.trigger",
         }
     }
 }

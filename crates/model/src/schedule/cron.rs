@@ -16,6 +16,9 @@ use jiff::tz::TimeZone;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::Zone;
+use crate::time::Timestamp;
+
 /// A pattern of minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cron {
@@ -257,12 +260,21 @@ impl Cron {
             if let Some(instant) = instant.filter(|instant| *instant < change.timestamp()) {
                 return Some(instant);
             }
-            let (shown, shows) = (offset.to_datetime(change.timestamp()), change.offset().to_datetime(change.timestamp()));
+            let (shown, shows) =
+                (offset.to_datetime(change.timestamp()), change.offset().to_datetime(change.timestamp()));
             if self.names_hours() && shown < shows && self.next_local(whole_minute(shown)?)? < shows {
                 return Some(change.timestamp());
             }
             (at, itself) = (change.timestamp(), true);
         }
+    }
+}
+
+impl Cron {
+    /// The same in our own moments.
+    pub fn next_in(&self, zone: &Zone, after: Timestamp) -> Option<Timestamp> {
+        let after = jiff::Timestamp::from_microsecond(after.as_micros()).ok()?;
+        Some(Timestamp::from_micros(self.next_after(zone.rules(), after)?.as_microsecond()))
     }
 }
 

@@ -133,10 +133,7 @@ impl ScheduleSpec {
         let before_start = self.starts_at.map(|at| Timestamp::from_micros(at.as_micros() - 1));
         let after = before_start.map_or(after, |start| after.max(start));
         let next = match (&self.cron, self.every_ms) {
-            (Some(cron), _) => {
-                let at = jiff::Timestamp::from_microsecond(after.as_micros()).ok()?;
-                Timestamp::from_micros(cron.next_after(self.timezone.rules(), at)?.as_microsecond())
-            }
+            (Some(cron), _) => cron.next_in(&self.timezone, after)?,
             (None, Some(ms)) => {
                 let anchor = self.starts_at.unwrap_or_default().as_micros();
                 let every = i64::try_from(ms).ok()?.checked_mul(1_000).filter(|every| *every > 0)?;

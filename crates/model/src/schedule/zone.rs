@@ -9,6 +9,8 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::time::Timestamp;
+
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 /// A zone of the IANA database.
@@ -23,6 +25,14 @@ pub struct NotAZone(String);
 impl Zone {
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// What a clock in this zone shows at a moment, with its distance from UTC.
+    pub fn local(&self, at: Timestamp) -> String {
+        match jiff::Timestamp::from_microsecond(at.as_micros()) {
+            Ok(moment) => moment.to_zoned(self.0.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+            Err(_) => at.to_string(),
+        }
     }
 
     pub const fn rules(&self) -> &TimeZone {

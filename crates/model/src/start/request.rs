@@ -121,8 +121,7 @@ impl SubmitRequest {
         if let Some(misplaced) = self.misplaced() {
             return Err(misplaced);
         }
-        let asked =
-            Asked { run_at: self.run_at, idempotency_key: self.idempotency_key, external_id: self.external_id };
+        let asked = Asked { run_at: self.run_at, idempotency_key: self.idempotency_key, external_id: self.external_id };
         let start = if let Some(command) = self.command {
             StartSpec::Command(Box::new(CommandStart {
                 command,

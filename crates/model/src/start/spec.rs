@@ -112,11 +112,7 @@ impl<'de> Deserialize<'de> for StartSpec {
 const DEADLINE_MS: std::ops::RangeInclusive<u64> = 1_000..=30 * 24 * 60 * 60 * 1_000;
 
 fn check_priority(priority: i16) -> Result<(), BadSpec> {
-    if (-100..=100).contains(&priority) {
-        Ok(())
-    } else {
-        Err(BadSpec::at("priority", "must be between -100 and 100"))
-    }
+    if (-100..=100).contains(&priority) { Ok(()) } else { Err(BadSpec::at("priority", "must be between -100 and 100")) }
 }
 
 impl StartSpec {
@@ -145,20 +141,29 @@ impl TaskStart {
 }
 
 impl CommandStart {
-    pub fn check(&self) -> Result<(), BadSpec> {
+    /// Whether it says which hosts, in one way.
+    pub fn check_choice(&self) -> Result<(), BadSpec> {
         check_priority(self.priority)?;
-        if let CommandField::Inline(spec) = &self.command {
-            spec.check().map_err(|bad| BadSpec { path: format!("command.{}", bad.path), ..bad })?;
-        }
         match (&self.hosts, &self.selector) {
             (None, None) => {
                 let what = "a command needs hosts or a selector; the selector `all` is every host";
-                return Err(BadSpec::at("hosts", what));
+                Err(BadSpec::at("hosts", what))
             }
-            (Some(_), Some(_)) => return Err(BadSpec::at("selector", "give hosts or a selector, not both")),
-            (Some(hosts), None) if hosts.is_empty() => return Err(BadSpec::at("hosts", "an empty list means no host")),
-            (None, Some(text)) => drop(Selector::parse(text).map_err(|e| BadSpec::at("selector", e.to_string()))?),
-            (Some(_), None) => {}
+            (Some(_), Some(_)) => Err(BadSpec::at("selector", "give hosts or a selector, not both")),
+            (Some(_), None) | (None, Some(_)) => Ok(()),
+        }
+    }
+
+    pub fn check(&self) -> Result<(), BadSpec> {
+        self.check_choice()?;
+        if let CommandField::Inline(spec) = &self.command {
+            spec.check().map_err(|bad| BadSpec { path: format!("command.{}", bad.path), ..bad })?;
+        }
+        if self.hosts.as_ref().is_some_and(Vec::is_empty) {
+            return Err(BadSpec::at("hosts", "an empty list means no host"));
+        }
+        if let Some(text) = &self.selector {
+            Selector::parse(text).map_err(|e| BadSpec::at("selector", e.to_string()))?;
         }
         if let Some(rollout) = &self.rollout {
             rollout.check().map_err(|e| BadSpec::at("rollout", e.to_string()))?;

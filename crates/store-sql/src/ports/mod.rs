@@ -5,3 +5,4 @@ mod audit;
 mod fleet;
 mod hosts;
 mod resources;
+mod schedules;

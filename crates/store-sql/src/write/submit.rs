@@ -22,7 +22,7 @@ type Owners = BTreeMap<KeyName, (JobId, RequestHash)>;
 type Verdicts = BTreeMap<usize, (String, SecondAsk)>;
 
 /// The lines these jobs will wait in.
-pub fn channel_keys(jobs: &[NewJob]) -> Vec<ChannelKey> {
+pub fn channel_keys<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Vec<ChannelKey> {
     let mut keys: Vec<ChannelKey> = Vec::new();
     for job in jobs {
         let same = |key: &ChannelKey| {

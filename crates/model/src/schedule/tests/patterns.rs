@@ -138,8 +138,7 @@ fn every_so_often_is_counted_from_its_beginning() {
 fn a_delay_follows_from_the_name_and_the_instant() {
     let jittery = schedule(json!({"cron": "* * * * *", "jitter_ms": 30_000}));
     let instant = at("2026-01-01T00:00:00Z");
-    let delays: Vec<i64> =
-        (0..50).map(|n| jittery.due_at(&format!("s{n}"), instant).millis_since(instant)).collect();
+    let delays: Vec<i64> = (0..50).map(|n| jittery.due_at(&format!("s{n}"), instant).millis_since(instant)).collect();
     assert!(delays.iter().all(|ms| (0..=30_000).contains(ms)));
     assert!(delays.iter().any(|ms| *ms > 15_000) && delays.iter().any(|ms| *ms < 15_000), "{delays:?}");
     assert_eq!(jittery.due_at("s1", instant), jittery.due_at("s1", instant));

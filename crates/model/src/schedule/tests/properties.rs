@@ -42,10 +42,7 @@ impl Pattern {
 }
 
 fn numbers(below: i8) -> impl Strategy<Value = BTreeSet<i8>> {
-    prop_oneof![
-        prop::collection::btree_set(0..below, 1..4),
-        Just((0..below).collect::<BTreeSet<i8>>()),
-    ]
+    prop_oneof![prop::collection::btree_set(0..below, 1..4), Just((0..below).collect::<BTreeSet<i8>>()),]
 }
 
 fn pattern() -> impl Strategy<Value = Pattern> {
@@ -53,8 +50,12 @@ fn pattern() -> impl Strategy<Value = Pattern> {
         prop::collection::btree_set(0..60_i8, 1..4).prop_map(|minutes| (minutes, false)),
         prop::sample::select(vec![5_i8, 7, 15, 20, 30]).prop_map(|n| ((0..60).step_by(n as usize).collect(), true)),
     ];
-    (minutes, numbers(24), numbers(7))
-        .prop_map(|((minutes, star), hours, weekdays)| Pattern { minutes, hours, weekdays, star })
+    (minutes, numbers(24), numbers(7)).prop_map(|((minutes, star), hours, weekdays)| Pattern {
+        minutes,
+        hours,
+        weekdays,
+        star,
+    })
 }
 
 /// What the rules say, found by watching the clock.
