@@ -25,5 +25,6 @@ mod rabbitmq;
 mod resources;
 mod retry;
 mod run;
+mod schedules;
 mod secrets;
 mod workers;

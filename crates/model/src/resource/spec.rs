@@ -5,6 +5,7 @@ use schemars::{Schema, SchemaGenerator};
 use super::ResourceKind;
 use crate::broker::RabbitmqSpec;
 use crate::fleet::CommandSpec;
+use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
 use crate::workflow::{WorkflowSpec, read_workflow};
 
@@ -55,6 +56,7 @@ pub enum Spec {
     Rabbitmq(RabbitmqSpec),
     SecretRef(SecretRefSpec),
     Workflow(Box<WorkflowSpec>),
+    Schedule(Box<ScheduleSpec>),
 }
 
 impl Spec {
@@ -64,6 +66,7 @@ impl Spec {
             Self::Rabbitmq(_) => ResourceKind::Rabbitmq,
             Self::SecretRef(_) => ResourceKind::SecretRef,
             Self::Workflow(_) => ResourceKind::Workflow,
+            Self::Schedule(_) => ResourceKind::Schedule,
         }
     }
 
@@ -84,6 +87,9 @@ impl Spec {
             ResourceKind::Rabbitmq => serde_path_to_error::deserialize(value).map(Self::Rabbitmq).map_err(read),
             ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
             ResourceKind::Workflow => read_workflow(value).map(|spec| Self::Workflow(Box::new(spec))),
+            ResourceKind::Schedule => {
+                serde_path_to_error::deserialize(value).map(|spec| Self::Schedule(Box::new(spec))).map_err(read)
+            }
         }
     }
 
@@ -94,6 +100,7 @@ impl Spec {
             Self::Rabbitmq(spec) => spec.check(),
             Self::SecretRef(spec) => spec.check(),
             Self::Workflow(spec) => spec.check(),
+            Self::Schedule(spec) => spec.check(),
         }
     }
 
@@ -104,6 +111,7 @@ impl Spec {
             Self::Rabbitmq(spec) => serde_json::to_string(spec),
             Self::SecretRef(spec) => serde_json::to_string(spec),
             Self::Workflow(spec) => serde_json::to_string(spec),
+            Self::Schedule(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -115,6 +123,7 @@ impl Spec {
             ResourceKind::Rabbitmq => generator.subschema_for::<RabbitmqSpec>(),
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
             ResourceKind::Workflow => generator.subschema_for::<WorkflowSpec>(),
+            ResourceKind::Schedule => generator.subschema_for::<ScheduleSpec>(),
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod maintenance;
 pub mod orders;
 pub mod reports;
 pub mod resources;
+pub mod schedules;
 pub mod standing;
 pub mod tenancy;
 pub mod tokens;
@@ -302,6 +303,24 @@ macro_rules! for_each_promise {
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource
                 documents_are_applied_together_or_not_at_all
+            ;
+            schedules:
+                a_schedule_counts_from_its_activation
+                a_firing_stores_its_jobs_and_moves_on
+                only_the_first_of_two_firings_counts
+                servers_at_once_start_one_job_for_each_instant
+                a_changed_schedule_overtakes_what_was_decided_before
+                time_that_was_considered_stays_considered
+                a_schedule_that_was_made_again_starts_no_instant_twice
+                at_most_one_job_at_a_time_where_that_is_wanted
+                what_could_not_be_started_is_remembered_and_told
+                schedules_that_are_due_come_longest_waiting_first
+                an_activation_rings
+                a_deleted_schedule_starts_nothing
+                a_trigger_starts_a_job_and_is_recorded
+                a_trigger_waits_for_the_last_job_where_that_is_wanted
+                schedules_are_listed_by_name
+                nobody_sees_or_fires_a_neighbours_schedule
             ;
             fleets:
                 a_command_runs_once_on_every_host_and_succeeds
