@@ -54,10 +54,10 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (width, height) = (layout.width.ceil(), layout.height.ceil());
     let mut out = String::new();
     // Writing into a text cannot fail.
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" role=\"img\">\n"
+         font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" role=\"img\">"
     );
     style(&mut out);
     out.push_str(
