@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need and this machine lacks: PostgreSQL (the programs, not a running cluster), sshd (the
-# program, not a running service), libfaketime, python3, curl.
+# Installs what the tests need and this machine lacks: PostgreSQL (the programs, not a running cluster), sshd and
+# RabbitMQ (the programs, not running services), libfaketime, python3, curl,
+# openssl (for certificates of brokers).
 # If everything is there it says so at once and touches nothing.
 set -euo pipefail
 
@@ -25,6 +26,10 @@ has() { command -v "$1" >/dev/null; }
 # The same places as crates/testkit/src/sshd/binaries.rs.
 has_sshd() { [[ -x /usr/sbin/sshd ]] || has sshd; }
 
+# The same places as crates/testkit/src/rabbitmq/binaries.rs. What lies in /usr/sbin only becomes another user and calls
+# this one.
+has_rabbitmq() { [[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]] || has rabbitmq-server; }
+
 # The same places as crates/testkit/src/wrong_clock.rs.
 has_faketime() { compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null ||
   [[ -e /usr/lib/faketime/libfaketimeMT.so.1 || -e /usr/local/lib/faketime/libfaketimeMT.so.1 ]]; }
@@ -33,20 +38,23 @@ packages=()
 has_faketime || packages+=(libfaketime)
 has python3 || packages+=(python3)
 has curl || packages+=(curl)
+has openssl || packages+=(openssl)
 has ssh-keygen || packages+=(openssh-client)
 needs_postgres=false
 has_postgres || needs_postgres=true
 needs_sshd=false
 has_sshd || needs_sshd=true
+needs_rabbitmq=false
+has_rabbitmq || needs_rabbitmq=true
 
-if [[ ${#packages[@]} -eq 0 && $needs_postgres == false && $needs_sshd == false ]]; then
+if [[ ${#packages[@]} -eq 0 && $needs_postgres == false && $needs_sshd == false && $needs_rabbitmq == false ]]; then
   echo "test dependencies: all there"
   exit 0
 fi
 
 has apt-get || {
   echo "test dependencies: missing ${packages[*]} $($needs_postgres && echo "postgresql >= $postgres_min")" \
-    "$($needs_sshd && echo openssh-server), and there is no apt-get here to install them with" >&2
+    "$($needs_sshd && echo openssh-server) $($needs_rabbitmq && echo rabbitmq-server), and there is no apt-get here to install them with" >&2
   exit 1
 }
 
@@ -93,18 +101,24 @@ if [[ $needs_postgres == true ]]; then
   packages+=(postgresql)
 fi
 
-if [[ $needs_sshd == true ]]; then
-  # The package would start a server that everybody can reach, now and at every boot. Tests start their own.
+# These packages would start servers that everybody can reach, now and at every boot. Tests start their own.
+if [[ $needs_sshd == true || $needs_rabbitmq == true ]]; then
   forbid_starting
-  packages+=(openssh-server)
 fi
+[[ $needs_sshd == false ]] || packages+=(openssh-server)
+[[ $needs_rabbitmq == false ]] || packages+=(rabbitmq-server)
 
 install "${packages[@]}"
 
-if [[ $needs_sshd == true ]] && has systemctl; then
-  echo "test dependencies: keeping the system's own sshd from starting at boot"
-  as_root systemctl --quiet disable ssh.service ssh.socket 2>/dev/null ||
-    echo "test dependencies: ssh.service could not be disabled; see whether you want it at boot" >&2
+keep_from_boot() {
+  echo "test dependencies: keeping the system's own $1 from starting at boot"
+  as_root systemctl --quiet disable "${@:2}" 2>/dev/null ||
+    echo "test dependencies: $2 could not be disabled; see whether you want it at boot" >&2
+}
+if has systemctl; then
+  [[ $needs_sshd == false ]] || keep_from_boot sshd ssh.service ssh.socket
+  # Erlang's own name service comes with it, and listens everywhere too.
+  [[ $needs_rabbitmq == false ]] || keep_from_boot RabbitMQ rabbitmq-server.service epmd.service epmd.socket
 fi
 
 has_postgres || {

@@ -2,7 +2,8 @@
 # Everything that must hold before a commit, in one command. CI runs nothing else.
 #
 # Needs: a Rust toolchain. Whatever else the tests need is installed by scripts/install-test-deps.sh.
-# Starts: one PostgreSQL for the whole run, on a free port, in a directory of its own; it is gone afterwards.
+# Starts: one PostgreSQL and one RabbitMQ for the whole run, on free ports, in directories of their own; they are gone
+# afterwards.
 # Ends: at the first stage that fails, with that stage's exit code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -34,17 +35,17 @@ else
   runner=(cargo test --workspace --locked --no-fail-fast)
 fi
 
-# The database's keeper is started as a program, not through `cargo run`: that would set cargo's own variables for
+# The keepers of the servers are started as programs, not through `cargo run`: that would set cargo's own variables for
 # everything below it, and build scripts that watch them would run again.
-with_postgres() {
-  "$target_dir/debug/with-postgres" "$@"
+with_servers() {
+  "$target_dir/debug/with-postgres" "$target_dir/debug/with-rabbitmq" "$@"
 }
 
 stage "test dependencies" scripts/install-test-deps.sh
 stage "format" cargo fmt --all --check
 stage "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 stage "build" "${build[@]}"
-stage "tests, on SQLite and PostgreSQL" with_postgres "${runner[@]}"
+stage "tests, on SQLite and PostgreSQL" with_servers "${runner[@]}"
 # A test that cannot fail proves nothing: builds with known mistakes in them must be found out.
 planted=(--locked -p bowline-sim -p bowline-store-sql --features bowline-sim/planted,bowline-store-sql/planted)
 stage "planted mistakes are found" cargo test "${planted[@]}" --test planted --test planted_mistakes --test fail_at_every_operation

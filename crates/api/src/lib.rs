@@ -29,6 +29,7 @@ mod patience;
 mod problem;
 mod resources;
 mod routes;
+mod schedules;
 mod secrets;
 mod serve;
 mod tenants;

@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, audit, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output, resources, secrets,
-    tenants, tokens, whoami, workers,
+    agents, audit, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output, resources,
+    schedules, secrets, tenants, tokens, whoami, workers,
 };
 
 /// What a route requires.
@@ -127,7 +127,10 @@ impl Route {
 
 /// Every route there is.
 pub fn table() -> Vec<Route> {
-    [work(), flow_routes(), command_routes(), fleet(), configuration(), house()].into_iter().flatten().collect()
+    [work(), flow_routes(), command_routes(), fleet(), configuration(), schedule_routes(), house()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Jobs, what happens to them, and who does them.
@@ -341,6 +344,53 @@ fn work() -> Vec<Route> {
         )
         .takes::<workers::DrainRequest>()
         .gives::<workers::DrainAnswer>(200),
+    ]
+}
+
+/// What is started again and again.
+fn schedule_routes() -> Vec<Route> {
+    use Scope as S;
+    vec![
+        Route::new(
+            "GET",
+            "/schedules",
+            "listSchedules",
+            "Schedules by name: when each fires next, and what came of the last time",
+            exec(S::JobsRead),
+            get(schedules::list),
+        )
+        .asks::<schedules::ListQuery>()
+        .gives::<schedules::SchedulePage>(200),
+        Route::new(
+            "POST",
+            "/schedules/preview",
+            "previewSchedule",
+            "When a pattern would fire",
+            exec(S::JobsRead),
+            post(schedules::preview),
+        )
+        .takes::<schedules::PreviewRequest>()
+        .gives::<schedules::PreviewAnswer>(200),
+        Route::new(
+            "GET",
+            "/schedules/{name}",
+            "getSchedule",
+            "A schedule, what it says and what came of it",
+            exec(S::JobsRead),
+            get(schedules::get),
+        )
+        .asks::<schedules::GetQuery>()
+        .gives::<schedules::ScheduleAnswer>(200),
+        Route::new(
+            "POST",
+            "/schedules/{name}/trigger",
+            "triggerSchedule",
+            "Start what a schedule starts, now",
+            exec(S::JobsWrite),
+            post(schedules::trigger),
+        )
+        .takes::<schedules::TriggerRequest>()
+        .gives::<jobs::SubmitAnswer>(202),
     ]
 }
 

@@ -16,6 +16,8 @@ pub fn start(level: &str) -> anyhow::Result<()> {
         }
     }
     let filter = EnvFilter::try_new(level).with_context(|| format!("log.level (LOG_LEVEL) `{level}` is no filter"))?;
+    // The AMQP library shows whole messages in its lines, and payloads are never in a log. What matters of it is in our own.
+    let filter = filter.add_directive("lapin=off".parse().context("a filter of our own")?);
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

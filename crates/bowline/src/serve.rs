@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
-use bowline_engine::builtin::{Handlers, NAME_PREFIX};
+use bowline_engine::builtin::{Handlers, HttpRequest, NAME_PREFIX, RabbitmqPublish};
 use bowline_engine::secrets::Secrets;
 use bowline_engine::{Engine, EngineSettings, Figures};
-use bowline_model::EventKind;
 use bowline_model::event::EventData;
+use bowline_model::{EventKind, TaskType};
 use bowline_store::{Ledger, Notice, Retention};
 use bowline_supervise::{Meters, Supervisor, TaskKind};
 use clap::Args;
@@ -98,8 +98,12 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let blobs = objects::open(&config, &*shared, args.adopt_objects).await?;
     let places = secrets::sources(&config.server.data_dir);
     let secrets = Secrets::new(Arc::clone(&shared), Arc::clone(&clock), config.secrets.rules(), places);
-    let engine =
-        Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, Handlers::standard(), blobs, secrets)?;
+    let mut handlers = Handlers::standard();
+    let publish = RabbitmqPublish::new(Arc::clone(&shared), Arc::clone(&secrets));
+    handlers.add(TaskType::new(RabbitmqPublish::TASK_TYPE)?, Arc::new(publish));
+    let calls = HttpRequest::new(config.egress.doors()?, Arc::clone(&secrets));
+    handlers.add(HttpRequest::task_type(), Arc::new(calls));
+    let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, handlers, blobs, secrets)?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());
     let supervisor = Supervisor::new();
     let api = ApiSettings {

@@ -18,14 +18,15 @@ use crate::job::JobCommand;
 use crate::output::Screen;
 use crate::resource::{ActivateArgs, ApplyArgs, DeleteArgs, DiffArgs, GetArgs, RollbackArgs, ValidateArgs};
 use crate::run::RunArgs;
+use crate::schedule::ScheduleCommand;
 use crate::secret::SecretCommand;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, secret, tenant, token, whoami, workers,
-    workflow,
+    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token, whoami,
+    workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -77,6 +78,10 @@ pub enum ClientCommand {
 
     /// Delete a resource with all its versions, unless something needs it
     Delete(DeleteArgs),
+
+    /// What is started again and again, and when
+    #[command(subcommand, visible_alias = "schedules")]
+    Schedule(ScheduleCommand),
 
     /// Where secrets are kept, and whether they can be had; their values are not shown
     #[command(subcommand, visible_alias = "secrets")]
@@ -151,6 +156,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Activate(args) => resource::activate(&client, screen, &args).await,
         ClientCommand::Rollback(args) => resource::rollback(&client, screen, &args).await,
         ClientCommand::Delete(args) => resource::delete(&client, screen, &args).await,
+        ClientCommand::Schedule(command) => schedule::run(&client, screen, command).await,
         ClientCommand::Secret(command) => secret::run(&client, screen, command).await,
         ClientCommand::Workflow(command) => Box::pin(workflow::run(connection, screen, command)).await,
         ClientCommand::Lanes => lanes::run(&client, screen).await,

@@ -26,6 +26,7 @@ mod listing;
 mod output;
 mod resource;
 mod run;
+mod schedule;
 mod secret;
 mod source;
 mod tenant;

@@ -12,8 +12,10 @@ use crate::dispatcher::Dispatcher;
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
 use crate::flow::{Flows, Hands, turn_forever};
 use crate::intake::Intake;
+use crate::scheduler::Scheduler;
 use crate::secrets::{Secrets, forget_forever};
 use crate::settings::EngineSettings;
+use crate::starter::Starter;
 use crate::tail::Tail;
 use crate::why::{self, Why};
 use crate::{pruner, reaper, timers};
@@ -25,14 +27,16 @@ pub struct Engine {
     pub clock: Arc<dyn Clock>,
     pub meters: Arc<Meters>,
     pub settings: Arc<EngineSettings>,
-    pub intake: Intake,
+    pub intake: Arc<Intake>,
     pub dispatcher: Arc<Dispatcher>,
     pub tail: Arc<Tail>,
     pub builtin: Arc<BuiltInWorker>,
-    pub inventories: Inventories,
+    pub inventories: Arc<Inventories>,
     pub resources: Resources,
-    pub commands: Commands,
-    pub flows: Flows,
+    pub commands: Arc<Commands>,
+    pub flows: Arc<Flows>,
+    pub starter: Arc<Starter>,
+    pub scheduler: Arc<Scheduler>,
     pub secrets: Arc<Secrets>,
     pub blobs: Arc<dyn BlobStore>,
 }
@@ -48,15 +52,28 @@ impl Engine {
         secrets: Arc<Secrets>,
     ) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(settings);
+        let intake = Arc::new(Intake::new(Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters), settings.seed));
+        let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
+        let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
+        let flows = Arc::new(Flows::new(Arc::clone(&ledger), Arc::clone(&clock)));
+        let starter = Starter::new(
+            Arc::clone(&intake),
+            Arc::clone(&commands),
+            Arc::clone(&inventories),
+            Arc::clone(&flows),
+        );
+        let starter = Arc::new(starter);
         Ok(Arc::new(Self {
-            intake: Intake::new(Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters), settings.seed),
             dispatcher: Dispatcher::new(Arc::clone(&ledger), &settings),
             tail: Tail::new(Arc::clone(&ledger)),
             builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
-            inventories: Inventories::new(Arc::clone(&ledger)),
-            resources: Resources::new(Arc::clone(&ledger), Arc::clone(&secrets)),
-            commands: Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)),
-            flows: Flows::new(Arc::clone(&ledger), Arc::clone(&clock)),
+            resources: Resources::new(Arc::clone(&ledger), Arc::clone(&secrets), Arc::clone(&starter)),
+            scheduler: Scheduler::new(Arc::clone(&ledger), Arc::clone(&starter), Arc::clone(&intake)),
+            starter,
+            commands,
+            flows,
+            inventories,
+            intake,
             secrets,
             blobs,
             ledger,
@@ -82,6 +99,8 @@ impl Engine {
         supervisor.start(TaskKind::Timers, move || {
             timers::promote_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.clock), token.clone())
         });
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::Scheduler, move || Arc::clone(&engine.scheduler).serve(token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Conductor, move || conduct_forever(Arc::clone(&engine.ledger), token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
@@ -136,7 +155,7 @@ impl Engine {
 
     /// What runs of workflows begin jobs with.
     pub fn hands(&self) -> Hands<'_> {
-        Hands { intake: &self.intake, commands: &self.commands, inventories: &self.inventories }
+        Hands { intake: &self.intake, starter: &self.starter }
     }
 
     /// Why a job stands where it stands; `None` if the tenant has no such job.

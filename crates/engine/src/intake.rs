@@ -141,6 +141,11 @@ impl Intake {
         self.mint.lock().unwrap_or_else(PoisonError::into_inner).next(now)
     }
 
+    /// A job with its name, to be stored by somebody else.
+    pub fn name_one(&self, tenant: TenantId, origin: &Origin, request: JobRequest) -> NewJob {
+        self.name(tenant, origin, vec![request]).remove(0)
+    }
+
     fn name(&self, tenant: TenantId, origin: &Origin, requests: Vec<JobRequest>) -> Vec<NewJob> {
         let now = self.clock.now();
         let mut mint = self.mint.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
 //! What moves jobs.
 //!
-//! The engine sees the ledger through its ports and nothing else: no SQL, no HTTP. Its loops are reconcilers: woken by a
+//! The engine sees the ledger through its ports and nothing else: no SQL, no HTTP. The one handler that calls other servers
+//! (`builtin/http_request`) does so through `bowline-connect`. Its loops are reconcilers: woken by a
 //! bell or a timer, given no input, safe to repeat, safe to run on several servers at once.
 
 pub mod builtin;
@@ -12,8 +13,10 @@ pub mod flow;
 mod intake;
 mod pruner;
 mod reaper;
+mod scheduler;
 pub mod secrets;
 mod settings;
+mod starter;
 mod tail;
 mod timers;
 mod watermark;
@@ -23,6 +26,8 @@ pub use dispatcher::Dispatcher;
 pub use engine::Engine;
 pub use figures::Figures;
 pub use intake::{Intake, JobRequest};
+pub use scheduler::{Looked, Scheduler, TriggerError};
 pub use settings::EngineSettings;
+pub use starter::{StartError, Starter, command_request};
 pub use tail::{Tail, TailItem};
 pub use why::{Reason, Why};

@@ -1,11 +1,12 @@
 //! The client side of our own HTTP. Everybody who speaks to a Bowline server, or fetches keys for one, begins here, so
 //! that the choice of TLS is made once.
 //!
-//! Never here: egress on behalf of tenants. That goes through a door of its own, with checks on where it leads.
+//! Never here: egress on behalf of tenants. That goes through `bowline-connect`, with checks on where it leads.
 
 pub use reqwest;
 
 /// A client in the making. TLS by rustls with ring: it builds in seconds with nothing but a C compiler.
+#[expect(clippy::disallowed_methods, reason = "the one builder for calls to our own server")]
 pub fn client() -> reqwest::ClientBuilder {
     // The second one to install it finds it there; that is all right.
     let _ = rustls::crypto::ring::default_provider().install_default();

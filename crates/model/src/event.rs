@@ -135,6 +135,9 @@ kinds! {
     ResourceStored "resource_stored" Info "A new version of a resource was stored",
     ResourceActivated "resource_activated" Info "A version of a resource became the active one",
     ResourceDeleted "resource_deleted" Info "A resource was deleted",
+    ScheduleMissed "schedule_missed" Warning "Instants of a schedule were missed and got no job",
+    SchedulePassedOver "schedule_passed_over" Info "Instants of a schedule got no job, its last one is not over",
+    ScheduleRefused "schedule_refused" Error "A schedule could not start anything",
     TokenCreated "token_created" Info "Token created",
     TokenRevoked "token_revoked" Info "Token revoked",
 }

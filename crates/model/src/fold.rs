@@ -189,6 +189,9 @@ impl FoldedJob {
             | K::ResourceActivated
             | K::ResourceDeleted
             | K::TokenCreated
+            | K::ScheduleMissed
+            | K::SchedulePassedOver
+            | K::ScheduleRefused
             | K::TokenRevoked => {}
         }
         Ok(())

@@ -31,13 +31,15 @@ impl RequestHash {
     }
 }
 
-/// Which sort of key it is. The two do not collide.
+/// Which sort of key it is. They do not collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyScope {
     /// `Idempotency-Key`, or `idempotency_key` in the body.
     Idempotency,
     /// The sender's own name for the request.
     External,
+    /// A schedule and its instant.
+    Schedule,
 }
 
 impl KeyScope {
@@ -46,6 +48,7 @@ impl KeyScope {
         match self {
             Self::Idempotency => 1,
             Self::External => 2,
+            Self::Schedule => 3,
         }
     }
 }

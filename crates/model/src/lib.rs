@@ -6,6 +6,7 @@
 //! reads all of it, and whoever tests it needs nothing but values.
 
 pub mod audit;
+pub mod broker;
 pub mod claim;
 pub mod dead_letter;
 pub mod error;
@@ -24,8 +25,10 @@ pub mod planted;
 pub mod resource;
 pub mod retry;
 pub mod run;
+pub mod schedule;
 pub mod secret;
 pub mod shape;
+pub mod start;
 pub mod time;
 pub mod worker;
 pub mod workflow;

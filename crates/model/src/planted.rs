@@ -49,10 +49,12 @@ pub enum Mistake {
     NumberReused = 8,
     /// A turn of a workflow's run is added, whoever else has taken one meanwhile.
     TurnTwice = 24,
+    /// How far a schedule was considered is written without looking whether somebody else wrote it.
+    ScheduleTwice = 25,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -74,6 +76,7 @@ impl Mistake {
         Self::GateOpen,
         Self::NumberReused,
         Self::TurnTwice,
+        Self::ScheduleTwice,
     ];
 }
 

@@ -17,6 +17,8 @@ fn request(ask: u64, keyed: bool, lane: Lane) -> JobRequest {
     let retry =
         RetryPolicy { max_attempts: 3, max_losses: 2, base_ms: 100, max_backoff_ms: 1_000, ..RetryPolicy::default() };
     JobRequest {
+        id: None,
+        flow: None,
         fleet: None,
         lane,
         task_type: TaskType::new("work").expect("a name"),

@@ -9,11 +9,11 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
-    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, FlowAnswer, FlowOrder, Heartbeat,
-    InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer,
-    Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut,
-    ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord,
-    ToldEvents, TurnAnswer, TurnOrder, WorkerRecord,
+    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Fired, Firing, FlowAnswer, FlowOrder,
+    Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer,
+    OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder,
+    ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer, Tenant,
+    TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -92,6 +92,8 @@ commands! {
     KeepDefinition((TenantId, [u8; 32], Arc<str>)) -> i64,
     Steer(FlowOrder) -> FlowAnswer,
     Signal(NewSignal) -> u64,
+    FireSchedules(Vec<Firing>) -> Vec<Fired>,
+    TriggerSchedule(Box<Trigger>) -> Triggered,
     Prune((Retention, PruneMark)) -> Pruned,
     Ping(()) -> Timestamp,
 }
@@ -129,7 +131,9 @@ impl Command {
             Self::Signal(signal, _) => Some(&signal.by),
             Self::PutResource(put, _) => Some(&put.by),
             Self::ActivateResource((order, _), _) | Self::DeleteResource(order, _) => Some(&order.by),
+            Self::TriggerSchedule(trigger, _) => Some(&trigger.by),
             Self::Submit(..)
+            | Self::FireSchedules(..)
             | Self::Claim(..)
             | Self::Report(..)
             | Self::Heartbeat(..)
@@ -163,6 +167,9 @@ impl Command {
             Self::Ship((told, reports), _) => told.iter().map(|t| t.events.len()).sum::<usize>() + reports.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
             Self::Turn(turns, _) => turns.iter().map(|order| 1 + order.turn.children.len()).sum::<usize>().max(1),
+            Self::FireSchedules(firings, _) => {
+                firings.iter().map(|firing| firing.jobs.len().max(1)).sum::<usize>().max(1)
+            }
             Self::Conduct(..) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             Self::Apply(documents, _) => documents

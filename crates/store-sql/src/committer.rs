@@ -284,7 +284,13 @@ async fn attempt(
     for wish in wishes {
         let keys = match wish {
             Command::Submit(jobs, _) => write::channel_keys(jobs),
-            Command::Turn(turns, _) => turns.iter().flat_map(|t| write::channel_keys(&t.turn.children)).collect(),
+            Command::Turn(turns, _) => {
+                write::channel_keys(turns.iter().flat_map(|order| &order.turn.children))
+            }
+            Command::FireSchedules(firings, _) => {
+                write::channel_keys(firings.iter().flat_map(|firing| &firing.jobs).map(|(_, job)| job))
+            }
+            Command::TriggerSchedule(trigger, _) => write::channel_keys([&trigger.job]),
             _ => continue,
         };
         shared.channels.ensure(db, &keys).await?;
@@ -690,6 +696,16 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             let (count, heard) = write::signal_flows(db, signal).await?;
             after.hear(heard);
             Answer::Signal(count)
+        }
+        Command::FireSchedules(firings, _) => {
+            let (fired, heard) = write::fire(db, desk, firings).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::FireSchedules(fired)
+        }
+        Command::TriggerSchedule(trigger, _) => {
+            let (answer, heard) = write::trigger(db, desk, trigger).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::TriggerSchedule(answer)
         }
         Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
         Command::Ping((), _) => Answer::Ping(desk.now),

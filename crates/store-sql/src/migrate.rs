@@ -73,6 +73,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0010_flow.sql"),
         postgres: include_str!("migrations/postgres/0010_flow.sql"),
     },
+    Migration {
+        number: 11,
+        name: "schedule",
+        sqlite: include_str!("migrations/sqlite/0011_schedule.sql"),
+        postgres: include_str!("migrations/postgres/0011_schedule.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -23,6 +23,7 @@ mod observer;
 mod output;
 mod resources;
 mod runs;
+mod schedules;
 mod tokens;
 mod wake;
 mod workers;
@@ -43,6 +44,7 @@ pub use observer::Observer;
 pub use output::*;
 pub use resources::*;
 pub use runs::*;
+pub use schedules::*;
 pub use tokens::*;
 pub use wake::{Wake, WakeListener};
 pub use workers::*;
@@ -59,6 +61,7 @@ pub trait Ledger:
     + WorkerStore
     + HostStore
     + ResourceStore
+    + ScheduleStore
     + FleetStore
     + FlowStore
     + AgentStore

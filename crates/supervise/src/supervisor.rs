@@ -15,6 +15,7 @@ pub enum TaskKind {
     Dispatcher,
     LeaseReaper,
     Timers,
+    Scheduler,
     Conductor,
     Turner,
     Pruner,
@@ -43,6 +44,7 @@ impl TaskKind {
             Self::Dispatcher
             | Self::LeaseReaper
             | Self::Timers
+            | Self::Scheduler
             | Self::Conductor
             | Self::Turner
             | Self::Pruner
@@ -61,6 +63,7 @@ impl TaskKind {
             Self::Dispatcher => "dispatcher",
             Self::LeaseReaper => "lease reaper",
             Self::Timers => "timers",
+            Self::Scheduler => "scheduler",
             Self::Conductor => "conductor",
             Self::Turner => "turner",
             Self::Pruner => "pruner",

@@ -19,6 +19,6 @@ pub use host::{UnitAnswer, host};
 pub use hosts::{HostsQuery, UnitPage, hosts};
 pub use queue::{QueueView, queue};
 pub use release::{ReleaseRequest, ReleasedView, release};
-pub use request::{CommandField, CommandWish, submit};
+pub use request::{CommandWish, submit};
 pub use view::{CommandView, hex, unhex};
 pub use webhook::{ExecutionPage, WebhookAnswer, WebhookRequest, WebhookView, executions, webhook, webhook_job};

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_model::fleet::{ApprovalState, Rollout};
 use bowline_model::host::Vars;
+use bowline_model::start::{CommandField, CommandStart};
 use bowline_model::{ErrorClass, HostName, InventoryName, JobId, ResourceName, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::hosts::{HostsQuery, page};
-use super::request::{CommandField, CommandWish};
+use super::request::CommandWish;
 use super::view::{BlockedView, UnitView};
 use crate::app::App;
 use crate::body::Body;
@@ -159,15 +160,17 @@ pub async fn webhook(
         }
     };
     let wish = CommandWish {
-        command: CommandField::Name(body.command_type),
-        params: body.params,
-        inventory: Some(inventory),
-        hosts,
-        selector: body.selector,
-        rollout: body.rollout,
-        deadline_ms: body.deadline_ms,
-        lane: Some(bowline_model::Lane::Webhook),
-        priority: 0,
+        start: CommandStart {
+            command: CommandField::Name(body.command_type),
+            params: body.params.unwrap_or_default(),
+            inventory: Some(inventory),
+            hosts,
+            selector: body.selector,
+            rollout: body.rollout,
+            deadline_ms: body.deadline_ms,
+            lane: Some(bowline_model::Lane::Webhook),
+            priority: 0,
+        },
         run_at: body.run_at,
         idempotency_key: None,
         external_id: Some(external_id.clone()),

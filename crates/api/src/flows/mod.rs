@@ -16,7 +16,7 @@ pub use context::{ContextQuery, ContextView, context};
 pub use fork::{ForkRequest, ForkView, fork};
 pub use graph::{GraphQuery, graph};
 pub use node_types::{NodeTypeList, node_types};
-pub use problem::not_taken;
+pub use problem::{bad_definition, not_taken};
 pub use shadow::{ShadowRequest, ShadowView, shadow};
 pub use signal::{SignalRequest, SignaledView, TellRequest, signal, tell};
 pub use steer::{SteerRequest, SteeredView, steer};

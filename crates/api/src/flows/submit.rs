@@ -4,28 +4,26 @@ use axum::Json;
 use bowline_auth::Scope;
 use bowline_engine::flow::{FlowRequest, FlowSubmitted, WorkflowChoice};
 use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
-use bowline_model::{JobStatus, Lane, Timestamp};
+use bowline_model::start::WorkflowStart;
+use bowline_model::{JobStatus, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::problem::unreadable;
 use crate::app::App;
 use crate::context::Context;
 use crate::door::Known;
-use crate::jobs::{IdempotencyView, SubmitAnswer, key_conflict};
+use crate::jobs::{IdempotencyView, SubmitAnswer, key_conflict, misfit};
 use crate::problem::Problem;
 use crate::views::{job_word, raw};
 
 /// Everything about a run that `POST /jobs` can say.
 #[derive(Debug)]
 pub struct FlowWish {
-    pub workflow: WorkflowField,
-    pub input: Value,
+    pub start: WorkflowStart,
     pub debug: bool,
     pub breakpoints: Vec<Breakpoint>,
-    pub lane: Option<Lane>,
-    pub priority: i16,
     pub run_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub external_id: Option<String>,
@@ -39,7 +37,8 @@ impl FlowWish {
             let message = format!("breakpoints: at most {BREAKPOINTS_MAX}");
             return Err(Problem::validation(message).with(json!({"field": "breakpoints"})));
         }
-        let workflow = match self.workflow {
+        let input = self.start.input_value().map_err(misfit)?;
+        let workflow = match self.start.workflow {
             WorkflowField::Name(name) => WorkflowChoice::Named { name, version: None },
             WorkflowField::Version(WorkflowVersion { name, version }) => WorkflowChoice::Named { name, version },
             WorkflowField::Inline(value) => {
@@ -50,11 +49,11 @@ impl FlowWish {
         };
         Ok(FlowRequest {
             workflow,
-            input: self.input,
+            input,
             debug: self.debug,
             breakpoints: self.breakpoints,
-            lane: self.lane.unwrap_or_default(),
-            priority: self.priority,
+            lane: self.start.lane.unwrap_or_default(),
+            priority: self.start.priority,
             run_at: self.run_at,
             idempotency_key: self.idempotency_key,
             external_id: self.external_id,

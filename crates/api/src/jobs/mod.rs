@@ -17,5 +17,5 @@ pub use get::{JobAnswer, get, no_job};
 pub use list::{JobPage, ListQuery, list};
 pub use order::{OrderRequest, OrderView, reason_of};
 pub use retry::{RetryRequest, retry};
-pub use submit::{IdempotencyView, SubmitAnswer, SubmitRequest, key_conflict, key_of, submit};
+pub use submit::{IdempotencyView, SubmitAnswer, SubmitRequest, header_key, key_conflict, key_of, misfit, submit};
 pub use why::{WhyView, why};

@@ -5,117 +5,27 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use bowline_engine::JobRequest;
-use bowline_model::fleet::Rollout;
-use bowline_model::host::Vars;
-use bowline_model::workflow::{Breakpoint, WorkflowField};
-use bowline_model::{HostName, InventoryName, JobPolicy, Labels, Lane, RunError, TaskType, Timestamp};
+use bowline_model::{RunError, Timestamp};
+use bowline_model::resource::BadSpec;
+use bowline_model::start::StartSpec;
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::body::{Body, check_exact};
-use crate::commands::{self, CommandField, CommandWish};
+use crate::commands::{self, CommandWish};
 use crate::context::Context;
 use crate::door::Known;
 use crate::flows::FlowWish;
 use crate::problem::Problem;
+use crate::resources::spec_code;
 use crate::views::job_word;
 
-/// A wish.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SubmitRequest {
-    /// What sort of work it is. Workers say which of these they take. This, or `command`.
-    #[serde(default)]
-    pub r#type: Option<TaskType>,
-    /// What to work on. Kept exactly as written.
-    #[serde(default)]
-    pub payload: Option<Box<RawValue>>,
-    #[serde(default)]
-    pub lane: Option<Lane>,
-    /// Higher goes first within its line.
-    #[serde(default)]
-    #[schemars(range(min = -100, max = 100))]
-    pub priority: i16,
-    /// Not before this moment.
-    #[serde(default)]
-    pub run_at: Option<Timestamp>,
-    /// The same key and the same wish give the same job. The header `Idempotency-Key` says the same.
-    #[serde(default)]
-    pub idempotency_key: Option<String>,
-    /// The caller's own name for the job; unique like a key.
-    #[serde(default)]
-    pub external_id: Option<String>,
-    /// Labels a worker must have.
-    #[serde(default)]
-    pub labels: Labels,
-    #[serde(default, deserialize_with = "bowline_model::shape::maybe_by_name")]
-    pub policy: Option<JobPolicy>,
-    /// A command to run on hosts: the name of a command type, `{"name", "version"}`, or a command as such a type has it.
-    #[serde(default)]
-    pub command: Option<CommandField>,
-    /// Parameters of the command.
-    #[serde(default)]
-    pub params: Option<Vars>,
-    /// The hosts, by name. These, or `selector`.
-    #[serde(default)]
-    pub hosts: Option<Vec<HostName>>,
-    /// Which hosts, such as `role=web & site!=fra | db[1:20]`.
-    #[serde(default)]
-    pub selector: Option<String>,
-    /// `main` unless given.
-    #[serde(default)]
-    pub inventory: Option<InventoryName>,
-    /// How the command spreads over its hosts.
-    #[serde(default, deserialize_with = "bowline_model::shape::maybe_by_name")]
-    pub rollout: Option<Rollout>,
-    /// How long all of it may take, from the moment it begins.
-    #[serde(default)]
-    pub deadline_ms: Option<u64>,
-    /// A workflow to run: its name, `{"name", "version"}`, or a definition.
-    #[serde(default)]
-    pub workflow: Option<WorkflowField>,
-    /// What the workflow is given: `webhook.payload` in its expressions.
-    #[serde(default)]
-    pub input: Option<Box<RawValue>>,
-    /// Stop the workflow after each node.
-    #[serde(default)]
-    pub debug: bool,
-    /// Nodes before which the workflow stops.
-    #[serde(default)]
-    pub breakpoints: Vec<Breakpoint>,
-}
-
-impl SubmitRequest {
-    /// Fields that mean something for commands only, or for anything but commands only.
-    fn misplaced(&self) -> Option<(&'static str, &'static str)> {
-        let (task, command) = ("belongs to a job with a `type`", "belongs to a job with a `command`");
-        let flow = "belongs to a job with a `workflow`";
-        let (is_command, is_flow) = (self.command.is_some(), self.workflow.is_some());
-        let other = is_command || is_flow;
-        let given = [
-            ("type", self.r#type.is_some() && other, "a job has a `type`, a `command` or a `workflow`, one of them"),
-            ("command", is_command && is_flow, "a job has a `type`, a `command` or a `workflow`, one of them"),
-            ("payload", self.payload.is_some() && other, task),
-            ("labels", !self.labels.is_empty() && other, task),
-            ("policy", self.policy.is_some() && other, task),
-            ("params", self.params.is_some() && !is_command, command),
-            ("hosts", self.hosts.is_some() && !is_command, command),
-            ("selector", self.selector.is_some() && !is_command, command),
-            ("inventory", self.inventory.is_some() && !is_command, command),
-            ("rollout", self.rollout.is_some() && !is_command, command),
-            ("deadline_ms", self.deadline_ms.is_some() && !is_command, command),
-            ("input", self.input.is_some() && !is_flow, flow),
-            ("debug", self.debug && !is_flow, flow),
-            ("breakpoints", !self.breakpoints.is_empty() && !is_flow, flow),
-        ];
-        given.into_iter().find(|(_, there, _)| *there).map(|(field, _, why)| (field, why))
-    }
-}
+pub use bowline_model::start::SubmitRequest;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct IdempotencyView {
@@ -163,85 +73,43 @@ pub enum Wish {
 
 /// Checks a wish.
 pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Result<Wish, Problem> {
-    if let Some((field, why)) = body.misplaced() {
-        return Err(Problem::validation(format!("{field}: {why}")).with(json!({"field": field})));
-    }
-    if !(-100..=100).contains(&body.priority) {
-        return Err(Problem::validation("priority must be between -100 and 100").with(json!({"field": "priority"})));
-    }
-    if let Some(policy) = &body.policy {
-        policy.check().map_err(|e| Problem::validation(format!("policy: {e}")).with(json!({"field": "policy"})))?;
-    }
-    if body.run_at.is_some_and(|at| at.millis_since(now) > AHEAD_MAX_MS || at.as_micros() < 0) {
+    let (start, asked) = body.split().map_err(|e| Problem::validation(e).with(json!({"field": e.field})))?;
+    if asked.run_at.is_some_and(|at| at.millis_since(now) > AHEAD_MAX_MS || at.as_micros() < 0) {
         let message = "run_at must lie within ten years from now and after 1970";
         return Err(Problem::validation(message).with(json!({"field": "run_at"})));
     }
-    let in_body = body.idempotency_key.as_deref().map(|k| key_of("idempotency_key", k)).transpose()?;
+    let in_body = asked.idempotency_key.as_deref().map(|k| key_of("idempotency_key", k)).transpose()?;
     if let (Some(header), Some(in_body)) = (&key, &in_body)
         && header != in_body
     {
         return Err(Problem::validation("the header Idempotency-Key and idempotency_key say different things"));
     }
-    let external_id = body.external_id.as_deref().map(|k| key_of("external_id", k)).transpose()?;
-    if let Some(command) = body.command {
-        return Ok(Wish::Command(Box::new(CommandWish {
-            command,
-            params: body.params,
-            inventory: body.inventory,
-            hosts: body.hosts,
-            selector: body.selector,
-            rollout: body.rollout,
-            deadline_ms: body.deadline_ms,
-            lane: body.lane,
-            priority: body.priority,
-            run_at: body.run_at,
-            idempotency_key: key.or(in_body),
-            external_id,
-        })));
-    }
-    if let Some(workflow) = body.workflow {
-        let input = match body.input {
-            None => Value::Null,
-            Some(raw) => {
-                check_exact(raw.get().as_bytes())?;
-                serde_json::from_str(raw.get()).map_err(|e| Problem::validation(format!("input: {e}")))?
+    let external_id = asked.external_id.as_deref().map(|k| key_of("external_id", k)).transpose()?;
+    let (run_at, idempotency_key) = (asked.run_at, key.or(in_body));
+    match start {
+        StartSpec::Command(start) => {
+            Ok(Wish::Command(Box::new(CommandWish { start: *start, run_at, idempotency_key, external_id })))
+        }
+        StartSpec::Task(start) => {
+            start.check().map_err(misfit)?;
+            Ok(Wish::Task(JobRequest { run_at, idempotency_key, external_id, ..start.into() }))
+        }
+        StartSpec::Workflow(start) => {
+            start.check().map_err(misfit)?;
+            if let Some(input) = &start.input {
+                check_exact(input.as_str().as_bytes())?;
             }
-        };
-        return Ok(Wish::Workflow(Box::new(FlowWish {
-            workflow,
-            input,
-            debug: body.debug,
-            breakpoints: body.breakpoints,
-            lane: body.lane,
-            priority: body.priority,
-            run_at: body.run_at,
-            idempotency_key: key.or(in_body),
-            external_id,
-        })));
+            let (debug, breakpoints) = (asked.debug, asked.breakpoints);
+            let wish = FlowWish { start: *start, debug, breakpoints, run_at, idempotency_key, external_id };
+            Ok(Wish::Workflow(Box::new(wish)))
+        }
     }
-    let Some(task_type) = body.r#type else {
-        let message = "type: a job needs a `type`, or a `command` and its hosts";
-        return Err(Problem::validation(message).with(json!({"field": "type"})));
-    };
-    if task_type.is_reserved() {
-        let message = format!("type: those that begin with {:?} are not for jobs", TaskType::RESERVED);
-        return Err(Problem::validation(message).with(json!({"field": "type"})));
-    }
-    let payload = body.payload.map_or_else(|| "null".into(), |raw| Arc::from(Box::<str>::from(raw)));
-    Ok(Wish::Task(JobRequest {
-        id: None,
-        flow: None,
-        fleet: None,
-        lane: body.lane.unwrap_or_default(),
-        task_type,
-        labels: body.labels,
-        priority: body.priority,
-        payload,
-        policy: body.policy.filter(|p| *p != JobPolicy::default()).map(Arc::new),
-        run_at: body.run_at,
-        idempotency_key: key.or(in_body),
-        external_id,
-    }))
+}
+
+/// A wish whose parts do not fit together.
+pub fn misfit(bad: BadSpec) -> Problem {
+    let field = bad.path.clone();
+    Problem::new(StatusCode::BAD_REQUEST, spec_code(&bad), bad).with(json!({"field": field}))
 }
 
 /// The refusal for a key that belongs to another wish.

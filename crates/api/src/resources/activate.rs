@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use bowline_auth::Scope;
 use bowline_model::ResourceName;
 use bowline_model::resource::ResourceKind;
 use bowline_store::{Activated, ResourceKey, ResourceOrder};
@@ -56,6 +57,9 @@ pub async fn point(
     reason: String,
 ) -> Result<ActivatedView, Problem> {
     let (kind, name) = (key.kind, key.name.clone());
+    if kind == ResourceKind::Schedule {
+        known.require(Scope::JobsWrite)?;
+    }
     let order = ResourceOrder { key, by: known.author(), reason: Some(reason) };
     let (before, changed) = match app.engine.ledger.activate_resource(order, version).await? {
         Activated::Done { before } => (before, true),

@@ -8,8 +8,8 @@ use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_engine::fleet::PutError;
 use bowline_model::resource::ResourceKind;
-use bowline_model::{InventoryName, ResourceName};
-use bowline_store::{Applied, AppliedOne, Applying, NotApplied, PutCounts, ResourcePut, ResourceStored};
+use bowline_model::{InventoryName, ResourceName, TenantId};
+use bowline_store::{Applied, AppliedOne, Applying, NotApplied, PutCounts, ResourceKey, ResourcePut, ResourceStored};
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -150,12 +150,13 @@ pub async fn apply(
     }
     let (mut said, mut wishes) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
+    let with = commands_of(&request.documents, known.tenant()?);
     for (index, DocumentRequest { kind, name, spec, place }) in request.documents.into_iter().enumerate() {
         let document = Said { index, kind, name, place };
         if !seen.insert((document.kind.clone(), document.name.clone())) {
             return Err(document.problem(Problem::validation("it is there twice, and one would undo the other")));
         }
-        let order = Order { app: &app, known: &known, note: note.as_deref(), activate: request.activate };
+        let order = Order { app: &app, known: &known, note: note.as_deref(), activate: request.activate, with: &with };
         wishes.push(order.wish(&document, spec).await.map_err(|problem| document.problem(problem))?);
         said.push(document);
     }
@@ -174,12 +175,20 @@ pub async fn apply(
     }
 }
 
+fn commands_of(documents: &[DocumentRequest], tenant: TenantId) -> Vec<ResourceKey> {
+    let commands = documents.iter().filter(|document| document.kind == ResourceKind::Command.as_str());
+    let names = commands.filter_map(|document| ResourceName::new(&document.name).ok());
+    names.map(|name| key(tenant, ResourceKind::Command, name)).collect()
+}
+
 /// What holds for all documents of a request.
 struct Order<'a> {
     app: &'a App,
     known: &'a Known,
     note: Option<&'a str>,
     activate: bool,
+    /// Commands among the documents: what names them need not wait until they are stored.
+    with: &'a [ResourceKey],
 }
 
 impl Order<'_> {
@@ -199,7 +208,8 @@ impl Order<'_> {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", message)
         })?;
         let name = ResourceName::new(&document.name).map_err(Problem::validation)?;
-        let spec = spec::read(app, tenant, kind, spec).await?;
+        let spec = spec::read(app, self.known, kind, spec).await?;
+        app.engine.resources.check(tenant, &spec, self.with).await?;
         Ok(Applying::Resource(ResourcePut {
             key: key(tenant, kind, name),
             spec: spec.canonical().into(),

@@ -66,7 +66,7 @@ pub async fn put(
 ) -> Result<(StatusCode, Json<StoredView>), Problem> {
     let seen = seen(&headers, body.seen)?;
     let note = note(body.note)?;
-    let spec = spec::read(&app, known.tenant()?, kind, body.spec).await?;
+    let spec = spec::read(&app, &known, kind, body.spec).await?;
     let by = known.author();
     let put = app.engine.resources.put(known.tenant()?, name.clone(), &spec, note, by, body.activate, seen);
     let view = |outcome, version, active, activated| StoredView { kind, name, outcome, version, active, activated };

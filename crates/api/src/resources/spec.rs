@@ -1,19 +1,24 @@
 //! From a JSON value to the content of a resource. What is wrong with it is said with its place, and is a 422: the body
 //! was fine, what it says is not.
 
+use bowline_auth::Scope;
 use bowline_engine::fleet::PutError;
-use bowline_model::TenantId;
 use bowline_model::resource::{BadSpec, ResourceKind, Spec};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::door::Known;
 use crate::problem::Problem;
 
-/// Reads and checks a spec.
-pub async fn read(app: &App, tenant: TenantId, kind: ResourceKind, value: Value) -> Result<Spec, Problem> {
+/// Reads a spec and checks it by itself. What it names may come later.
+pub async fn read(app: &App, known: &Known, kind: ResourceKind, value: Value) -> Result<Spec, Problem> {
+    if kind == ResourceKind::Schedule {
+        // A schedule asks for jobs, for as long as it is there.
+        known.require(Scope::JobsWrite)?;
+    }
     let spec = Spec::from_value(kind, value).map_err(bad)?;
-    app.engine.resources.check(tenant, &spec).await?;
+    app.engine.resources.check_alone(known.tenant()?, &spec).await?;
     Ok(spec)
 }
 

@@ -38,7 +38,7 @@ pub async fn validate(
     Named(kind): Named<ResourceKind>,
     ExactBody(body): ExactBody<PutRequest>,
 ) -> Result<Json<ValidView>, Problem> {
-    let spec = spec::read(&app, known.tenant()?, kind, body.spec).await?;
+    let spec = spec::read(&app, &known, kind, body.spec).await?;
     Ok(Json(ValidView { valid: true, spec: raw(Some(spec.canonical())), would: None, version: None }))
 }
 
@@ -48,7 +48,7 @@ pub async fn validate_named(
     NewName(kind, name): NewName,
     ExactBody(body): ExactBody<PutRequest>,
 ) -> Result<Json<ValidView>, Problem> {
-    let canonical = spec::read(&app, known.tenant()?, kind, body.spec).await?.canonical();
+    let canonical = spec::read(&app, &known, kind, body.spec).await?.canonical();
     let key = key(known.tenant()?, kind, name);
     let latest = match app.engine.ledger.find_resource(key.clone(), None).await? {
         None => None,

@@ -3,6 +3,7 @@
 //! A section is a struct with its own defaults and a `check`. Everything is checked before a socket is bound, and a
 //! misspelt option stops the start and names itself, wherever it stands.
 
+mod egress;
 mod env;
 mod file;
 mod secrets;

@@ -11,6 +11,7 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
 use serde::Deserialize;
 
+use super::egress::EgressConfig;
 use super::secrets::SecretsConfig;
 
 /// Everything that can be set.
@@ -27,6 +28,7 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub log: LogConfig,
     pub secrets: SecretsConfig,
+    pub egress: EgressConfig,
 }
 
 /// Where the server listens and keeps its things. (since 0.1)
@@ -261,6 +263,7 @@ impl Config {
             bail!("database.url (DATABASE_URL) must be a postgres:// address");
         }
         self.secrets.check()?;
+        self.egress.check()?;
         self.auth.check()
     }
 }

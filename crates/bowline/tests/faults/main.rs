@@ -12,6 +12,7 @@ mod disk;
 mod fleet;
 mod frozen;
 mod mid_call;
+mod mid_request;
 mod outage;
 mod poison;
 mod stalled;

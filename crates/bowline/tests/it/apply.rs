@@ -188,7 +188,7 @@ async fn nothing_is_applied_when_something_is_wrong() {
     assert_eq!((output.status.code(), text(&output).as_str()), (Some(1), ""));
     assert!(errors.contains("standard input:14: command broken: spec.argv[1]: "), "{errors}");
     assert!(
-        errors.contains("comand x: there is no such kind of resource; the kinds are: command, secret_ref"),
+        errors.contains("comand x: there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref"),
         "{errors}"
     );
     assert!(errors.ends_with("nothing was changed\n"), "{errors}");

@@ -1,4 +1,5 @@
-//! What the built-in worker can do: `noop`, `echo`, `sleep`, `fail`; and whatever an embedding program adds.
+//! What the built-in worker can do: `noop`, `echo`, `sleep`, `fail`; and whatever an embedding program adds, such as
+//! `http_request`, which needs a door to the outside.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -81,7 +82,7 @@ impl Handlers {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(payload: &'a str, shape: &str) -> Result<T, RunError> {
+pub(super) fn read<'a, T: Deserialize<'a>>(payload: &'a str, shape: &str) -> Result<T, RunError> {
     serde_json::from_str(payload)
         .map_err(|e| RunError::new(ErrorClass::Permanent, format!("the payload must be {shape}: {e}")))
 }

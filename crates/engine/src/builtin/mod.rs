@@ -1,8 +1,12 @@
 //! The built-in worker: runs handlers inside the server, under the same leases and rules as any other worker.
 
 mod handlers;
+mod http_request;
 mod outbox;
+mod rabbitmq;
 mod worker;
 
 pub use handlers::{Handler, HandlerFuture, Handlers, Task};
+pub use rabbitmq::RabbitmqPublish;
+pub use http_request::HttpRequest;
 pub use worker::{BuiltInWorker, NAME_PREFIX};

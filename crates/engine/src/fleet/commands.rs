@@ -130,12 +130,28 @@ impl Commands {
         origin: &Origin,
         request: CommandRequest,
     ) -> Result<Submitted, CommandError> {
-        let asked = hash_of(&request);
-        let resolved = match self.resolve(inventories, tenant, &request).await {
-            Ok(resolved) => resolved,
-            Err(error) => return self.known(tenant, &request, asked).await?.ok_or(error),
+        let job = match self.prepare(inventories, tenant, request.clone()).await {
+            Ok(job) => job,
+            Err(error) => return self.known(tenant, &request).await?.ok_or(error),
         };
-        let Resolved { command, resource, snapshot, hosts, hash, approval } = resolved;
+        let stored = intake.submit(tenant, origin, vec![job]).await?;
+        match stored.into_iter().next() {
+            Some(Submitted::Conflict { key, .. }) => Err(CommandError::Key { key }),
+            Some(stored) => Ok(stored),
+            None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),
+        }
+    }
+
+    /// The job this comes to now.
+    pub async fn prepare(
+        &self,
+        inventories: &Inventories,
+        tenant: TenantId,
+        request: CommandRequest,
+    ) -> Result<JobRequest, CommandError> {
+        let asked = hash_of(&request);
+        let Resolved { command, resource, snapshot, hosts, hash, approval } =
+            self.resolve(inventories, tenant, &request).await?;
         let fleet = NewFleet {
             inventory: snapshot.id,
             hosts: hosts.iter().map(|record| record.id).collect(),
@@ -155,7 +171,7 @@ impl Commands {
                 expires_ms: rule.expires_ms,
             }),
         };
-        let job = JobRequest {
+        Ok(JobRequest {
             lane: request.lane,
             task_type: TaskType::command(),
             labels: Default::default(),
@@ -168,22 +184,29 @@ impl Commands {
             fleet: Some((Arc::new(fleet), asked)),
             id: None,
             flow: None,
-        };
-        let stored = intake.submit(tenant, origin, vec![job]).await?;
-        match stored.into_iter().next() {
-            Some(Submitted::Conflict { key, .. }) => Err(CommandError::Key { key }),
-            Some(stored) => Ok(stored),
-            None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),
-        }
+        })
+    }
+
+    /// Whether there is such a command.
+    pub async fn check(&self, tenant: TenantId, choice: &CommandChoice) -> Result<(), CommandError> {
+        self.pin(tenant, choice).await.map(drop)
+    }
+
+    /// Whether these parameters fit it, as it is now.
+    pub async fn check_params(
+        &self,
+        tenant: TenantId,
+        choice: &CommandChoice,
+        params: Vars,
+    ) -> Result<(), CommandError> {
+        let (command, _) = self.pin(tenant, choice).await?;
+        check_params(command.spec.params.as_ref(), params)?;
+        Ok(())
     }
 
     /// The job that was stored under one of these keys.
-    async fn known(
-        &self,
-        tenant: TenantId,
-        request: &CommandRequest,
-        asked: RequestHash,
-    ) -> Result<Option<Submitted>, CommandError> {
+    async fn known(&self, tenant: TenantId, request: &CommandRequest) -> Result<Option<Submitted>, CommandError> {
+        let asked = hash_of(request);
         let keys = [
             request.idempotency_key.clone().map(|key| (KeyScope::Idempotency, key)),
             request.external_id.clone().map(|key| (KeyScope::External, key)),

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use bowline_model::audit::Author;
 use bowline_model::fleet::CommandSpec;
-use bowline_model::resource::{BadSpec, Spec};
+use bowline_model::resource::{BadSpec, ResourceKind, Spec};
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
 use bowline_workflow::program::Program;
 
 use super::params::check_schema;
+use crate::fleet::CommandError;
 use crate::secrets::Secrets;
+use crate::starter::{StartError, Starter};
 
 /// Why a resource was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -41,20 +43,35 @@ fn check_workflow_spec(spec: &WorkflowSpec) -> Result<(), BadSpec> {
 pub struct Resources {
     ledger: Arc<dyn Ledger>,
     secrets: Arc<Secrets>,
+    starter: Arc<Starter>,
 }
 
 impl Resources {
-    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
-        Self { ledger, secrets }
+    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>, starter: Arc<Starter>) -> Self {
+        Self { ledger, secrets, starter }
     }
 
-    /// Whether the tenant could store a resource that says this.
-    pub async fn check(&self, tenant: TenantId, spec: &Spec) -> Result<(), PutError> {
+    /// Whether the tenant could store a resource that says this, as far as it can be seen from the resource alone.
+    pub async fn check_alone(&self, tenant: TenantId, spec: &Spec) -> Result<(), PutError> {
         spec.check()?;
         match spec {
             Spec::Command(command) => Ok(check_command_spec(command)?),
+            // Whether its password can be had is seen when it is used, as for commands.
+            Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
             Spec::Workflow(workflow) => Ok(check_workflow_spec(workflow)?),
+            Spec::Schedule(_) => Ok(()),
+        }
+    }
+
+    /// Whether the tenant could store a resource that says this. What it names must be there, or come with it.
+    pub async fn check(&self, tenant: TenantId, spec: &Spec, with: &[ResourceKey]) -> Result<(), PutError> {
+        self.check_alone(tenant, spec).await?;
+        let Spec::Schedule(schedule) = spec else { return Ok(()) };
+        match self.starter.check_whole(tenant, &schedule.start).await {
+            Ok(()) => Ok(()),
+            Err(error) if comes_with(&error, with) => Ok(()),
+            Err(error) => Err(not_startable(error)),
         }
     }
 
@@ -70,7 +87,7 @@ impl Resources {
         activate: bool,
         seen: Option<u32>,
     ) -> Result<ResourceStored, PutError> {
-        self.check(tenant, spec).await?;
+        self.check(tenant, spec, &[]).await?;
         let key = ResourceKey { tenant, kind: spec.kind(), name };
         let put = ResourcePut { key, spec: spec.canonical().into(), note, by, activate, seen };
         match self.ledger.put_resource(put).await? {
@@ -78,4 +95,27 @@ impl Resources {
             stored => Ok(stored),
         }
     }
+}
+
+/// The command that is missed is among those that are stored together with this. Its parameters are looked at later.
+fn comes_with(error: &StartError, with: &[ResourceKey]) -> bool {
+    let StartError::Command(CommandError::NoCommand(name) | CommandError::NotActive(name)) = error else {
+        return false;
+    };
+    with.iter().any(|key| key.kind == ResourceKind::Command && key.name == *name)
+}
+
+/// Why a schedule cannot be stored, and where in it that stands.
+fn not_startable(error: StartError) -> PutError {
+    let place = match &error {
+        StartError::Store(error) | StartError::Command(CommandError::Store(error)) => {
+            return PutError::Store(error.clone());
+        }
+        StartError::Bad(bad) => return BadSpec { path: format!("start.{}", bad.path), ..bad.clone() }.into(),
+        StartError::Workflow(_) => "start.workflow",
+        StartError::Command(CommandError::Params(_)) => "start.params",
+        StartError::Command(_) => "start.command",
+        StartError::Patch(_) | StartError::Key { .. } => "start",
+    };
+    BadSpec::at(place, error.to_string()).into()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bowline_model::idempotency::RequestHash;
+use bowline_model::start::StartSpec;
 use bowline_model::{ErrorClass, JobPolicy, Labels, Lane, ResourceName, RunError, TaskType};
 use bowline_store::{NewFlow, NewJob, Origin, StoreError};
 use bowline_workflow::flow::Launch;
@@ -12,6 +13,7 @@ use serde_json::json;
 use super::definitions::DefinitionError;
 use super::memory::About;
 use super::{Flows, Hands};
+use crate::intake::JobRequest;
 
 /// Runs that may be nested in one another.
 pub const DEPTH_MAX: u32 = 16;
@@ -86,7 +88,19 @@ impl Flows {
                     ..blank(task_type.clone(), payload.to_string())
                 })
             }
-            CallWhat::Command(body) => Err(failed(format!("{hands:?}{body}"))),
+            CallWhat::Command(body) => {
+                let start: StartSpec =
+                    serde_json::from_value(body.clone()).map_err(|e| failed(format!("the command cannot be read: {e}")))?;
+                if !matches!(start, StartSpec::Command(_)) {
+                    return Err(failed("this is no command on hosts"));
+                }
+                let prepared = hands.starter.prepare(about.tenant, &start, None).await;
+                let request = prepared.map_err(|error| match error.store() {
+                    Some(error) if error.is_transient() => NotMade::Later(error.clone()),
+                    _ => failed(error.to_string()),
+                })?;
+                Ok(hands.intake.name_one(about.tenant, &origin, JobRequest { id: Some(launch.job), ..request }))
+            }
             CallWhat::Workflow { name, version, input } => {
                 if about.depth >= DEPTH_MAX {
                     return Err(failed(format!("workflows are nested at most {DEPTH_MAX} levels deep")));

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use bowline_store::{Clock, Ledger};
 
 use crate::intake::Intake;
+use crate::starter::Starter;
 use memory::Memory;
 
 /// The door for workflows.
@@ -47,6 +48,5 @@ impl Flows {
 #[derive(Debug, Clone, Copy)]
 pub struct Hands<'a> {
     pub intake: &'a Intake,
-    pub commands: &'a crate::fleet::Commands,
-    pub inventories: &'a crate::fleet::Inventories,
+    pub starter: &'a Starter,
 }

@@ -119,6 +119,41 @@ impl Flows {
         Ok(answers.collect())
     }
 
+    /// A run of a workflow that begins when its job is stored, for whoever stores jobs on their own.
+    pub async fn prepare(
+        &self,
+        tenant: TenantId,
+        workflow: &ResourceName,
+        version: Option<u32>,
+        input: Value,
+    ) -> Result<JobRequest, DefinitionError> {
+        let pinned = self.definitions.named(tenant, workflow, version).await?;
+        let which = version.map_or_else(|| workflow.to_string(), |version| format!("{workflow}@{version}"));
+        let hash = RequestHash::of_parts(&[b"workflow", which.as_bytes(), input.to_string().as_bytes()]);
+        let flow = NewFlow {
+            definition: pinned.id,
+            workflow: Arc::clone(&pinned.name),
+            workflow_version: pinned.version,
+            forked_from: None,
+            depth: 0,
+            first: None,
+        };
+        Ok(JobRequest {
+            id: None,
+            lane: Lane::Default,
+            task_type: TaskType::workflow(),
+            labels: Labels::default(),
+            priority: 0,
+            payload: json!({"input": input}).to_string().into(),
+            policy: None,
+            run_at: None,
+            idempotency_key: None,
+            external_id: None,
+            fleet: None,
+            flow: Some((Arc::new(flow), hash)),
+        })
+    }
+
     async fn begin(
         &self,
         hands: Hands<'_>,

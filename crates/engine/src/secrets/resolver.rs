@@ -86,7 +86,7 @@ impl Secrets {
         self.cache.forget_old(bowline_model::Timestamp::from_micros(i64::MAX));
     }
 
-    async fn tenant_name(&self, tenant: TenantId) -> Result<Arc<str>, StoreError> {
+    pub(crate) async fn tenant_name(&self, tenant: TenantId) -> Result<Arc<str>, StoreError> {
         let known = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
         if let Some(name) = known {
             return Ok(name);
@@ -153,6 +153,13 @@ impl Secrets {
             values.insert(format!("secret://{name}"), value);
         }
         Ok(values)
+    }
+
+    /// A value that the server itself needs, to speak to somebody in a tenant's name. A `secret_ref` that is for certain
+    /// commands only is not for that.
+    pub async fn for_server(&self, tenant: TenantId, name: &ResourceName) -> Result<SecretValue, SecretError> {
+        let spec = self.find(tenant, None, name).await?;
+        self.value(tenant, name, &spec, true).await
     }
 
     /// Whether a secret can be had now, read anew. The value is thrown away; what comes back is where it was looked for.

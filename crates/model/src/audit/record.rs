@@ -34,6 +34,7 @@ pub enum Action {
     ResourceActivate,
     ResourceRollback,
     ResourceDelete,
+    ScheduleTrigger,
 }
 
 impl Action {
@@ -62,6 +63,7 @@ impl Action {
             Self::ResourceActivate => "resource.activate",
             Self::ResourceRollback => "resource.rollback",
             Self::ResourceDelete => "resource.delete",
+            Self::ScheduleTrigger => "schedule.trigger",
         }
     }
 }

@@ -12,24 +12,30 @@ use serde::{Deserialize, Serialize};
 pub enum ResourceKind {
     /// A type of command that runs on hosts.
     Command,
+    /// A RabbitMQ broker.
+    Rabbitmq,
     /// Where a secret is kept.
     SecretRef,
+    /// Something that is started again and again.
+    Schedule,
     /// A graph of nodes that a server carries out.
     Workflow,
 }
 
 /// Why a text is not a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such kind of resource; the kinds are: command, secret_ref, workflow")]
+#[error("there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref, schedule, workflow")]
 pub struct NotAKind;
 
 impl ResourceKind {
-    pub const ALL: [Self; 3] = [Self::Command, Self::SecretRef, Self::Workflow];
+    pub const ALL: [Self; 5] = [Self::Command, Self::Rabbitmq, Self::SecretRef, Self::Schedule, Self::Workflow];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Command => "command",
+            Self::Rabbitmq => "rabbitmq",
             Self::SecretRef => "secret_ref",
+            Self::Schedule => "schedule",
             Self::Workflow => "workflow",
         }
     }

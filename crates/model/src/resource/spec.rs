@@ -3,7 +3,9 @@
 use schemars::{Schema, SchemaGenerator};
 
 use super::ResourceKind;
+use crate::broker::RabbitmqSpec;
 use crate::fleet::CommandSpec;
+use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
 use crate::workflow::{WorkflowSpec, read_workflow};
 
@@ -51,16 +53,20 @@ impl BadSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spec {
     Command(Box<CommandSpec>),
+    Rabbitmq(RabbitmqSpec),
     SecretRef(SecretRefSpec),
     Workflow(Box<WorkflowSpec>),
+    Schedule(Box<ScheduleSpec>),
 }
 
 impl Spec {
     pub const fn kind(&self) -> ResourceKind {
         match self {
             Self::Command(_) => ResourceKind::Command,
+            Self::Rabbitmq(_) => ResourceKind::Rabbitmq,
             Self::SecretRef(_) => ResourceKind::SecretRef,
             Self::Workflow(_) => ResourceKind::Workflow,
+            Self::Schedule(_) => ResourceKind::Schedule,
         }
     }
 
@@ -78,8 +84,12 @@ impl Spec {
             ResourceKind::Command => {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
             }
+            ResourceKind::Rabbitmq => serde_path_to_error::deserialize(value).map(Self::Rabbitmq).map_err(read),
             ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
             ResourceKind::Workflow => read_workflow(value).map(|spec| Self::Workflow(Box::new(spec))),
+            ResourceKind::Schedule => {
+                serde_path_to_error::deserialize(value).map(|spec| Self::Schedule(Box::new(spec))).map_err(read)
+            }
         }
     }
 
@@ -87,8 +97,10 @@ impl Spec {
     pub fn check(&self) -> Result<(), BadSpec> {
         match self {
             Self::Command(spec) => spec.check(),
+            Self::Rabbitmq(spec) => spec.check(),
             Self::SecretRef(spec) => spec.check(),
             Self::Workflow(spec) => spec.check(),
+            Self::Schedule(spec) => spec.check(),
         }
     }
 
@@ -96,8 +108,10 @@ impl Spec {
     pub fn canonical(&self) -> String {
         let text = match self {
             Self::Command(spec) => serde_json::to_string(spec),
+            Self::Rabbitmq(spec) => serde_json::to_string(spec),
             Self::SecretRef(spec) => serde_json::to_string(spec),
             Self::Workflow(spec) => serde_json::to_string(spec),
+            Self::Schedule(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -106,8 +120,10 @@ impl Spec {
     pub fn schema(kind: ResourceKind, generator: &mut SchemaGenerator) -> Schema {
         match kind {
             ResourceKind::Command => generator.subschema_for::<CommandSpec>(),
+            ResourceKind::Rabbitmq => generator.subschema_for::<RabbitmqSpec>(),
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
             ResourceKind::Workflow => generator.subschema_for::<WorkflowSpec>(),
+            ResourceKind::Schedule => generator.subschema_for::<ScheduleSpec>(),
         }
     }
 }

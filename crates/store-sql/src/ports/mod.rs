@@ -6,3 +6,4 @@ mod fleet;
 mod flows;
 mod hosts;
 mod resources;
+mod schedules;

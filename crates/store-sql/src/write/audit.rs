@@ -14,7 +14,7 @@ use bowline_model::{JobId, TenantId};
 use bowline_store::{
     Activated, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed, DeadLetterOrder,
     Deleted, Enrolled, FlowAnswer, InventoryPut, JobOrder, NotApplied, OrderAnswer, PutAnswer, ResourceKey,
-    ResourcePut, ResourceStored, StoreError, StoreResult, TokenRecord,
+    ResourcePut, ResourceStored, StoreError, StoreResult, Submitted, TokenRecord, Triggered,
 };
 use serde_json::{Value, json};
 
@@ -232,6 +232,19 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
                 Deleted::Done => form.result("done"),
                 Deleted::InUse(by) => form.refused(format_args!("in use: {by}")),
                 Deleted::NotFound => form.result("not_found"),
+            }
+        }
+        (Command::TriggerSchedule(trigger, _), Answer::TriggerSchedule(answer)) => {
+            let name = format!("resource/schedule/{}", trigger.name);
+            let form = form(Some(trigger.job.tenant), Action::ScheduleTrigger, name).why(trigger.reason.as_deref());
+            match answer {
+                Triggered::Started(Submitted::Accepted { id, .. }) => form.with(json!({"job": id})).result("done"),
+                Triggered::Started(Submitted::Replayed { id, .. }) => form.with(json!({"job": id})).result("unchanged"),
+                Triggered::Started(Submitted::Conflict { .. }) => {
+                    form.refused("the key was used before with another body")
+                }
+                Triggered::Busy(job) => form.with(json!({"job": job})).refused("its last job is not over"),
+                Triggered::Overtaken => form.refused("it was changed meanwhile, or is gone"),
             }
         }
         // C13: what is privileged and has no record is not done.

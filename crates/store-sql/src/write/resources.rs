@@ -8,6 +8,7 @@ use bowline_store::{
 };
 
 use super::Desk;
+use super::schedules::{begin_schedule, forget_schedule};
 use crate::changes::{Changes, Heard};
 use crate::db::{Db, Sql, Val};
 use crate::job_row::count;
@@ -66,7 +67,7 @@ pub async fn put_resource(
     db.execute(ADVANCE, &[Val::Int(found.id), Val::Int(version.into()), Val::At(desk.now)]).await?;
     let mut told = format!("version {version}");
     if put.activate {
-        point(db, desk, found.id, version).await?;
+        point(db, desk, key, found.id, version).await?;
         told.push_str(", active at once");
     }
     if let Some(note) = &put.note {
@@ -88,7 +89,7 @@ async fn say_unchanged(
         let answer = ResourceStored::Unchanged { version, active: found.active, activated: false };
         return Ok((answer, Heard::default()));
     }
-    point(db, desk, found.id, version).await?;
+    point(db, desk, &put.key, found.id, version).await?;
     let heard =
         tell(db, desk, &put.key, EventKind::ResourceActivated, &put.by, moved(found.active, version, None)).await?;
     Ok((ResourceStored::Unchanged { version, active: Some(version), activated: true }, heard))
@@ -107,7 +108,7 @@ pub async fn activate_resource(
     if found.active == Some(version) {
         return Ok((Activated::Unchanged, Heard::default()));
     }
-    point(db, desk, found.id, version).await?;
+    point(db, desk, &order.key, found.id, version).await?;
     let told = moved(found.active, version, order.reason.as_deref());
     let heard = tell(db, desk, &order.key, EventKind::ResourceActivated, &order.by, told).await?;
     Ok((Activated::Done { before: found.active }, heard))
@@ -130,19 +131,28 @@ pub async fn delete_resource(
     {
         return Ok((Deleted::InUse(by), Heard::default()));
     }
+    if order.key.kind == ResourceKind::Schedule {
+        forget_schedule(db, found.id).await?;
+    }
     db.execute(DELETE_VERSIONS, &[Val::Int(found.id)]).await?;
     db.execute(DELETE, &[Val::Int(found.id)]).await?;
     let told = order.reason.clone().unwrap_or_default();
     Ok((Deleted::Done, tell(db, desk, &order.key, EventKind::ResourceDeleted, &order.by, told).await?))
 }
 
-/// Who would miss a secret: a command type as it counts now, or a command that is under way.
+/// Who would miss a secret: a command type or a broker as it counts now, or a command that is under way.
 async fn who_names_secret(db: &mut impl Db, key: &ResourceKey) -> StoreResult<Option<String>> {
     // As the canonical form of a command writes it.
     let named = format!("\"secret://{}\"", key.name);
     let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Command.as_str()), Val::Text(&named)];
     if let Some(command) = db.query(SECRET_OF_TYPE, &wanted, |row| row.text(0)).await?.into_iter().next() {
         return Ok(Some(format!("the command type {command}")));
+    }
+    // As the canonical form of a broker writes it.
+    let of_broker = format!("\"secret_ref\":\"{}\"", key.name);
+    let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Rabbitmq.as_str()), Val::Text(&of_broker)];
+    if let Some(broker) = db.query(SECRET_OF_TYPE, &wanted, |row| row.text(0)).await?.into_iter().next() {
+        return Ok(Some(format!("the broker {broker}")));
     }
     let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(&named)];
     let jobs = db.query(SECRET_OF_JOBS, &wanted, |row| row.int(0)).await?.first().copied().unwrap_or(0);
@@ -161,9 +171,15 @@ fn moved(before: Option<u32>, version: u32, reason: Option<&str>) -> String {
     told
 }
 
-async fn point(db: &mut impl Db, desk: &Desk<'_>, id: i64, version: u32) -> StoreResult<()> {
+async fn point(db: &mut impl Db, desk: &Desk<'_>, key: &ResourceKey, id: i64, version: u32) -> StoreResult<()> {
     let changed = db.execute(POINT, &[Val::Int(id), Val::Int(version.into()), Val::At(desk.now)]).await?;
-    if changed == 1 { Ok(()) } else { Err(StoreError::Conflict("the resource went away".to_owned())) }
+    if changed != 1 {
+        return Err(StoreError::Conflict("the resource went away".to_owned()));
+    }
+    if key.kind == ResourceKind::Schedule {
+        begin_schedule(db, desk, id, key.tenant, version).await?;
+    }
+    Ok(())
 }
 
 async fn tell(
@@ -187,7 +203,10 @@ async fn tell(
         kind,
         EventData { by: Some(by.to_owned()), reason: Some(reason), ..EventData::default() },
     );
-    changes.write(db).await
+    let mut heard = changes.write(db).await?;
+    // What is due, and when, may be something else now.
+    heard.timers |= key.kind == ResourceKind::Schedule;
+    Ok(heard)
 }
 
 const MAKE: Sql = Sql::Same(

@@ -23,10 +23,11 @@ type Owners = BTreeMap<KeyName, (JobId, RequestHash)>;
 type Verdicts = BTreeMap<usize, (String, SecondAsk)>;
 
 /// The lines these jobs will wait in.
-pub fn channel_keys(jobs: &[NewJob]) -> Vec<ChannelKey> {
+pub fn channel_keys<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Vec<ChannelKey> {
     let mut keys: Vec<ChannelKey> = Vec::new();
-    let begun = jobs.iter().filter_map(|job| job.flow.as_ref()?.first.as_ref()).flat_map(|first| &first.children);
-    for job in jobs.iter().chain(begun) {
+    // With each the jobs that it has begun already.
+    let begun = |job: &'a NewJob| job.flow.as_deref().and_then(|flow| flow.first.as_ref()).map(|first| &first.children);
+    for job in jobs.into_iter().flat_map(|job| std::iter::once(job).chain(begun(job).into_iter().flatten())) {
         let same = |key: &ChannelKey| {
             key.tenant == job.tenant
                 && key.lane == job.lane

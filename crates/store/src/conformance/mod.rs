@@ -13,6 +13,7 @@ pub mod claims;
 pub mod dead_letters;
 pub mod events;
 pub mod fleets;
+pub mod flows;
 pub mod hosts;
 pub mod jobs;
 pub mod kept;
@@ -23,6 +24,7 @@ pub mod maintenance;
 pub mod orders;
 pub mod reports;
 pub mod resources;
+pub mod schedules;
 pub mod standing;
 pub mod tenancy;
 pub mod tokens;
@@ -110,6 +112,23 @@ macro_rules! for_each_promise {
                 queued_work_rings_for_workers
                 looking_for_work_takes_nothing_away
                 a_name_of_a_worker_is_kept_as_it_is
+            ;
+            flows:
+                a_definition_is_kept_once
+                what_was_done_before_is_stored_with_the_job
+                a_run_that_has_done_nothing_hears_that_it_should
+                a_run_for_later_waits_for_its_moment
+                a_turn_is_added_once_whoever_else_takes_it
+                what_a_stale_turn_heard_is_heard_again
+                the_end_of_a_job_comes_to_the_run_that_began_it
+                jobs_that_a_run_no_longer_wants_are_stopped
+                a_paused_run_is_woken_at_its_moment
+                a_canceled_run_hears_of_it_and_ends_when_it_says_so
+                a_wait_is_ended_by_one
+                an_event_comes_to_those_who_wait_for_it
+                a_run_is_read_from_its_last_snapshot_or_from_a_past_one
+                runs_go_when_their_time_is_over_with_all_that_was_kept_of_them
+                the_same_ask_begins_one_run
             ;
             leases:
                 a_heartbeat_confirms_a_run
@@ -284,6 +303,24 @@ macro_rules! for_each_promise {
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource
                 documents_are_applied_together_or_not_at_all
+            ;
+            schedules:
+                a_schedule_counts_from_its_activation
+                a_firing_stores_its_jobs_and_moves_on
+                only_the_first_of_two_firings_counts
+                servers_at_once_start_one_job_for_each_instant
+                a_changed_schedule_overtakes_what_was_decided_before
+                time_that_was_considered_stays_considered
+                a_schedule_that_was_made_again_starts_no_instant_twice
+                at_most_one_job_at_a_time_where_that_is_wanted
+                what_could_not_be_started_is_remembered_and_told
+                schedules_that_are_due_come_longest_waiting_first
+                an_activation_rings
+                a_deleted_schedule_starts_nothing
+                a_trigger_starts_a_job_and_is_recorded
+                a_trigger_waits_for_the_last_job_where_that_is_wanted
+                schedules_are_listed_by_name
+                nobody_sees_or_fires_a_neighbours_schedule
             ;
             fleets:
                 a_command_runs_once_on_every_host_and_succeeds

@@ -161,6 +161,13 @@ pub async fn a_secret_that_a_command_names_is_not_deleted(bench: &Bench) {
     assert_eq!(delete("db").await, Deleted::InUse("the command type dump".to_owned()));
     assert_eq!(delete("db2").await, Deleted::Done, "it is another one");
     put(bench, wish(bench, "dump", r#"{"argv":["dump"]}"#)).await;
+    let broker = |secret: &str| ResourcePut {
+        key: ResourceKey { kind: ResourceKind::Rabbitmq, ..key(bench, "mq") },
+        ..wish(bench, "mq", &format!(r#"{{"url":"amqp://mq","password":{{"secret_ref":"{secret}"}}}}"#))
+    };
+    put(bench, broker("db")).await;
+    assert_eq!(delete("db").await, Deleted::InUse("the broker mq".to_owned()));
+    put(bench, broker("db3")).await;
     assert_eq!(delete("db").await, Deleted::Done);
 }
 

@@ -14,7 +14,9 @@ use super::judge::{
     was_full,
 };
 use super::scene::{Fleet, ask, calm_ticks, history, server, ticks};
+use crate::mid_request::{self, Receiver, asked_again};
 use crate::support::small_disk::SmallDisk;
+use crate::support::{Setup, TestServer};
 
 /// The script of a witness, started by hand as often as somebody likes.
 fn start_by_hand(wish: &Value, run: &str) -> std::process::Child {
@@ -164,4 +166,19 @@ async fn a_frozen_agent_whose_run_nobody_took_is_believed() {
     assert!(nobody_lost(&told).is_err(), "and that somebody was given up is seen");
     executed(&fleet.account(), 1, 1).expect("the command ran once");
     tokio::time::timeout(Duration::from_secs(1), async { fleet.agent().is_running() }).await.expect("it lives on");
+}
+
+/// F05: the same call, the same server, and nobody killed. The receiver sees that nothing was cut off.
+#[tokio::test]
+async fn a_call_that_was_not_cut_off_is_not_taken_for_one() {
+    let receiver = Receiver::start();
+    let mut server = TestServer::with(Setup { config: mid_request::config(), ..Setup::default() }).await;
+    let wish = json!({"type": "http_request", "payload": {"method": "POST", "url": receiver.server.url("/pay")}});
+    let job = server.submit(wish).await;
+    receiver.is_called().await;
+    receiver.let_go();
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!((receiver.cut(), receiver.server.requests().len()), (0, 1));
+    assert!(asked_again(&shown, &receiver.server.requests(), receiver.cut()).is_err());
+    assert!(server.stop().await.success());
 }

@@ -1,0 +1,264 @@
+//! The task type `http_request`, through a real server and to real sockets.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bowline_testkit::{ScriptedServer, until};
+use serde_json::{Value, json};
+
+use crate::support::{Setup, TestServer};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const ALLOWED: &str = "[log]\nlevel = \"debug\"\n[egress.tenants.default]\nallow_networks = [\"127.0.0.1/32\"]\n";
+const VALUE: &str = "p\"a/s&s w%rd-7b3e91c0";
+
+/// A server whose tenant may call `127.0.0.1`. Its environment names a proxy where nobody is.
+async fn server() -> TestServer {
+    let proxy = |name: &str| (name.to_owned(), "http://127.0.0.1:9".to_owned());
+    let env = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"].map(proxy).into();
+    TestServer::with(Setup { config: ALLOWED.to_owned(), env, ..Setup::default() }).await
+}
+
+fn json_answer(body: &Value) -> ScriptedServer {
+    let body = body.to_string();
+    ScriptedServer::start(move |_, stream| {
+        ScriptedServer::answer(stream, "200 OK", "content-type: application/json\r\n", &body)
+    })
+}
+
+async fn ask(server: &TestServer, payload: Value) -> String {
+    let policy = json!({"retry": {"max_attempts": 3, "base_ms": 10, "max_backoff_ms": 20}});
+    server.submit(json!({"type": "http_request", "payload": payload, "policy": policy})).await
+}
+
+/// How a call failed that was not tried again.
+async fn refused(server: &TestServer, payload: Value) -> String {
+    let job = ask(server, payload).await;
+    let shown = server.until_status(&job, "dead").await;
+    assert_eq!(
+        (&shown["job"]["attempts"], &shown["job"]["error"]["class"]),
+        (&json!(1), &json!("permanent")),
+        "{shown}"
+    );
+    shown["job"]["error"]["message"].as_str().expect("a message").to_owned()
+}
+
+#[tokio::test]
+async fn an_answer_is_the_result_of_the_job() {
+    let server = server().await;
+    let other = json_answer(&json!({"userId": 123, "balance": 500}));
+    let url = other.url("/users/123");
+    let payload = json!({
+        "method": "POST", "url": url, "query": {"full": true}, "headers": {"X-Team": "a"}, "body": {"amount": 7},
+    });
+    let job = ask(&server, payload).await;
+    let shown = server.until_status(&job, "success").await;
+    let expected = json!({
+        "status_code": 200,
+        "headers": {"content-length": "28", "content-type": "application/json"},
+        "body": {"userId": 123, "balance": 500},
+        "url": format!("{url}?full=true"),
+    });
+    assert_eq!(shown["job"]["result"], expected);
+    let seen = other.requests().remove(0);
+    assert!(
+        seen.starts_with("POST /users/123?full=true HTTP/1.1\r\n") && seen.ends_with("\r\n\r\n{\"amount\":7}"),
+        "{seen}"
+    );
+    for (name, value) in [
+        ("idempotency-key", job.as_str()),
+        ("bowline-fence", "1"),
+        ("user-agent", concat!("bowline/", env!("CARGO_PKG_VERSION"))),
+        ("content-type", "application/json"),
+        ("x-team", "a"),
+    ] {
+        assert_eq!(ScriptedServer::header(&seen, name), Some(value), "{seen}");
+    }
+    let own = json!({"url": other.url("/"), "headers": {"Idempotency-Key": "mine", "User-Agent": "me"}});
+    let job = ask(&server, own).await;
+    server.until_status(&job, "success").await;
+    let seen = other.requests().remove(1);
+    assert_eq!(ScriptedServer::header(&seen, "idempotency-key"), Some("mine"), "{seen}");
+    assert_eq!(ScriptedServer::header(&seen, "user-agent"), Some("me"), "{seen}");
+}
+
+/// In a small container there are no root certificates. That is no reason not to serve, and none to believe anybody.
+#[tokio::test]
+async fn a_machine_without_root_certificates_serves_all_the_same() {
+    let env = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(|name| (name.to_owned(), "/nowhere".to_owned())).into();
+    let server = TestServer::with(Setup { config: ALLOWED.to_owned(), env, ..Setup::default() }).await;
+    assert!(server.child().log().contains("https cannot be called"), "{}", server.child().log());
+    let other = json_answer(&json!([1]));
+    let job = ask(&server, json!({"url": other.url("/")})).await;
+    assert_eq!(server.until_status(&job, "success").await["job"]["result"]["body"], json!([1]));
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_asked_again_under_the_same_key() {
+    let server = server().await;
+    let asked = AtomicUsize::new(0);
+    let other = ScriptedServer::start(move |_, stream| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => ScriptedServer::answer(stream, "503 Service Unavailable", "retry-after: 1\r\n", "later"),
+        // No answer at all.
+        1 => Ok(()),
+        _ => ScriptedServer::answer(stream, "404 Not Found", "", ""),
+    });
+    let job = ask(&server, json!({"url": other.url("/")})).await;
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!((&shown["job"]["result"]["status_code"], &shown["job"]["result"]["body"]), (&json!(404), &json!(null)));
+    let classes: Vec<_> = shown["runs"].as_array().expect("runs").iter().map(|run| &run["error"]["class"]).collect();
+    assert_eq!(classes, [&json!("transient"), &json!("transient"), &json!(null)], "{shown}");
+    let first = shown["runs"][0]["error"]["message"].as_str().expect("a message");
+    assert!(first.contains("503") && first.contains("come back in 1 s: later"), "{first}");
+    let seen = other.requests();
+    let told = |name| seen.iter().map(|request| ScriptedServer::header(request, name)).collect::<Vec<_>>();
+    assert_eq!(told("idempotency-key"), [Some(job.as_str()); 3]);
+    assert_eq!(told("bowline-fence"), [Some("1"), Some("2"), Some("3")]);
+}
+
+#[tokio::test]
+async fn a_status_that_is_not_accepted_is_a_failure() {
+    let server = server().await;
+    let other = ScriptedServer::start(|request, stream| {
+        let status = request.split([' ', '/']).nth(2).unwrap_or_default();
+        ScriptedServer::answer(stream, &format!("{status} X"), "", "no such thing")
+    });
+    let accept = json!(["2xx", "404"]);
+    let message = refused(&server, json!({"url": other.url("/422"), "accept": accept})).await;
+    assert_eq!(message, "UPSTREAM_ERROR: the server answered 422 Unprocessable Entity: no such thing");
+    let job = ask(&server, json!({"url": other.url("/404"), "accept": accept})).await;
+    assert_eq!(server.until_status(&job, "success").await["job"]["result"]["body"], "no such thing");
+}
+
+/// B083 to B090: refused once, without a connection and without a word about addresses.
+#[tokio::test]
+async fn what_must_not_be_called_is_not_called() {
+    // Its own network is closed to a server unless somebody opened it.
+    let server = TestServer::start().await;
+    let inside = json_answer(&json!({"secret": "metadata"}));
+    let port = inside.port();
+    for host in
+        ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433", "[::ffff:127.0.0.1]", "169.254.169.254"]
+    {
+        let message = refused(&server, json!({"url": format!("http://{host}:{port}/")})).await;
+        assert_eq!(message, "EGRESS_DENIED: this address may not be called", "{host}");
+    }
+    for (payload, place) in [
+        (json!({"url": "file:///etc/passwd"}), "VALIDATION_ERROR: url: "),
+        (json!({"url": format!("http://user:pw@127.0.0.1:{port}/")}), "VALIDATION_ERROR: url: "),
+        (json!({"url": inside.url("/"), "headers": {"x-a": "b\r\nhost: evil"}}), "VALIDATION_ERROR: headers.x-a: "),
+        (json!({"url": inside.url("/"), "headers": {"Host": "evil"}}), "VALIDATION_ERROR: headers.Host: "),
+        (json!({"url": inside.url("/"), "tls_verify": false}), "VALIDATION_ERROR: tls_verify: "),
+    ] {
+        let message = refused(&server, payload).await;
+        assert!(message.starts_with(place) && !message.contains("evil"), "{message}");
+    }
+    assert_eq!(inside.connections(), 0);
+}
+
+/// B091, with the cap that everybody has: just below it an answer is kept whole, above it there is none.
+#[tokio::test]
+async fn an_answer_may_be_large_but_not_endless() {
+    let server = server().await;
+    let other = ScriptedServer::start(|request, stream| {
+        let bytes = if request.starts_with("GET /large") { 9 << 20 } else { (10 << 20) + 1 };
+        ScriptedServer::answer(stream, "200 OK", "content-type: text/plain\r\n", &"x".repeat(bytes))
+    });
+    let job = ask(&server, json!({"url": other.url("/large")})).await;
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!(shown["job"]["result"]["body"].as_str().map(str::len), Some(9 << 20));
+    let message = refused(&server, json!({"url": other.url("/endless")})).await;
+    assert_eq!(message, "UPSTREAM_ERROR: the answer is longer than 10485760 bytes");
+}
+
+#[tokio::test]
+async fn a_canceled_call_hangs_up() {
+    let server = server().await;
+    let (tell, hears) = mpsc::channel();
+    let tell = std::sync::Mutex::new(tell);
+    let other = ScriptedServer::start(move |_, stream| {
+        ScriptedServer::until_hung_up(stream)?;
+        tell.lock().expect("nobody panicked").send(()).map_err(std::io::Error::other)
+    });
+    let job = ask(&server, json!({"url": other.url("/"), "timeout_ms": 600_000})).await;
+    until(PATIENCE, "the call is under way", async || !other.requests().is_empty()).await;
+    server.post(&format!("/jobs/{job}/cancel"), json!({})).await.expect(200);
+    let shown = server.until_status(&job, "canceled").await;
+    assert_eq!((&shown["runs"][0]["status"], &shown["job"]["result"]), (&json!("canceled"), &json!(null)));
+    until(PATIENCE, "the other side was hung up on", async || hears.try_recv().is_ok()).await;
+}
+
+/// The value of a secret is in the request, and in nothing that stays.
+#[tokio::test]
+async fn a_secret_is_sent_and_left_nowhere() {
+    let mut server = server().await;
+    let directory = server.data_dir().join("secrets/default");
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join("key"), VALUE).expect("a file");
+    fs::set_permissions(directory.join("key"), Permissions::from_mode(0o600)).expect("its mode");
+    let refer = async |name: &str, spec: Value| {
+        let path = format!("/resources/secret_ref/{name}");
+        let put = server.send("PUT", &path, &server.admin(), Some(json!({"spec": spec}))).await;
+        assert!(put.status < 300, "{}", put.body);
+    };
+    refer("key", json!({"ref": "file://key"})).await;
+    refer("calls", json!({"ref": "file://key", "commands": ["http_request"]})).await;
+    refer("charge", json!({"ref": "file://key", "commands": ["charge"]})).await;
+    refer("gone", json!({"ref": "file://gone"})).await;
+
+    // A server that tells everybody what it was told, and one that fails with it.
+    let other = ScriptedServer::start(|request, stream| {
+        let told = ScriptedServer::header(request, "authorization").unwrap_or_default().to_owned();
+        let status = if request.starts_with("GET /echo") { "200 OK" } else { "422 X" };
+        let headers = format!("content-type: application/json\r\nx-told: {told}\r\n");
+        ScriptedServer::answer(stream, status, &headers, &json!({"told": told}).to_string())
+    });
+    let with = |name: &str, path: &str| {
+        let secret = json!({"secret_ref": name, "prefix": "Bearer "});
+        json!({"url": other.url(path), "headers": {"Authorization": secret}, "accept": ["2xx"]})
+    };
+    for name in ["key", "calls"] {
+        let job = ask(&server, with(name, "/echo")).await;
+        let shown = server.until_status(&job, "success").await;
+        let result = &shown["job"]["result"];
+        assert_eq!(
+            (&result["body"], &result["headers"]["x-told"]),
+            (&json!({"told": "Bearer ***"}), &json!("Bearer ***"))
+        );
+    }
+    let sent = other.requests();
+    assert_eq!(ScriptedServer::header(&sent[0], "authorization"), Some(format!("Bearer {VALUE}").as_str()));
+    let message = refused(&server, with("key", "/refuse")).await;
+    assert!(message.contains("422") && message.contains("***"), "{message}");
+    for (name, why) in [
+        ("nowhere", "there is no secret_ref nowhere"),
+        ("charge", "the secret_ref charge is not for this command"),
+        ("gone", "secret gone has no value"),
+    ] {
+        let message = refused(&server, with(name, "/echo")).await;
+        assert!(message.contains(why), "{message}");
+    }
+    assert_eq!(other.connections(), 3, "without its secret nothing is sent");
+
+    let logs = server.child().output_directory();
+    assert!(server.stop().await.success());
+    fs::remove_file(directory.join("key")).expect("the file of the secret");
+    for place in [server.data_dir(), logs] {
+        assert_eq!(found_in(&place, "7b3e91c0"), Vec::<std::path::PathBuf>::new());
+    }
+    // The search finds what is there.
+    assert!(!found_in(&server.data_dir(), "secret_ref").is_empty());
+    server.assert_verified();
+}
+
+fn found_in(place: &std::path::Path, text: &str) -> Vec<std::path::PathBuf> {
+    if place.is_dir() {
+        let entries = fs::read_dir(place).into_iter().flatten().flatten();
+        return entries.flat_map(|entry| found_in(&entry.path(), text)).collect();
+    }
+    let has = fs::read(place).is_ok_and(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()));
+    if has { vec![place.to_owned()] } else { Vec::new() }
+}

@@ -1,0 +1,74 @@
+//! `schedule list`.
+
+use serde::Deserialize;
+
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::listing::Listing;
+use crate::output::{Cell, Column, Paint, Screen, Text};
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
+struct ScheduleView {
+    name: Text,
+    active: bool,
+    enabled: bool,
+    cron: Text,
+    every_ms: Text,
+    timezone: Text,
+    next_at: Text,
+    last_fired_at: Text,
+    last_job_id: Text,
+    last_error: Option<ErrorView>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
+struct ErrorView {
+    at: Text,
+    message: Text,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column::left("NAME").whole(),
+    Column::left("WHEN"),
+    Column::left("ZONE"),
+    Column::left("NEXT"),
+    Column::left("LAST"),
+    Column::left("LAST JOB").spare(),
+    Column::left("LAST ERROR").spare(),
+];
+
+fn row(screen: &Screen, schedule: &ScheduleView) -> Vec<Cell> {
+    let next = match (schedule.active, schedule.enabled, schedule.next_at.is_empty()) {
+        (false, _, _) => Cell::painted("none is active", Paint::Bad),
+        (_, false, _) => Cell::painted("disabled", Paint::Quiet),
+        (_, _, true) => Cell::painted("never again", Paint::Quiet),
+        (_, _, false) => screen.ago(&schedule.next_at).into(),
+    };
+    let error = schedule
+        .last_error
+        .as_ref()
+        .map_or_else(String::new, |error| format!("{}: {}", screen.ago(&error.at), error.message));
+    let when = match schedule.every_ms.as_str() {
+        "" => schedule.cron.to_string(),
+        ms => format!("every {ms} ms"),
+    };
+    vec![
+        (&schedule.name).into(),
+        Cell::new(when),
+        (&schedule.timezone).into(),
+        next,
+        screen.ago(&schedule.last_fired_at).into(),
+        (&schedule.last_job_id).into(),
+        if error.is_empty() { Cell::new(error) } else { Cell::painted(error, Paint::Bad) },
+    ]
+}
+
+pub async fn list(client: &Client, screen: &mut Screen) -> Result<Exit, Failure> {
+    let mut listing = Listing::new(screen, "schedules", None, &COLUMNS, row);
+    listing.read(client, Request::get(["schedules"])).await?;
+    listing.finish("There are no schedules.")?;
+    Ok(Exit::Success)
+}

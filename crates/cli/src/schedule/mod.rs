@@ -1,0 +1,38 @@
+//! `schedule …`: what is started again and again. Written with `apply`, like everything that is configured.
+
+mod list;
+mod next;
+mod trigger;
+
+use clap::Subcommand;
+
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Screen;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ScheduleCommand {
+    /// The schedules: when each fires next, and what came of the last time
+    List,
+    /// When a schedule fires next, or when a pattern would
+    Next(next::NextArgs),
+    /// Start what a schedule starts, now
+    ///
+    /// The schedule itself goes on as if nothing had happened.
+    Trigger {
+        /// The name of the schedule
+        name: String,
+        /// Why; it is kept in the audit trail
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}
+
+pub async fn run(client: &Client, screen: &mut Screen, command: ScheduleCommand) -> Result<Exit, Failure> {
+    match command {
+        ScheduleCommand::List => list::list(client, screen).await,
+        ScheduleCommand::Next(args) => next::next(client, screen, &args).await,
+        ScheduleCommand::Trigger { name, reason } => trigger::trigger(client, screen, &name, reason.as_deref()).await,
+    }
+}

@@ -1,0 +1,96 @@
+//! The handler: secrets, the door of the tenant, the call, the outcome.
+
+use std::sync::Arc;
+
+use bowline_connect::egress::{Call, Doors, EgressError};
+use bowline_connect::header::{HeaderName, HeaderValue, USER_AGENT};
+use bowline_execute::redact::Redactor;
+use bowline_model::{ErrorClass, ResourceName, RunError, TaskType};
+use bowline_seal::{SecretValue, Values};
+
+use super::output::outcome;
+use super::payload::Wish;
+use crate::builtin::handlers::{Handler, HandlerFuture, Task};
+use crate::secrets::{SecretNeeds, Secrets};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Grows with every attempt, so that whoever is asked can refuse one that comes late.
+const FENCE: HeaderName = HeaderName::from_static("bowline-fence");
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("bowline/", env!("CARGO_PKG_VERSION")));
+
+/// Makes calls for jobs.
+#[derive(Debug, Clone)]
+pub struct HttpRequest {
+    doors: Arc<Doors>,
+    secrets: Arc<Secrets>,
+}
+
+impl HttpRequest {
+    /// The task type, and the name under which a `secret_ref` can say that it is for calls alone.
+    pub const NAME: &'static str = "http_request";
+
+    pub fn new(doors: Doors, secrets: Arc<Secrets>) -> Self {
+        Self { doors: Arc::new(doors), secrets }
+    }
+
+    pub fn task_type() -> TaskType {
+        TaskType::new(Self::NAME).expect("the standard names are names")
+    }
+
+    async fn run(self, task: Task) -> Result<Option<Arc<str>>, RunError> {
+        let mut wish = Wish::read(&task.payload)?;
+        let values = self.fill(&task, &mut wish).await?;
+        wish.headers.entry(USER_AGENT).or_insert(AGENT);
+        if !wish.headers.contains_key(IDEMPOTENCY_KEY) {
+            let key = HeaderValue::from_str(&task.job.to_string())
+                .map_err(|_| RunError::new(ErrorClass::Handler, "the id of the job is no header"))?;
+            wish.headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        wish.headers.insert(FENCE, HeaderValue::from(task.fence));
+        let tenant = self.secrets.tenant_name(task.tenant).await;
+        let tenant = tenant.map_err(|error| RunError::new(ErrorClass::Transient, error.to_string()))?;
+        let call = Call {
+            method: wish.method,
+            url: wish.url,
+            headers: wish.headers,
+            body: wish.body,
+            follow_redirects: wish.follow_redirects,
+            patience: wish.patience,
+        };
+        let answer = self.doors.of(&tenant).call(call, &task.stop).await.map_err(|error| failed(&error))?;
+        let redactor = Redactor::new(values.values().map(SecretValue::reveal));
+        outcome(&answer, wish.accept.as_ref(), &redactor).map(|text| Some(text.into()))
+    }
+
+    /// Puts the values of secrets into their headers.
+    async fn fill(&self, task: &Task, wish: &mut Wish) -> Result<Values, RunError> {
+        if wish.secrets.is_empty() {
+            return Ok(Values::new());
+        }
+        let needs = SecretNeeds {
+            command: ResourceName::new(Self::NAME).ok(),
+            names: wish.secrets.iter().map(|(_, header)| header.secret_ref.clone()).collect(),
+        };
+        let values = self.secrets.resolve(task.tenant, &needs).await.map_err(|error| {
+            tracing::warn!(run.id = %task.run, "run {} does not get its secrets: {}", task.run, error.whole());
+            RunError::new(error.class(), error.to_string())
+        })?;
+        for (name, header) in &wish.secrets {
+            let value = values.get(&format!("secret://{}", header.secret_ref));
+            let value = value.ok_or_else(|| RunError::new(ErrorClass::Handler, "a secret was not resolved"))?;
+            wish.headers.insert(name, header.filled(name, value.reveal())?);
+        }
+        Ok(values)
+    }
+}
+
+fn failed(error: &EgressError) -> RunError {
+    let class = if error.is_transient() { ErrorClass::Transient } else { ErrorClass::Permanent };
+    RunError::new(class, format!("{}: {error}", error.code()))
+}
+
+impl Handler for HttpRequest {
+    fn handle(&self, task: Task) -> HandlerFuture {
+        Box::pin(self.clone().run(task))
+    }
+}

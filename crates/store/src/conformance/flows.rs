@@ -1,0 +1,321 @@
+//! Promises about runs of workflows: a turn is added once, with everything that follows from it.
+
+use std::sync::Arc;
+
+use bowline_model::audit::Action;
+use bowline_model::job::JobKind;
+use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, RunError};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::bench::Bench;
+use crate::{
+    FlowAnswer, FlowOrder, FlowStanding, InboxItem, InboxMessage, NewFlow, NewJob, NewSignal, NewTurn, NewWait,
+    OrderAnswer, PruneMark, Retention, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
+};
+
+/// A turn that says so much and no more.
+fn turn(records: &str, status: JobStatus) -> NewTurn {
+    NewTurn {
+        records: records.into(),
+        steps: (0, 1),
+        snapshot: None,
+        standing: FlowStanding { status, paused_for: None, due_at: None, node: None, result: None, error: None },
+        opened: Vec::new(),
+        closed: Vec::new(),
+        children: Vec::new(),
+        cancels: Vec::new(),
+        again: false,
+        logs: Vec::new(),
+        steered: Vec::new(),
+    }
+}
+
+async fn flow(bench: &Bench, first: Option<NewTurn>) -> NewJob {
+    let kept = bench.ledger.keep_definition(bench.tenant, [7; 32], "{}".into()).await.expect("kept");
+    let flow = NewFlow {
+        definition: kept,
+        workflow: "order".into(),
+        workflow_version: Some(3),
+        forked_from: None,
+        depth: 0,
+        first,
+    };
+    NewJob { flow: Some(Arc::new(flow)), ..bench.job() }
+}
+
+/// A run that goes on.
+async fn running(bench: &Bench) -> (JobId, i64) {
+    let job = bench.submit(flow(bench, Some(turn("[1]", JobStatus::Running))).await).await;
+    (job, number(bench, job).await)
+}
+
+async fn number(bench: &Bench, job: JobId) -> i64 {
+    bench.ledger.flow_number(bench.tenant, job).await.expect("read").expect("a run")
+}
+
+async fn inbox(bench: &Bench) -> Vec<InboxItem> {
+    bench.ledger.flow_inbox(1_000).await.expect("read")
+}
+
+async fn load(bench: &Bench, flow: i64) -> StoredFlow {
+    bench.ledger.load_flows(vec![flow], None).await.expect("read").remove(0)
+}
+
+async fn add(bench: &Bench, flow: i64, version: u64, heard: Vec<i64>, turn: NewTurn) -> TurnAnswer {
+    let order = TurnOrder { flow, version, heard, turn };
+    bench.ledger.turn_flows(vec![order]).await.expect("an answer").remove(0)
+}
+
+fn order(bench: &Bench, job: JobId, ends: Option<(Arc<str>, u32)>) -> FlowOrder {
+    FlowOrder {
+        tenant: bench.tenant,
+        job,
+        message: r#"{"is":"go_on"}"#.into(),
+        ends,
+        action: Action::WorkflowSteer,
+        about: json!({}),
+        by: "ann".into(),
+        reason: None,
+    }
+}
+
+pub async fn a_definition_is_kept_once(bench: &Bench) {
+    let ledger = &bench.ledger;
+    let first = ledger.keep_definition(bench.tenant, [1; 32], r#"{"a":1}"#.into()).await.expect("kept");
+    let again = ledger.keep_definition(bench.tenant, [1; 32], r#"{"a":1}"#.into()).await.expect("kept");
+    let other = ledger.keep_definition(bench.tenant, [2; 32], r#"{"a":2}"#.into()).await.expect("kept");
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    assert_eq!(ledger.find_definition(first).await.expect("read").as_deref(), Some(r#"{"a":1}"#));
+    assert_eq!(ledger.find_definition(i64::MAX).await.expect("read"), None);
+}
+
+pub async fn what_was_done_before_is_stored_with_the_job(bench: &Bench) {
+    let mut first = turn("[1]", JobStatus::Succeeded);
+    first.standing.result = Some(r#"{"ok":true}"#.into());
+    let job = bench.submit(flow(bench, Some(first)).await).await;
+    let (record, runs) = bench.find(job).await;
+    assert_eq!((record.state.kind, record.state.status, runs.len()), (JobKind::Workflow, JobStatus::Succeeded, 0));
+    assert_eq!(record.result.as_deref(), Some(r#"{"ok":true}"#));
+    assert!(record.finished_at.is_some());
+    let stored = load(bench, number(bench, job).await).await;
+    assert_eq!((stored.version, stored.records, stored.job), (1, vec!["[1]".to_owned()], job));
+    assert_eq!(bench.kinds(job).await, [EventKind::FlowOpened, EventKind::JobSucceeded]);
+    assert!(inbox(bench).await.is_empty());
+}
+
+pub async fn a_run_that_has_done_nothing_hears_that_it_should(bench: &Bench) {
+    let job = bench.submit(flow(bench, None).await).await;
+    assert_eq!(bench.status(job).await, JobStatus::Running);
+    let items = inbox(bench).await;
+    assert_eq!((items.len(), items[0].flow), (1, number(bench, job).await));
+    let heard = vec![items[0].id];
+    assert_eq!(add(bench, items[0].flow, 0, heard, turn("[1]", JobStatus::Succeeded)).await, TurnAnswer::Stored);
+    assert!(inbox(bench).await.is_empty());
+}
+
+pub async fn a_run_for_later_waits_for_its_moment(bench: &Bench) {
+    let mut wish = flow(bench, None).await;
+    wish.run_at = Some(bench.now().plus_millis(5_000));
+    let job = bench.submit(wish).await;
+    assert_eq!((bench.status(job).await, inbox(bench).await.len()), (JobStatus::Pending, 0));
+    bench.pass_ms(5_000);
+    assert_eq!(bench.promote().await, 1);
+    assert_eq!((bench.status(job).await, inbox(bench).await.len()), (JobStatus::Running, 1));
+}
+
+/// W1: whoever was first.
+pub async fn a_turn_is_added_once_whoever_else_takes_it(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let mut takers = JoinSet::new();
+    for n in 0..8 {
+        let ledger = Arc::clone(&bench.ledger);
+        let child = NewJob { payload: format!("{n}").into(), ..bench.job() };
+        takers.spawn(async move {
+            let turn = NewTurn { children: vec![child], ..turn(&format!("[{n}]"), JobStatus::Running) };
+            let order = TurnOrder { flow, version: 1, heard: Vec::new(), turn };
+            ledger.turn_flows(vec![order]).await.expect("an answer").remove(0)
+        });
+    }
+    let answers = takers.join_all().await;
+    assert_eq!(answers.iter().filter(|answer| **answer == TurnAnswer::Stored).count(), 1);
+    let stored = load(bench, flow).await;
+    assert_eq!((stored.version, stored.records.len()), (2, 2));
+    // Nor is there a job of those who came second.
+    let jobs = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 100).await.expect("read").items;
+    assert_eq!(jobs.len(), 2);
+    assert_eq!(jobs.iter().filter(|other| other.begun_by == Some(job)).count(), 1);
+}
+
+pub async fn what_a_stale_turn_heard_is_heard_again(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    bench.ledger.steer_flow(order(bench, job, None)).await.expect("taken");
+    let heard: Vec<i64> = inbox(bench).await.iter().map(|item| item.id).collect();
+    assert_eq!(add(bench, flow, 9, heard.clone(), turn("[]", JobStatus::Running)).await, TurnAnswer::Stale);
+    assert_eq!(inbox(bench).await.len(), 1);
+    assert_eq!(add(bench, flow, 1, heard, turn("[]", JobStatus::Running)).await, TurnAnswer::Stored);
+    assert!(inbox(bench).await.is_empty());
+}
+
+pub async fn the_end_of_a_job_comes_to_the_run_that_began_it(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let child = bench.job();
+    let id = child.id;
+    let turn = NewTurn { children: vec![child], ..turn("[2]", JobStatus::Running) };
+    add(bench, flow, 1, Vec::new(), turn).await;
+    assert_eq!(bench.find(id).await.0.begun_by, Some(job));
+    let run = bench.claim_one().await;
+    assert!(inbox(bench).await.is_empty());
+    let mut report = bench.report_of(&run, Outcome::Succeeded);
+    report.result = Some(r#"{"n":1}"#.into());
+    bench.report(report).await;
+    let items = inbox(bench).await;
+    let InboxMessage::Ended { job: ended, status, result, error } = &items[0].message else { panic!("{items:?}") };
+    assert_eq!((items.len(), items[0].flow, *ended, *status), (1, flow, id, JobStatus::Succeeded));
+    assert_eq!((result.as_deref(), error), (Some(r#"{"n":1}"#), &None));
+}
+
+pub async fn jobs_that_a_run_no_longer_wants_are_stopped(bench: &Bench) {
+    let (_, flow) = running(bench).await;
+    let (queued, out) = (bench.job(), NewJob { priority: 10, ..bench.job() });
+    let ids = (queued.id, out.id);
+    add(bench, flow, 1, Vec::new(), NewTurn { children: vec![queued, out], ..turn("[2]", JobStatus::Running) }).await;
+    bench.claim_one().await;
+    let mut last = turn("[3]", JobStatus::Failed);
+    last.cancels = vec![ids.0, ids.1];
+    last.standing.error = Some(RunError::new(ErrorClass::Permanent, "no"));
+    add(bench, flow, 2, Vec::new(), last).await;
+    assert_eq!(bench.status(ids.0).await, JobStatus::Canceled);
+    assert_eq!(bench.status(ids.1).await, JobStatus::Canceling);
+}
+
+pub async fn a_paused_run_is_woken_at_its_moment(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let mut nap = turn("[2]", JobStatus::Paused);
+    nap.standing.due_at = Some(bench.now().plus_millis(60_000));
+    nap.standing.paused_for = Some("sleep".into());
+    add(bench, flow, 1, Vec::new(), nap).await;
+    assert_eq!(bench.status(job).await, JobStatus::Paused);
+    assert_eq!(bench.promote().await, 0);
+    bench.pass_ms(60_000);
+    assert_eq!((bench.promote().await, bench.promote().await), (1, 0));
+    let items = inbox(bench).await;
+    assert_eq!((items.len(), items[0].flow), (1, flow));
+    add(bench, flow, 2, vec![items[0].id], turn("[3]", JobStatus::Running)).await;
+    assert_eq!(bench.status(job).await, JobStatus::Running);
+}
+
+pub async fn a_canceled_run_hears_of_it_and_ends_when_it_says_so(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    assert_eq!(bench.cancel(job).await, OrderAnswer::Done(JobStatus::Canceling));
+    assert_eq!(bench.cancel(job).await, OrderAnswer::Unchanged(JobStatus::Canceling));
+    // A turn that was worked out before does not bring it back.
+    add(bench, flow, 1, Vec::new(), turn("[2]", JobStatus::Running)).await;
+    assert_eq!(bench.status(job).await, JobStatus::Canceling);
+    let heard = inbox(bench).await.iter().map(|item| item.id).collect::<Vec<_>>();
+    assert_eq!(heard.len(), 1);
+    add(bench, flow, 2, heard, turn("[3]", JobStatus::Canceled)).await;
+    assert_eq!(bench.status(job).await, JobStatus::Canceled);
+    assert_eq!(bench.retry(job).await, OrderAnswer::Done(JobStatus::Running));
+    assert_eq!(inbox(bench).await.len(), 1);
+}
+
+pub async fn a_wait_is_ended_by_one(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let mut asks = turn("[2]", JobStatus::Paused);
+    asks.standing.paused_for = Some("approval".into());
+    let wait = NewWait {
+        kind: WaitKind::Approval,
+        node: "ask".into(),
+        visit: 1,
+        name: "Pay?".into(),
+        key: None,
+        expires_at: None,
+    };
+    asks.opened = vec![wait.clone()];
+    add(bench, flow, 1, Vec::new(), asks).await;
+    let waits = bench.ledger.list_waits(bench.tenant, WaitKind::Approval, 10).await.expect("read");
+    assert_eq!((waits.len(), waits[0].job, &waits[0].wait), (1, job, &wait));
+    let mut voters = JoinSet::new();
+    for _ in 0..6 {
+        let (ledger, order) = (Arc::clone(&bench.ledger), order(bench, job, Some(("ask".into(), 1))));
+        voters.spawn(async move { ledger.steer_flow(order).await.expect("an answer") });
+    }
+    let answers = voters.join_all().await;
+    assert_eq!(answers.iter().filter(|answer| **answer == FlowAnswer::Taken).count(), 1);
+    assert_eq!(answers.iter().filter(|answer| **answer == FlowAnswer::NobodyWaits).count(), 5);
+    assert_eq!(inbox(bench).await.len(), 1);
+    let other = bench.neighbour;
+    let foreign = FlowOrder { tenant: other, ..order(bench, job, None) };
+    assert_eq!(bench.ledger.steer_flow(foreign).await.expect("an answer"), FlowAnswer::NotFound);
+}
+
+pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {
+    let mut jobs = Vec::new();
+    for key in [None, Some("1"), Some("2")] {
+        let (job, flow) = running(bench).await;
+        let wait = NewWait {
+            kind: WaitKind::Event,
+            node: "wait".into(),
+            visit: 1,
+            name: "paid".into(),
+            key: key.map(ToOwned::to_owned),
+            expires_at: None,
+        };
+        add(bench, flow, 1, Vec::new(), NewTurn { opened: vec![wait], ..turn("[2]", JobStatus::Paused) }).await;
+        jobs.push((job, flow));
+    }
+    let signal = |name: &str, key: Option<&str>| NewSignal {
+        tenant: bench.tenant,
+        name: name.into(),
+        key: key.map(ToOwned::to_owned),
+        message: "{}".into(),
+        by: "ann".into(),
+    };
+    assert_eq!(bench.ledger.signal_flows(signal("other", None)).await.expect("an answer"), 0);
+    assert_eq!(bench.ledger.signal_flows(signal("paid", Some("2"))).await.expect("an answer"), 2);
+    let told: Vec<i64> = inbox(bench).await.iter().map(|item| item.flow).collect();
+    assert_eq!(told, [jobs[0].1, jobs[2].1]);
+}
+
+pub async fn a_run_is_read_from_its_last_snapshot_or_from_a_past_one(bench: &Bench) {
+    let (_, flow) = running(bench).await;
+    for version in 1..=6u32 {
+        let snapshot = version.is_multiple_of(2).then(|| Arc::from(format!("{{\"after\":{version}}}")));
+        let steps = (version, version + 1);
+        let next = NewTurn { steps, snapshot, ..turn(&format!("[{version}]"), JobStatus::Running) };
+        assert_eq!(add(bench, flow, u64::from(version), Vec::new(), next).await, TurnAnswer::Stored);
+    }
+    let now = load(bench, flow).await;
+    assert_eq!((now.snapshot.as_deref(), now.records.len(), now.version), (Some("{\"after\":6}"), 0, 7));
+    let past = bench.ledger.load_flows(vec![flow], Some(4)).await.expect("read").remove(0);
+    assert_eq!(past.snapshot.as_deref(), Some("{\"after\":2}"));
+    assert_eq!(past.records, ["[3]", "[4]"]);
+    let records = bench.ledger.flow_records(bench.tenant, now.job, 6, 10).await.expect("read");
+    assert_eq!(records, ["[5]", "[6]"]);
+}
+
+pub async fn runs_go_when_their_time_is_over_with_all_that_was_kept_of_them(bench: &Bench) {
+    let job = bench.submit(flow(bench, Some(turn("[1]", JobStatus::Succeeded))).await).await;
+    let gone = number(bench, job).await;
+    let (_, kept) = running(bench).await;
+    bench.pass_ms(10_000);
+    let retention = Retention { finished_jobs_ms: 1_000, events_ms: 1_000 };
+    bench.ledger.prune(retention, PruneMark::default()).await.expect("pruned");
+    assert!(bench.ledger.load_flows(vec![gone], None).await.expect("read").is_empty());
+    assert_eq!(load(bench, kept).await.version, 1);
+}
+
+pub async fn the_same_ask_begins_one_run(bench: &Bench) {
+    let mut wish = flow(bench, Some(NewTurn { children: vec![bench.job()], ..turn("[1]", JobStatus::Running) })).await;
+    wish.keys = vec![super::bench::idempotency_key("k")];
+    let first = bench.submit(wish.clone()).await;
+    let mut again = wish.clone();
+    again.id = bench.job_id();
+    assert!(matches!(bench.ask(again).await, Submitted::Replayed { id, .. } if id == first));
+    // The answer to a commit was lost, and it is asked for again under the same name.
+    assert!(matches!(bench.ask(wish).await, Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } if id == first));
+    let jobs = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 100).await.expect("read").items;
+    assert_eq!(jobs.len(), 2);
+}
