@@ -22,8 +22,10 @@ use crate::secret::SecretCommand;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
 use crate::workers::WorkersCommand;
+use crate::workflow::WorkflowCommand;
 use crate::{
     approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, secret, tenant, token, whoami, workers,
+    workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -80,6 +82,10 @@ pub enum ClientCommand {
     #[command(subcommand, visible_alias = "secrets")]
     Secret(SecretCommand),
 
+    /// Workflows: check and draw definitions, and see what they can be made of
+    #[command(subcommand, visible_alias = "workflows")]
+    Workflow(WorkflowCommand),
+
     /// The lanes, and what waits in them
     Lanes,
 
@@ -125,6 +131,10 @@ pub async fn run_on(connection: &Connection, command: ClientCommand, screen: &mu
 }
 
 async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut Screen) -> Result<Exit, Failure> {
+    // What needs no server needs no token either.
+    if let ClientCommand::Workflow(command) = command {
+        return Box::pin(workflow::run(connection, screen, command)).await;
+    }
     let client = Client::new(connection, screen.notes())?;
     match command {
         ClientCommand::Job(command) => Box::pin(job::run(&client, screen, command)).await,
@@ -142,6 +152,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Rollback(args) => resource::rollback(&client, screen, &args).await,
         ClientCommand::Delete(args) => resource::delete(&client, screen, &args).await,
         ClientCommand::Secret(command) => secret::run(&client, screen, command).await,
+        ClientCommand::Workflow(command) => Box::pin(workflow::run(connection, screen, command)).await,
         ClientCommand::Lanes => lanes::run(&client, screen).await,
         ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
         ClientCommand::Audit(command) => Box::pin(audit::run(&client, screen, command)).await,

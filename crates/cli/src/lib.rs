@@ -32,6 +32,7 @@ mod tenant;
 mod token;
 mod whoami;
 mod workers;
+mod workflow;
 
 pub use command::{ClientCommand, run, run_on};
 pub use connection::{Connection, DEFAULT_SERVER, DEFAULT_TOKEN_FILE, Secret};

@@ -3,12 +3,17 @@
 //! Only the shape is known here. What a node's configuration may say, and whether the whole makes sense, is the business of
 //! the room `workflow`.
 
+mod read;
+mod values;
+
 use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use read::read_workflow;
 
 use crate::retry::RetryPolicy;
 

@@ -4,6 +4,7 @@
 //! its expressions mean. Nothing here waits, stores or calls.
 
 pub mod compile;
+pub mod draw;
 pub mod expression;
 pub mod flow;
 pub mod node;

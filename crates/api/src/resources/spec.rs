@@ -19,12 +19,18 @@ pub async fn read(app: &App, tenant: TenantId, kind: ResourceKind, value: Value)
 
 fn bad(error: BadSpec) -> Problem {
     // Inside, a path begins at the spec; the caller sent the spec as part of something.
-    let path = match error.path.as_str() {
+    let outside = |path: &str| match path {
         "" | "spec" => "spec".to_owned(),
         inside => format!("spec.{inside}"),
     };
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code(&error), format!("{path}: {}", error.what))
-        .with(json!({"path": path}))
+    let path = outside(&error.path);
+    let (mut message, mut details) = (format!("{path}: {}", error.what), json!({ "path": path }));
+    if !error.others.is_empty() {
+        message = format!("{message} (and {} more)", error.others.len());
+        details["mistakes"] =
+            error.all().map(|mistake| json!({"path": outside(&mistake.path), "what": mistake.what})).collect();
+    }
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code(&error), message).with(details)
 }
 
 /// What is wrong, or what a rule forbids.

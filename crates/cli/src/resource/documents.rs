@@ -73,16 +73,8 @@ struct Shape {
 impl Files {
     /// Every document, in the order of the files; within a directory, by name.
     pub fn read(&self) -> Result<Vec<Document>, Failure> {
-        let mut paths = Vec::new();
-        for path in &self.files {
-            if source::is_stdin(path) || !path.is_dir() {
-                paths.push(path.clone());
-            } else {
-                walk(path, 0, &mut paths)?;
-            }
-        }
         let mut found = Vec::new();
-        for path in &paths {
+        for path in &paths(&self.files)? {
             found.extend(read_text(path, &source::read(path)?)?);
         }
         if found.is_empty() {
@@ -91,6 +83,19 @@ impl Files {
         check_twice(&found)?;
         Ok(found)
     }
+}
+
+/// The files that are meant: each that is named, and those of each directory that is.
+pub fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for path in named {
+        if source::is_stdin(path) || !path.is_dir() {
+            paths.push(path.clone());
+        } else {
+            walk(path, 0, &mut paths)?;
+        }
+    }
+    Ok(paths)
 }
 
 fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Failure> {

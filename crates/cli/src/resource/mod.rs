@@ -9,5 +9,6 @@ mod plan;
 
 pub use apply::{ApplyArgs, ValidateArgs, apply, validate};
 pub use diff::{DiffArgs, diff};
+pub use documents::paths;
 pub use get::{GetArgs, get};
 pub use order::{ActivateArgs, DeleteArgs, RollbackArgs, activate, delete, rollback};

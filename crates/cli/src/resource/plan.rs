@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::documents::{Document, INVENTORY};
 use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, Refusal};
 use crate::hosts::{Counts, counts};
 use crate::output::{Screen, Text};
 
@@ -116,12 +116,34 @@ pub async fn check_all(
             // Something about this document. The others may have their own mistakes, and all are told at once.
             Err(Failure::Refused(refusal)) if matches!(refusal.status, 400 | 404 | 405 | 409 | 413 | 422) => {
                 wrong += 1;
-                screen.note(Text::new(&format!("{}: {}", document.words(), refusal.message)).as_str());
+                for mistake in mistakes(&refusal) {
+                    screen.note(Text::new(&format!("{}: {mistake}", document.words())).as_str());
+                }
             }
             Err(failure) => return Err(failure),
         }
     }
     Ok((wrong == 0).then_some(checked))
+}
+
+/// Each thing that is wrong with a document: one, unless the server says that there are several.
+fn mistakes(refusal: &Refusal) -> Vec<String> {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Details {
+        mistakes: Vec<Mistake>,
+    }
+    #[derive(Deserialize)]
+    struct Mistake {
+        path: Text,
+        what: Text,
+    }
+    let details = refusal.details.as_deref().and_then(|text| serde_json::from_str::<Details>(text).ok());
+    let mistakes = details.unwrap_or_default().mistakes;
+    if mistakes.is_empty() {
+        return vec![refusal.message.to_string()];
+    }
+    mistakes.iter().map(|mistake| format!("{}: {}", mistake.path, mistake.what)).collect()
 }
 
 /// How it ends when something is wrong.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use bowline_model::audit::Author;
 use bowline_model::fleet::CommandSpec;
 use bowline_model::resource::{BadSpec, Spec};
+use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
+use bowline_workflow::program::Program;
 
 use super::params::check_schema;
 use crate::secrets::Secrets;
@@ -28,6 +30,12 @@ pub(super) fn check_command_spec(spec: &CommandSpec) -> Result<(), BadSpec> {
     spec.params.as_ref().map_or(Ok(()), |schema| check_schema("params", schema))
 }
 
+/// Whether a workflow could run. Everything that is wrong is said at once.
+fn check_workflow_spec(spec: &WorkflowSpec) -> Result<(), BadSpec> {
+    let mistakes = Program::compile(spec).err().unwrap_or_default();
+    BadSpec::several(mistakes.into_iter().map(|mistake| BadSpec::at(mistake.path, mistake.what)))
+}
+
 /// The door for resources.
 #[derive(Debug)]
 pub struct Resources {
@@ -46,6 +54,7 @@ impl Resources {
         match spec {
             Spec::Command(command) => Ok(check_command_spec(command)?),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
+            Spec::Workflow(workflow) => Ok(check_workflow_spec(workflow)?),
         }
     }
 

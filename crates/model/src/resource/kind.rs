@@ -14,20 +14,23 @@ pub enum ResourceKind {
     Command,
     /// Where a secret is kept.
     SecretRef,
+    /// A graph of nodes that a server carries out.
+    Workflow,
 }
 
 /// Why a text is not a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such kind of resource; the kinds are: command, secret_ref")]
+#[error("there is no such kind of resource; the kinds are: command, secret_ref, workflow")]
 pub struct NotAKind;
 
 impl ResourceKind {
-    pub const ALL: [Self; 2] = [Self::Command, Self::SecretRef];
+    pub const ALL: [Self; 3] = [Self::Command, Self::SecretRef, Self::Workflow];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Command => "command",
             Self::SecretRef => "secret_ref",
+            Self::Workflow => "workflow",
         }
     }
 }

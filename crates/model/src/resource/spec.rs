@@ -5,24 +5,45 @@ use schemars::{Schema, SchemaGenerator};
 use super::ResourceKind;
 use crate::fleet::CommandSpec;
 use crate::secret::SecretRefSpec;
+use crate::workflow::{WorkflowSpec, read_workflow};
 
 /// What is wrong with what somebody wrote, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {what}")]
+#[error("{path}: {what}{}", and_more(.others.len()))]
 pub struct BadSpec {
     pub path: String,
     pub what: String,
     /// It could be read, but a rule of the house forbids it: a value where only a reference may be.
     pub forbidden: bool,
+    /// What else is wrong, if whoever looked went on looking.
+    pub others: Vec<Self>,
+}
+
+fn and_more(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(" (and {others} more)") }
 }
 
 impl BadSpec {
     pub fn at(path: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { path: path.into(), what: what.into(), forbidden: false }
+        Self { path: path.into(), what: what.into(), forbidden: false, others: Vec::new() }
     }
 
     pub fn forbidden(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { forbidden: true, ..Self::at(path, what) }
+    }
+
+    /// Several mistakes as one; nothing if there are none.
+    pub fn several(mistakes: impl IntoIterator<Item = Self>) -> Result<(), Self> {
+        let mut mistakes = mistakes.into_iter();
+        match mistakes.next() {
+            Some(first) => Err(Self { others: mistakes.collect(), ..first }),
+            None => Ok(()),
+        }
+    }
+
+    /// All that is wrong, the first first.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
     }
 }
 
@@ -31,6 +52,7 @@ impl BadSpec {
 pub enum Spec {
     Command(Box<CommandSpec>),
     SecretRef(SecretRefSpec),
+    Workflow(Box<WorkflowSpec>),
 }
 
 impl Spec {
@@ -38,6 +60,7 @@ impl Spec {
         match self {
             Self::Command(_) => ResourceKind::Command,
             Self::SecretRef(_) => ResourceKind::SecretRef,
+            Self::Workflow(_) => ResourceKind::Workflow,
         }
     }
 
@@ -56,6 +79,7 @@ impl Spec {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
             }
             ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
+            ResourceKind::Workflow => read_workflow(value).map(|spec| Self::Workflow(Box::new(spec))),
         }
     }
 
@@ -64,6 +88,7 @@ impl Spec {
         match self {
             Self::Command(spec) => spec.check(),
             Self::SecretRef(spec) => spec.check(),
+            Self::Workflow(spec) => spec.check(),
         }
     }
 
@@ -72,6 +97,7 @@ impl Spec {
         let text = match self {
             Self::Command(spec) => serde_json::to_string(spec),
             Self::SecretRef(spec) => serde_json::to_string(spec),
+            Self::Workflow(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -81,6 +107,7 @@ impl Spec {
         match kind {
             ResourceKind::Command => generator.subschema_for::<CommandSpec>(),
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
+            ResourceKind::Workflow => generator.subschema_for::<WorkflowSpec>(),
         }
     }
 }
