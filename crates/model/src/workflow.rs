@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use read::read_workflow;
+pub(crate) use values::look as look_for_secrets;
 
 use crate::retry::RetryPolicy;
 

@@ -12,9 +12,9 @@ mod start;
 mod steer;
 mod turner;
 
-pub use definitions::{DefinitionError, Definitions, Pinned};
+pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
 pub use look::{ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
-pub use start::{FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+pub use start::{BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
 pub use turner::turn_forever;
 
 use std::sync::Arc;

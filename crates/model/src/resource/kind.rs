@@ -16,21 +16,24 @@ pub enum ResourceKind {
     SecretRef,
     /// A graph of nodes that a server carries out.
     Workflow,
+    /// A state machine that a server carries out.
+    Blueprint,
 }
 
 /// Why a text is not a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such kind of resource; the kinds are: command, secret_ref, workflow")]
+#[error("there is no such kind of resource; the kinds are: command, secret_ref, workflow, blueprint")]
 pub struct NotAKind;
 
 impl ResourceKind {
-    pub const ALL: [Self; 3] = [Self::Command, Self::SecretRef, Self::Workflow];
+    pub const ALL: [Self; 4] = [Self::Command, Self::SecretRef, Self::Workflow, Self::Blueprint];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Command => "command",
             Self::SecretRef => "secret_ref",
             Self::Workflow => "workflow",
+            Self::Blueprint => "blueprint",
         }
     }
 }

@@ -3,6 +3,7 @@
 use schemars::{Schema, SchemaGenerator};
 
 use super::ResourceKind;
+use crate::blueprint::BlueprintSpec;
 use crate::fleet::CommandSpec;
 use crate::secret::SecretRefSpec;
 use crate::workflow::{WorkflowSpec, read_workflow};
@@ -53,6 +54,7 @@ pub enum Spec {
     Command(Box<CommandSpec>),
     SecretRef(SecretRefSpec),
     Workflow(Box<WorkflowSpec>),
+    Blueprint(Box<BlueprintSpec>),
 }
 
 impl Spec {
@@ -61,6 +63,7 @@ impl Spec {
             Self::Command(_) => ResourceKind::Command,
             Self::SecretRef(_) => ResourceKind::SecretRef,
             Self::Workflow(_) => ResourceKind::Workflow,
+            Self::Blueprint(_) => ResourceKind::Blueprint,
         }
     }
 
@@ -80,6 +83,7 @@ impl Spec {
             }
             ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
             ResourceKind::Workflow => read_workflow(value).map(|spec| Self::Workflow(Box::new(spec))),
+            ResourceKind::Blueprint => BlueprintSpec::read(value).map(|spec| Self::Blueprint(Box::new(spec))),
         }
     }
 
@@ -89,6 +93,7 @@ impl Spec {
             Self::Command(spec) => spec.check(),
             Self::SecretRef(spec) => spec.check(),
             Self::Workflow(spec) => spec.check(),
+            Self::Blueprint(spec) => spec.check(),
         }
     }
 
@@ -98,6 +103,7 @@ impl Spec {
             Self::Command(spec) => serde_json::to_string(spec),
             Self::SecretRef(spec) => serde_json::to_string(spec),
             Self::Workflow(spec) => serde_json::to_string(spec),
+            Self::Blueprint(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -108,6 +114,7 @@ impl Spec {
             ResourceKind::Command => generator.subschema_for::<CommandSpec>(),
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
             ResourceKind::Workflow => generator.subschema_for::<WorkflowSpec>(),
+            ResourceKind::Blueprint => generator.subschema_for::<BlueprintSpec>(),
         }
     }
 }
