@@ -5,6 +5,7 @@
 
 mod read;
 mod values;
+mod wish;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use read::read_workflow;
 pub(crate) use values::look as look_for_secrets;
+pub use wish::{Breakpoint, WorkflowField, WorkflowVersion};
 
 use crate::retry::RetryPolicy;
 

@@ -5,21 +5,24 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use bowline_engine::JobRequest;
+use bowline_model::blueprint::BlueprintField;
 use bowline_model::fleet::Rollout;
 use bowline_model::host::Vars;
-use bowline_model::{HostName, InventoryName, JobPolicy, Labels, Lane, TaskType, Timestamp};
+use bowline_model::workflow::{Breakpoint, WorkflowField};
+use bowline_model::{HostName, InventoryName, JobPolicy, Labels, Lane, RunError, TaskType, Timestamp};
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, check_exact};
 use crate::commands::{self, CommandField, CommandWish};
 use crate::context::Context;
 use crate::door::Known;
+use crate::flows::{FlowWish, RunField};
 use crate::problem::Problem;
 use crate::views::job_word;
 
@@ -74,31 +77,53 @@ pub struct SubmitRequest {
     /// How long all of it may take, from the moment it begins.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
+    /// A workflow to run: its name, `{"name", "version"}`, or a definition.
+    #[serde(default)]
+    pub workflow: Option<WorkflowField>,
+    /// What the workflow is given: `webhook.payload` in its expressions.
+    #[serde(default)]
+    pub input: Option<Box<RawValue>>,
+    /// A blueprint to run: its name, `{"name", "version"}`, or a definition.
+    #[serde(default)]
+    pub blueprint: Option<BlueprintField>,
+    /// What the blueprint begins with: `variables` in its expressions.
+    #[serde(default)]
+    pub data: Option<Box<RawValue>>,
+    /// Stop the workflow after each node.
+    #[serde(default)]
+    pub debug: bool,
+    /// Nodes before which the workflow stops.
+    #[serde(default)]
+    pub breakpoints: Vec<Breakpoint>,
 }
 
 impl SubmitRequest {
     /// Fields that mean something for commands only, or for anything but commands only.
     fn misplaced(&self) -> Option<(&'static str, &'static str)> {
         let (task, command) = ("belongs to a job with a `type`", "belongs to a job with a `command`");
-        let given = if self.command.is_some() {
-            [
-                ("type", self.r#type.is_some(), "a job has a `type` or a `command`, not both"),
-                ("payload", self.payload.is_some(), task),
-                ("labels", !self.labels.is_empty(), task),
-                ("policy", self.policy.is_some(), task),
-                ("", false, ""),
-                ("", false, ""),
-            ]
-        } else {
-            [
-                ("params", self.params.is_some(), command),
-                ("hosts", self.hosts.is_some(), command),
-                ("selector", self.selector.is_some(), command),
-                ("inventory", self.inventory.is_some(), command),
-                ("rollout", self.rollout.is_some(), command),
-                ("deadline_ms", self.deadline_ms.is_some(), command),
-            ]
-        };
+        let flow = "belongs to a job with a `workflow`";
+        let one = "a job has a `type`, a `command`, a `workflow` or a `blueprint`, one of them";
+        let (is_workflow, is_blueprint) = (self.workflow.is_some(), self.blueprint.is_some());
+        let (is_command, is_flow) = (self.command.is_some(), is_workflow || is_blueprint);
+        let other = is_command || is_flow;
+        let given = [
+            ("type", self.r#type.is_some() && other, one),
+            ("command", is_command && is_flow, one),
+            ("blueprint", is_blueprint && is_workflow, one),
+            ("payload", self.payload.is_some() && other, task),
+            ("labels", !self.labels.is_empty() && other, task),
+            ("policy", self.policy.is_some() && other, task),
+            ("params", self.params.is_some() && !is_command, command),
+            ("hosts", self.hosts.is_some() && !is_command, command),
+            ("selector", self.selector.is_some() && !is_command, command),
+            ("inventory", self.inventory.is_some() && !is_command, command),
+            ("rollout", self.rollout.is_some() && !is_command, command),
+            ("deadline_ms", self.deadline_ms.is_some() && !is_command, command),
+            ("input", self.input.is_some() && !is_workflow, flow),
+            ("data", self.data.is_some() && !is_blueprint, "belongs to a job with a `blueprint`"),
+            ("debug", self.debug && !is_flow, flow),
+            ("breakpoints", !self.breakpoints.is_empty() && !is_flow, flow),
+        ];
         given.into_iter().find(|(_, there, _)| *there).map(|(field, _, why)| (field, why))
     }
 }
@@ -116,6 +141,12 @@ pub struct SubmitAnswer {
     pub status: &'static str,
     pub queued_at: Timestamp,
     pub idempotency: IdempotencyView,
+    /// What came of a workflow that was over at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+    /// Why a workflow failed at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
     pub request_id: Arc<str>,
     pub trace_id: Arc<str>,
 }
@@ -138,6 +169,7 @@ pub fn key_of(what: &str, text: &str) -> Result<String, Problem> {
 pub enum Wish {
     Task(JobRequest),
     Command(Box<CommandWish>),
+    Workflow(Box<FlowWish>),
 }
 
 /// Checks a wish.
@@ -178,6 +210,28 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
             external_id,
         })));
     }
+    let what = body.workflow.map(RunField::Workflow).or(body.blueprint.map(RunField::Blueprint));
+    if let Some(workflow) = what {
+        let (field, given) = if body.data.is_some() { ("data", body.data) } else { ("input", body.input) };
+        let input = match given {
+            None => Value::Null,
+            Some(raw) => {
+                check_exact(raw.get().as_bytes())?;
+                serde_json::from_str(raw.get()).map_err(|e| Problem::validation(format!("{field}: {e}")))?
+            }
+        };
+        return Ok(Wish::Workflow(Box::new(FlowWish {
+            workflow,
+            input,
+            debug: body.debug,
+            breakpoints: body.breakpoints,
+            lane: body.lane,
+            priority: body.priority,
+            run_at: body.run_at,
+            idempotency_key: key.or(in_body),
+            external_id,
+        })));
+    }
     let Some(task_type) = body.r#type else {
         let message = "type: a job needs a `type`, or a `command` and its hosts";
         return Err(Problem::validation(message).with(json!({"field": "type"})));
@@ -188,6 +242,8 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
     }
     let payload = body.payload.map_or_else(|| "null".into(), |raw| Arc::from(Box::<str>::from(raw)));
     Ok(Wish::Task(JobRequest {
+        id: None,
+        flow: None,
         fleet: None,
         lane: body.lane.unwrap_or_default(),
         task_type,
@@ -230,6 +286,7 @@ pub async fn submit(
     let request = match request(body, header_key(&headers)?, app.engine.clock.now())? {
         Wish::Task(request) => request,
         Wish::Command(wish) => return commands::submit(&app, &known, context, *wish).await,
+        Wish::Workflow(wish) => return Box::pin(wish.submit(&app, &known, context)).await,
     };
     let key = request.idempotency_key.clone();
     let stored = app.engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
@@ -247,6 +304,8 @@ pub async fn submit(
         status: job_word(status),
         queued_at: at,
         idempotency: IdempotencyView { key, replayed },
+        result: None,
+        error: None,
         request_id: context.request_id,
         trace_id: context.trace_id,
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Figures of one run of the bench.
 #[derive(Debug)]
@@ -38,4 +38,14 @@ impl Figures {
         }
         Ok(())
     }
+}
+
+/// Where most of them are, and how far off the worst ones.
+pub fn quantiles(mut millis: Vec<f64>) -> Value {
+    millis.sort_by(f64::total_cmp);
+    let at = |q: f64| {
+        let place = ((millis.len() as f64 - 1.0) * q).round() as usize;
+        millis.get(place).map(|v| (v * 1_000.0).round() / 1_000.0)
+    };
+    json!({"samples": millis.len(), "p50_ms": at(0.5), "p90_ms": at(0.9), "p99_ms": at(0.99), "max_ms": at(1.0)})
 }

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::client::{Line, get, post};
-use super::figures::Figures;
+use super::figures::{Figures, quantiles};
 use super::server::Measured;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -221,15 +221,6 @@ async fn single(server: &Measured, seconds: u64) -> anyhow::Result<Value> {
         "accepted_per_s": (count as f64 / took.as_secs_f64()).round(),
         "end_to_end_per_s": (count as f64 / done.as_secs_f64()).round(),
     }))
-}
-
-fn quantiles(mut millis: Vec<f64>) -> Value {
-    millis.sort_by(f64::total_cmp);
-    let at = |q: f64| {
-        let place = ((millis.len() as f64 - 1.0) * q).round() as usize;
-        millis.get(place).map(|v| (v * 1_000.0).round() / 1_000.0)
-    };
-    json!({"samples": millis.len(), "p50_ms": at(0.5), "p90_ms": at(0.9), "p99_ms": at(0.99), "max_ms": at(1.0)})
 }
 
 /// Microseconds of the wall clock, by which client and server both stamp.

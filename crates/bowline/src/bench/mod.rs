@@ -9,6 +9,7 @@ mod figures;
 mod fleet;
 mod jobs;
 mod server;
+mod workflow;
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {
@@ -22,11 +23,14 @@ enum What {
     Jobs(jobs::JobsArgs),
     /// Commands on many hosts, through the real agent protocol
     Fleet(fleet::FleetArgs),
+    /// Runs of workflows: small ones, long ones, sleeping ones
+    Workflow(workflow::WorkflowArgs),
 }
 
 pub async fn bench(args: BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Jobs(args) => jobs::run(args, json).await,
         What::Fleet(args) => fleet::run(args, json).await,
+        What::Workflow(args) => workflow::run(args, json).await,
     }
 }

@@ -34,6 +34,8 @@ fn wish(n: u64, now: bowline_model::Timestamp) -> JobRequest {
     };
     let retry = RetryPolicy { base_ms: 200, max_backoff_ms: 1_500, ..RetryPolicy::default() };
     JobRequest {
+        id: None,
+        flow: None,
         fleet: None,
         lane,
         task_type: TaskType::new(task_type).expect("the standard names are names"),

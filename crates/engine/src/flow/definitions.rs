@@ -222,9 +222,15 @@ impl Definitions {
         if let Some(program) = self.known().programs.get(&id) {
             return Ok(Arc::clone(program));
         }
+        let definition = self.definition_of_run(id).await?;
+        let program = Arc::new(definition.compile().map_err(DefinitionError::Mistakes)?);
+        Ok(self.remember(id, program))
+    }
+
+    /// The same, as it was written.
+    pub async fn definition_of_run(&self, id: i64) -> Result<Definition, DefinitionError> {
         let text = self.ledger.find_definition(id).await?;
         let text = text.ok_or_else(|| StoreError::Broken(format!("definition {id} is gone, and a run needs it")))?;
-        let program = Arc::new(Definition::read(&text)?.compile().map_err(DefinitionError::Mistakes)?);
-        Ok(self.remember(id, program))
+        Ok(Definition::read(&text)?)
     }
 }

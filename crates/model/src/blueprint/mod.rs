@@ -6,6 +6,7 @@
 mod action;
 mod answer;
 mod values;
+mod wish;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ pub use action::{
     Action, AwaitApproval, DispatchParallel, DispatchTask, ParallelTask, RunBlueprint, Sleep, Transitions,
 };
 pub use answer::{HandlerAnswer, TASK_RESULT};
+pub use wish::BlueprintField;
 
 use crate::name::TaskType;
 use crate::resource::BadSpec;

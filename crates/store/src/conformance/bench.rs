@@ -111,6 +111,7 @@ impl Bench {
     /// A job nobody has asked for yet.
     pub fn job(&self) -> NewJob {
         NewJob {
+            flow: None,
             id: self.job_id(),
             tenant: self.tenant,
             lane: Lane::Default,

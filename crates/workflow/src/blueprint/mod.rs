@@ -14,6 +14,7 @@
 mod act;
 mod compile;
 mod data;
+pub mod drawing;
 mod enter;
 mod perform;
 mod render;
