@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, audit, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output, resources, secrets,
-    tenants, tokens, whoami, workers,
+    agents, audit, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output, resources,
+    secrets, tenants, tokens, whoami, workers,
 };
 
 /// What a route requires.

@@ -53,9 +53,10 @@ fn ways<'a>(name: &'a str, state: &'a StateSpec) -> impl Iterator<Item = EdgeSpe
         let on = path.rsplit_once(".transitions.").map_or("success", |(_, word)| word);
         edge(on.to_owned(), to)
     });
-    let guards = state.transitions.iter().map(move |transition| {
-        edge(transition.when.clone().unwrap_or_else(|| "success".to_owned()), &transition.to)
-    });
+    let guards = state
+        .transitions
+        .iter()
+        .map(move |transition| edge(transition.when.clone().unwrap_or_else(|| "success".to_owned()), &transition.to));
     let failure = state.on_failure.iter().map(move |to| edge("failure".to_owned(), to));
     actions.chain(guards).chain(failure)
 }
