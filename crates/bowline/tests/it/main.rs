@@ -20,6 +20,7 @@ mod hosts;
 mod installation;
 mod jobs;
 mod metrics;
+mod order_blueprint;
 mod resources;
 mod retry;
 mod run;
