@@ -2,7 +2,7 @@
 
 use axum::Json;
 use bowline_auth::Scope;
-use bowline_engine::flow::{BlueprintChoice, FlowRequest, FlowSubmitted, WorkflowChoice};
+use bowline_engine::flow::{BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
 use bowline_model::blueprint::{BlueprintField, BlueprintSpec};
 use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
 use bowline_model::{JobStatus, Lane, Timestamp};
@@ -10,7 +10,7 @@ use bowline_store::Submitted;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use super::problem::unreadable;
+use super::problem::{bad_definition, unreadable};
 use crate::app::App;
 use crate::context::Context;
 use crate::door::Known;
@@ -90,9 +90,14 @@ impl FlowWish {
         context: Context,
     ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
         let (tenant, key) = (known.tenant()?, self.idempotency_key.clone());
+        let field = if matches!(self.workflow, RunField::Blueprint(_)) { "blueprint" } else { "workflow" };
         let request = self.request(known)?;
         let (engine, origin) = (&app.engine, context.origin(&known.actor()));
-        let answers = engine.flows.submit(engine.hands(), tenant, &origin, vec![request]).await?;
+        let answers = engine.flows.submit(engine.hands(), tenant, &origin, vec![request]).await;
+        let answers = answers.map_err(|error| match error {
+            FlowError::Definition(error) => bad_definition(field, error),
+            other => other.into(),
+        })?;
         let Some(FlowSubmitted { submitted, mut result, mut error }) = answers.into_iter().next() else {
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
         };

@@ -55,7 +55,7 @@ async fn promises(server: &TestServer) {
 
 #[tokio::test]
 async fn an_order_as_data_and_with_handlers_in_python() {
-    let server = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let token = server.token(json!({"kind": "worker", "name": "order-py"})).await;
     let mut command = Command::new("python3");
     command.arg(example("order-remote/worker.py")).arg("order-py");
@@ -71,6 +71,7 @@ async fn an_order_as_data_and_with_handlers_in_python() {
     worker.term();
     let status = worker.wait_exit(std::time::Duration::from_secs(40)).await;
     assert!(status.success(), "{}", worker.log());
+    server.stop().await;
     server.assert_verified();
 }
 
@@ -80,16 +81,16 @@ async fn what_is_wrong_with_a_blueprint_is_told_where_it_is_written() {
     let spec =
         json!({"start": "a", "states": {"a": {"transitions": [{"when": "1 +", "to": "b"}]}, "c": {"final": true}}});
     let answer = server.post("/jobs", json!({"blueprint": spec})).await.expect(422);
-    let mistakes = answer["details"]["mistakes"].as_array().cloned().unwrap_or_default();
+    let mistakes = answer["error"]["details"]["mistakes"].as_array().cloned().unwrap_or_default();
     let paths: Vec<&str> = mistakes.iter().filter_map(|mistake| mistake["path"].as_str()).collect();
-    assert!(paths.iter().any(|path| path.ends_with("states.a.transitions[0].to")), "{answer}");
-    assert!(paths.iter().any(|path| path.ends_with("states.a.transitions[0].when")), "{answer}");
-    assert!(paths.iter().any(|path| path.ends_with("states.c")), "{answer}");
+    for place in ["states.a.transitions[0].to", "states.a.transitions[0].when", "states.c"] {
+        assert!(paths.contains(&format!("blueprint.{place}").as_str()), "{place}: {answer}");
+    }
     let answer = server.post("/jobs", json!({"blueprint": "nobody"})).await.expect(422);
-    assert_eq!(answer["code"], json!("BLUEPRINT_NOT_FOUND"), "{answer}");
+    assert_eq!(answer["error"]["code"], json!("BLUEPRINT_NOT_FOUND"), "{answer}");
     let spec = json!({"start": "a", "states": {"a": {"final": true}}});
     let answer = server.post("/jobs", json!({"blueprint": spec, "data": [1]})).await.expect(422);
-    assert_eq!(answer["details"]["field"], json!("data"), "{answer}");
+    assert_eq!(answer["error"]["details"]["field"], json!("data"), "{answer}");
     let answer = server.post("/jobs", json!({"blueprint": spec, "data": {"n": 1}})).await.expect(202);
     assert_eq!(answer["result"], json!({"n": 1}), "{answer}");
 }
