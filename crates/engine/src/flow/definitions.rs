@@ -50,8 +50,9 @@ pub struct Pinned {
 struct Known {
     /// By what the ledger calls it.
     programs: HashMap<i64, Arc<Program>>,
-    /// Versions of resources never change.
-    versions: HashMap<(TenantId, String, u32), Pinned>,
+    /// Versions of resources, each with the text that it was made of. A version never changes; but a resource can be deleted,
+    /// and another one by its name counts from the beginning.
+    versions: HashMap<(TenantId, String, u32), (Arc<str>, Pinned)>,
 }
 
 /// Definitions, as programs.
@@ -78,11 +79,6 @@ impl Definitions {
         version: Option<u32>,
     ) -> Result<Pinned, DefinitionError> {
         let text = name.to_string();
-        if let Some(version) = version
-            && let Some(pinned) = self.known().versions.get(&(tenant, text.clone(), version))
-        {
-            return Ok(pinned.clone());
-        }
         let key = ResourceKey { tenant, kind: ResourceKind::Workflow, name: name.clone() };
         let found = self.ledger.find_resource(key, version).await?;
         let Some(found) = found else {
@@ -95,7 +91,9 @@ impl Definitions {
             return Err(DefinitionError::NotActive(text));
         }
         let key = (tenant, text, found.version.version);
-        if let Some(pinned) = self.known().versions.get(&key) {
+        if let Some((spec, pinned)) = self.known().versions.get(&key)
+            && *spec == found.version.spec
+        {
             return Ok(pinned.clone());
         }
         let spec = read(&found.version.spec)?;
@@ -104,7 +102,7 @@ impl Definitions {
         if known.versions.len() >= PROGRAMS_MAX {
             known.versions.clear();
         }
-        known.versions.insert(key, pinned.clone());
+        known.versions.insert(key, (found.version.spec, pinned.clone()));
         Ok(pinned)
     }
 
