@@ -108,7 +108,8 @@ impl Flows {
                 let name = ResourceName::new(name).map_err(|e| failed(e.to_string()))?;
                 let pinned =
                     self.definitions.named(about.tenant, &name, *version).await.map_err(|error| match error {
-                        DefinitionError::Store(error) => NotMade::Later(error),
+                        // What is stored and makes no sense will make none later.
+                        DefinitionError::Store(error) if error.is_transient() => NotMade::Later(error),
                         other => failed(other.to_string()),
                     })?;
                 let flow = NewFlow {
