@@ -15,6 +15,7 @@ mod cursor;
 mod dlq;
 mod door;
 mod events;
+mod flows;
 mod gate;
 mod health;
 mod hosts;

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, audit, commands, dlq, events, health, hosts, inventories, jobs, lanes, openapi, output, resources,
+    agents, audit, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output, resources,
     schedules, secrets, tenants, tokens, whoami, workers,
 };
 
@@ -127,7 +127,10 @@ impl Route {
 
 /// Every route there is.
 pub fn table() -> Vec<Route> {
-    [work(), command_routes(), fleet(), configuration(), schedule_routes(), house()].into_iter().flatten().collect()
+    [work(), flow_routes(), command_routes(), fleet(), configuration(), schedule_routes(), house()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Jobs, what happens to them, and who does them.
@@ -777,6 +780,101 @@ fn configuration() -> Vec<Route> {
         )
         .takes::<resources::RollbackRequest>()
         .gives::<resources::ActivatedView>(200),
+    ]
+}
+
+/// Runs of workflows.
+fn flow_routes() -> Vec<Route> {
+    use Scope as S;
+    vec![
+        Route::new(
+            "GET",
+            "/workflows/node-types",
+            "listNodeTypes",
+            "What a workflow can be made of, with JSON Schemas",
+            exec(S::ResourcesRead),
+            get(flows::node_types),
+        )
+        .gives::<flows::NodeTypeList>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/steps",
+            "listSteps",
+            "What a run of a workflow has done, step by step",
+            exec(S::JobsRead),
+            get(flows::steps),
+        )
+        .asks::<flows::StepsQuery>()
+        .gives::<flows::StepList>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/context",
+            "getContext",
+            "What a run of a workflow knows, now or after any step",
+            exec(S::JobsRead),
+            get(flows::context),
+        )
+        .asks::<flows::ContextQuery>()
+        .gives::<flows::ContextView>(200),
+        Route::new(
+            "GET",
+            "/jobs/{id}/graph",
+            "drawRun",
+            "A run of a workflow as a picture (Mermaid or SVG), or what it is made of (JSON)",
+            exec(S::JobsRead),
+            get(flows::graph),
+        )
+        .asks::<flows::GraphQuery>(),
+        Route::new(
+            "POST",
+            "/jobs/{id}/steer",
+            "steerRun",
+            "Stop a run of a workflow, let it take a step, change what it knows, let it go on",
+            exec(S::JobsWrite),
+            post(flows::steer),
+        )
+        .takes::<flows::SteerRequest>()
+        .gives::<flows::SteeredView>(200),
+        Route::new(
+            "POST",
+            "/jobs/{id}/fork",
+            "forkRun",
+            "A new run that goes on from a step of another",
+            exec(S::JobsWrite),
+            post(flows::fork),
+        )
+        .takes::<flows::ForkRequest>()
+        .gives::<flows::ForkView>(202),
+        Route::new(
+            "POST",
+            "/jobs/{id}/shadow",
+            "shadowRun",
+            "A run once more with the answers it got, and what would be different; nothing is carried out",
+            exec(S::JobsRead),
+            post(flows::shadow),
+        )
+        .takes::<flows::ShadowRequest>()
+        .gives::<flows::ShadowView>(200),
+        Route::new(
+            "POST",
+            "/jobs/{id}/signal",
+            "tellRun",
+            "Something happened, for one run; it remembers it until it waits for it",
+            exec(S::JobsWrite),
+            post(flows::tell),
+        )
+        .takes::<flows::TellRequest>()
+        .gives::<flows::SignaledView>(200),
+        Route::new(
+            "POST",
+            "/signals/{event}",
+            "signalRuns",
+            "Something happened, for every run that waits for it now",
+            exec(S::JobsWrite),
+            post(flows::signal),
+        )
+        .takes::<flows::SignalRequest>()
+        .gives::<flows::SignaledView>(200),
     ]
 }
 

@@ -65,6 +65,9 @@ pub struct JobView {
     pub trace_id: Option<String>,
     pub request_id: String,
     pub replay_of: Option<bowline_model::JobId>,
+    /// The run of a workflow that began it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun_by: Option<bowline_model::JobId>,
     pub labels: Labels,
     pub policy: JobPolicy,
 }
@@ -97,6 +100,7 @@ impl From<JobRecord> for JobView {
             trace_id: job.origin.trace_id.map(|id| id.to_string()),
             request_id,
             replay_of: job.replay_of,
+            begun_by: job.begun_by,
             labels: job.requires,
             policy: job.policy,
         }

@@ -39,7 +39,7 @@ pub enum ClientCommand {
 
     Run(Box<RunArgs>),
 
-    /// Commands that wait for somebody to say yes
+    /// Commands and workflows that wait for somebody to say yes
     #[command(subcommand, visible_alias = "approval")]
     Approvals(ApprovalsCommand),
 
@@ -87,7 +87,7 @@ pub enum ClientCommand {
     #[command(subcommand, visible_alias = "secrets")]
     Secret(SecretCommand),
 
-    /// Workflows: check and draw definitions, and see what they can be made of
+    /// Workflows: check and draw definitions, run them, go through runs step by step
     #[command(subcommand, visible_alias = "workflows")]
     Workflow(WorkflowCommand),
 

@@ -143,6 +143,16 @@ impl Engine {
         }
     }
 
+    /// Gives every run of a workflow its turn that something came in for, and says how many had one. Whoever has told a run
+    /// something may call this to see it heard at once; otherwise the turner does.
+    pub async fn turn_flows(&self) -> StoreResult<usize> {
+        let round = self.flows.round(self.hands()).await?;
+        for (tenant, job) in round.unwanted {
+            self.stop_builtin(tenant, job).await;
+        }
+        Ok(round.turned)
+    }
+
     /// What runs of workflows begin jobs with.
     pub fn hands(&self) -> Hands<'_> {
         Hands { intake: &self.intake, starter: &self.starter }

@@ -71,7 +71,8 @@ impl Starter {
             StartSpec::Task(_) => Ok(()),
             StartSpec::Command(command) => Ok(self.commands.check(tenant, &choice_of(&command.command)).await?),
             StartSpec::Workflow(workflow) => {
-                Ok(self.flows.definitions.named(tenant, &workflow.workflow, None).await.map(drop)?)
+                let (name, version) = workflow.stored()?;
+                Ok(self.flows.definitions.named(tenant, name, version).await.map(drop)?)
             }
         }
     }
@@ -103,14 +104,16 @@ impl Starter {
                 Ok(self.commands.prepare(&self.inventories, tenant, request).await?)
             }
             StartSpec::Workflow(workflow) => {
-                let mut input = workflow.input.clone();
+                let (name, version) = workflow.stored()?;
+                let mut input = workflow.input_value()?;
                 if let Some(patch) = patch {
                     if input.is_null() {
                         input = Vars::new().into();
                     }
                     add(&mut input, patch, "input")?;
                 }
-                Ok(self.flows.prepare(tenant, &workflow.workflow, input).await?)
+                let prepared = self.flows.prepare(tenant, name, version, input).await?;
+                Ok(JobRequest { lane: workflow.lane.unwrap_or_default(), priority: workflow.priority, ..prepared })
             }
         }
     }

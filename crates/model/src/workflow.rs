@@ -5,6 +5,7 @@
 
 mod read;
 mod values;
+mod wish;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use read::read_workflow;
+pub use wish::{Breakpoint, WorkflowField, WorkflowVersion};
 
 use crate::retry::RetryPolicy;
 

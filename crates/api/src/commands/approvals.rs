@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_model::{JobId, Timestamp};
+use bowline_store::WaitKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +21,29 @@ pub struct ApprovalsQuery {
     pub cursor: Option<String>,
 }
 
+/// What waits: a command on hosts, or a node of a workflow.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct WaitingView {
+#[serde(untagged)]
+pub enum WaitingView {
+    Workflow(WaitingNode),
+    Command(Box<WaitingCommand>),
+}
+
+/// A node of a workflow that waits for somebody to say yes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WaitingNode {
+    pub job_id: JobId,
+    pub workflow: String,
+    pub node: String,
+    pub visit: u32,
+    /// What is to be approved.
+    pub title: String,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WaitingCommand {
     pub job_id: JobId,
     pub number: i64,
     pub command: String,
@@ -32,7 +54,7 @@ pub struct WaitingView {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ApprovalPage {
-    /// Oldest first.
+    /// Nodes of workflows first (at most a page of them), then commands; oldest first within each sort.
     pub approvals: Vec<WaitingView>,
     pub next_cursor: Option<String>,
 }
@@ -48,17 +70,37 @@ pub async fn approvals(
         None => None,
         Some(text) => Some(app.cursors.read("approvals", tenant, &text)?.parse().map_err(Problem::validation)?),
     };
-    let page = app.engine.ledger.list_approvals(tenant, after, limit).await?;
-    let approvals = page.items.into_iter().map(|waiting| WaitingView {
-        job_id: waiting.job,
-        number: waiting.number,
-        command: waiting.command,
-        hosts: waiting.hosts,
-        created_at: waiting.created_at,
-        approval: waiting.approval.into(),
-    });
-    Ok(Json(ApprovalPage {
-        approvals: approvals.collect(),
-        next_cursor: page.next.map(|next| app.cursors.write("approvals", tenant, &next.to_string())),
-    }))
+    let cursor = |next: i64| app.cursors.write("approvals", tenant, &next.to_string());
+    let mut approvals = Vec::new();
+    if after.is_none() {
+        let waits = app.engine.ledger.list_waits(tenant, WaitKind::Approval, limit).await?;
+        approvals.extend(waits.into_iter().map(|waiting| {
+            WaitingView::Workflow(WaitingNode {
+                job_id: waiting.job,
+                workflow: waiting.workflow,
+                node: waiting.wait.node.to_string(),
+                visit: waiting.wait.visit,
+                title: waiting.wait.name.to_string(),
+                created_at: waiting.since,
+                expires_at: waiting.wait.expires_at,
+            })
+        }));
+    }
+    let room = limit - u32::try_from(approvals.len()).unwrap_or(limit);
+    if room == 0 {
+        // The commands begin on the next page: their numbers begin with 1.
+        return Ok(Json(ApprovalPage { approvals, next_cursor: Some(cursor(0)) }));
+    }
+    let page = app.engine.ledger.list_approvals(tenant, after, room).await?;
+    approvals.extend(page.items.into_iter().map(|waiting| {
+        WaitingView::Command(Box::new(WaitingCommand {
+            job_id: waiting.job,
+            number: waiting.number,
+            command: waiting.command,
+            hosts: waiting.hosts,
+            created_at: waiting.created_at,
+            approval: waiting.approval.into(),
+        }))
+    }));
+    Ok(Json(ApprovalPage { approvals, next_cursor: page.next.map(cursor) }))
 }

@@ -16,6 +16,7 @@ use super::view::unhex;
 use crate::app::App;
 use crate::body::MaybeBody;
 use crate::door::Known;
+use crate::flows::not_taken;
 use crate::jobs::{no_job, reason_of};
 use crate::params::Named;
 use crate::problem::Problem;
@@ -28,6 +29,8 @@ pub struct DecideRequest {
     pub reason: Option<String>,
     /// `approval.hash` of what was looked at. If something else would run, the decision does not count.
     pub hash: Option<String>,
+    /// Of a workflow: which node, if several wait.
+    pub node: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -69,6 +72,12 @@ async fn decide(
     body: DecideRequest,
     yes: bool,
 ) -> Result<Json<DecidedView>, Problem> {
+    if app.engine.ledger.flow_number(known.tenant()?, job).await?.is_some() {
+        return decide_flow(app, known, job, body, yes).await;
+    }
+    if body.node.is_some() {
+        return Err(Problem::validation("node: only workflows have nodes").with(json!({"field": "node"})));
+    }
     let seen = match body.hash.as_deref() {
         None => None,
         Some(text) => {
@@ -104,6 +113,25 @@ async fn decide(
         }
     };
     Ok(Json(DecidedView { job_id: job, decision, missing, status: job_word(status) }))
+}
+
+/// The same for a node of a workflow.
+async fn decide_flow(
+    app: &App,
+    known: &Known,
+    job: JobId,
+    body: DecideRequest,
+    yes: bool,
+) -> Result<Json<DecidedView>, Problem> {
+    if body.hash.is_some() {
+        return Err(Problem::validation("hash: a workflow has none").with(json!({"field": "hash"})));
+    }
+    let (tenant, by, reason) = (known.tenant()?, known.author(), reason_of(body.reason)?);
+    not_taken(app.engine.flows.decide(tenant, job, body.node.as_deref(), yes, by, reason).await?)?;
+    app.engine.turn_flows().await?;
+    let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
+    let decision = if yes { "approved" } else { "rejected" };
+    Ok(Json(DecidedView { job_id: job, decision, missing: 0, status: job_word(record.state.status) }))
 }
 
 fn refusal(refused: ApprovalRefused) -> Problem {

@@ -71,6 +71,7 @@ pub async fn submit_batch(
             parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| match request(item, None, now)? {
                 Wish::Task(wish) => Ok(wish),
                 Wish::Command(_) => Err(Problem::validation("command: commands on hosts are asked for one by one")),
+                Wish::Workflow(_) => Err(Problem::validation("workflow: workflows are asked for one by one")),
             });
         match wish {
             Ok(wish) => {

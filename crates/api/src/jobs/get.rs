@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::commands::CommandView;
 use crate::door::Known;
+use crate::flows::WorkflowView;
 use crate::params::{Nameable, Named};
 use crate::problem::Problem;
 use crate::views::{JobView, RunView};
@@ -21,6 +22,9 @@ pub struct JobAnswer {
     /// For a command on hosts: how far it has come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandView>,
+    /// For a run of a workflow: how far it has come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<WorkflowView>,
 }
 
 /// The one refusal for a job that is not there, or not the caller's.
@@ -32,9 +36,12 @@ pub async fn get(State(app): State<App>, known: Known, Named(job): Named<JobId>)
     let tenant = known.tenant()?;
     let found = app.engine.ledger.find_job(tenant, job).await?;
     let (record, runs) = found.ok_or_else(no_job)?;
-    let command = match record.state.kind {
-        JobKind::Command => app.engine.ledger.find_fleet(tenant, job).await?.map(Into::into),
-        JobKind::Task | JobKind::Unit(_) | JobKind::Workflow => None,
-    };
-    Ok(Json(JobAnswer { job: record.into(), runs: runs.into_iter().map(Into::into).collect(), command }))
+    let (mut command, mut workflow) = (None, None);
+    match record.state.kind {
+        JobKind::Command => command = app.engine.ledger.find_fleet(tenant, job).await?.map(Into::into),
+        JobKind::Workflow => workflow = app.engine.ledger.find_flow(tenant, job).await?.map(Into::into),
+        JobKind::Task | JobKind::Unit(_) => {}
+    }
+    let runs = runs.into_iter().map(Into::into).collect();
+    Ok(Json(JobAnswer { job: record.into(), runs, command, workflow }))
 }

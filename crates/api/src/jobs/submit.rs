@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use bowline_engine::{JobRequest, StartError};
-use bowline_model::Timestamp;
+use bowline_engine::JobRequest;
+use bowline_model::{RunError, Timestamp};
 use bowline_model::resource::BadSpec;
 use bowline_model::start::StartSpec;
 use bowline_store::Submitted;
@@ -13,12 +13,14 @@ use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, check_exact};
 use crate::commands::{self, CommandWish};
 use crate::context::Context;
 use crate::door::Known;
+use crate::flows::FlowWish;
 use crate::problem::Problem;
 use crate::resources::spec_code;
 use crate::views::job_word;
@@ -38,6 +40,12 @@ pub struct SubmitAnswer {
     pub status: &'static str,
     pub queued_at: Timestamp,
     pub idempotency: IdempotencyView,
+    /// What came of a workflow that was over at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+    /// Why a workflow failed at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
     pub request_id: Arc<str>,
     pub trace_id: Arc<str>,
 }
@@ -60,6 +68,7 @@ pub fn key_of(what: &str, text: &str) -> Result<String, Problem> {
 pub enum Wish {
     Task(JobRequest),
     Command(Box<CommandWish>),
+    Workflow(Box<FlowWish>),
 }
 
 /// Checks a wish.
@@ -85,7 +94,15 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
             start.check().map_err(misfit)?;
             Ok(Wish::Task(JobRequest { run_at, idempotency_key, external_id, ..start.into() }))
         }
-        StartSpec::Workflow(_) => Err(Problem::validation("workflow: not here")),
+        StartSpec::Workflow(start) => {
+            start.check().map_err(misfit)?;
+            if let Some(input) = &start.input {
+                check_exact(input.as_str().as_bytes())?;
+            }
+            let (debug, breakpoints) = (asked.debug, asked.breakpoints);
+            let wish = FlowWish { start: *start, debug, breakpoints, run_at, idempotency_key, external_id };
+            Ok(Wish::Workflow(Box::new(wish)))
+        }
     }
 }
 
@@ -124,6 +141,7 @@ pub async fn submit(
     let request = match request(body, header_key(&headers)?, app.engine.clock.now())? {
         Wish::Task(request) => request,
         Wish::Command(wish) => return commands::submit(&app, &known, context, *wish).await,
+        Wish::Workflow(wish) => return Box::pin(wish.submit(&app, &known, context)).await,
     };
     let key = request.idempotency_key.clone();
     let stored = app.engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
@@ -141,6 +159,8 @@ pub async fn submit(
         status: job_word(status),
         queued_at: at,
         idempotency: IdempotencyView { key, replayed },
+        result: None,
+        error: None,
         request_id: context.request_id,
         trace_id: context.trace_id,
     };

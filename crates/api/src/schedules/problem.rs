@@ -5,6 +5,7 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use crate::jobs::{key_conflict, misfit};
+use crate::flows::bad_definition;
 use crate::problem::Problem;
 
 impl From<StartError> for Problem {
@@ -12,9 +13,7 @@ impl From<StartError> for Problem {
         match error {
             StartError::Bad(bad) => misfit(bad),
             StartError::Command(error) => error.into(),
-            StartError::Workflow(error) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", error).with(json!({"field": "workflow"}))
-            }
+            StartError::Workflow(error) => bad_definition("workflow", error),
             StartError::Patch(field) => Self::validation(&error).with(json!({"field": field})),
             StartError::Key { key } => key_conflict(&key),
             StartError::Store(error) => error.into(),

@@ -28,3 +28,4 @@ mod run;
 mod schedules;
 mod secrets;
 mod workers;
+mod workflows;

@@ -268,3 +268,37 @@ async fn another_tenants_resources_do_not_exist() {
     let stolen = server.send("GET", &format!("/resources/command?cursor={cursor}"), &stranger, None).await;
     assert_eq!(stolen.status, 400);
 }
+
+/// B082: a workflow is kept if it could run. Otherwise everything that is wrong is said, and nothing is kept.
+#[tokio::test]
+async fn b082_a_workflow_is_checked_whole_before_it_is_kept() {
+    let server = TestServer::start().await;
+    let path = "/resources/workflow/greet";
+    let bad = json!({"spec": {
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "two", "type": "start"},
+            {"id": "a", "type": "log", "config": {"message": "{{ steps.b.output }}"}},
+        ],
+        "edges": [
+            {"source": "start", "target": "a"},
+            {"source": "a", "target": "a"},
+            {"source": "a", "target": "nobody", "on": "failure"},
+        ],
+    }});
+    let refused = put(&server, path, bad).await;
+    assert_eq!(refused.status, 422);
+    let error = &refused.body["error"];
+    assert_eq!(error["code"], "VALIDATION_ERROR");
+    let mistakes = error["details"]["mistakes"].as_array().unwrap();
+    let places: Vec<_> = mistakes.iter().map(|mistake| mistake["path"].as_str().unwrap()).collect();
+    for place in ["spec.nodes[1].type", "spec.edges[2].target", "spec.nodes[2]", "spec.nodes[2].config.message"] {
+        assert!(places.contains(&place), "{place}: {error}");
+    }
+    assert_eq!(server.get(path).await.status, 404);
+    let good = json!({"spec": {
+        "nodes": [{"id": "start", "type": "start"}, {"id": "done", "type": "end"}],
+        "edges": [{"source": "start", "target": "done"}],
+    }});
+    assert_eq!(put(&server, path, good).await.expect(201)["version"], 1);
+}

@@ -105,7 +105,7 @@ async fn a_schedule_that_cannot_be_is_refused_with_its_place() {
         .collect();
     assert_eq!(local, ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]);
     assert_eq!(server.post("/schedules/preview", json!({"cron": "nonsense"})).await.status, 400);
-    assert_eq!(server.post("/jobs", json!({"workflow": "release"})).await.code(), "WORKFLOWS_NOT_AVAILABLE");
+    assert_eq!(server.post("/jobs", json!({"workflow": "release"})).await.code(), "WORKFLOW_NOT_FOUND");
 }
 
 #[tokio::test]

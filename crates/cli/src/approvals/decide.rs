@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::job::JobDetail;
 use crate::output::{Paint, Screen, Text};
+use crate::workflow::{RunView, waits};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -28,6 +29,9 @@ pub async fn approve(client: &Client, screen: &mut Screen, args: &ApproveArgs) -
         None => {
             let answer = client.call(&Request::get(["jobs", &args.job.to_string()])).await?;
             let detail: JobDetail = answer.read()?;
+            if let Some(run) = &detail.workflow {
+                return approve_node(client, screen, args, &detail, run).await;
+            }
             let approval = if screen.json() {
                 approval_of(args.job, &detail)?.1.clone()
             } else {
@@ -42,8 +46,46 @@ pub async fn approve(client: &Client, screen: &mut Screen, args: &ApproveArgs) -
     send(client, screen, args.job, "approve", serde_json::json!({ "hash": hash, "reason": args.reason })).await
 }
 
-pub async fn reject(client: &Client, screen: &mut Screen, job: JobId, reason: &str) -> Result<Exit, Failure> {
-    send(client, screen, job, "reject", serde_json::json!({ "reason": reason })).await
+/// Says yes to a node of a workflow.
+async fn approve_node(
+    client: &Client,
+    screen: &mut Screen,
+    args: &ApproveArgs,
+    detail: &JobDetail,
+    run: &RunView,
+) -> Result<Exit, Failure> {
+    if !screen.json() {
+        let headline = detail.job.headline(screen.color());
+        screen.line(&headline)?;
+        for line in waits(screen, run) {
+            screen.line(&line)?;
+        }
+    }
+    if run.waits.iter().any(|wait| wait.kind.as_str() == "approval")
+        && !args.yes
+        && !screen.confirm("Approve this?")?
+    {
+        return Err(Failure::Declined);
+    }
+    let mut body = serde_json::json!({ "reason": args.reason });
+    if let Some(node) = &args.node {
+        body["node"] = node.as_str().into();
+    }
+    send(client, screen, args.job, "approve", body).await
+}
+
+pub async fn reject(
+    client: &Client,
+    screen: &mut Screen,
+    job: JobId,
+    node: Option<String>,
+    reason: &str,
+) -> Result<Exit, Failure> {
+    let mut body = serde_json::json!({ "reason": reason });
+    if let Some(node) = node {
+        body["node"] = node.into();
+    }
+    send(client, screen, job, "reject", body).await
 }
 
 async fn send(

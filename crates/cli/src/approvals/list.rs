@@ -17,11 +17,16 @@ struct WaitingView {
     hosts: Text,
     created_at: Text,
     approval: ApprovalView,
+    /// A node of a workflow has these instead.
+    workflow: Text,
+    node: Text,
+    title: Text,
+    expires_at: Text,
 }
 
 const COLUMNS: [Column; 7] = [
     Column::left("JOB").whole(),
-    Column::left("COMMAND"),
+    Column::left("WHAT"),
     Column::right("HOSTS"),
     Column::left("BY"),
     Column::left("ASKED"),
@@ -31,6 +36,17 @@ const COLUMNS: [Column; 7] = [
 
 fn row(screen: &Screen, waiting: &WaitingView) -> Vec<Cell> {
     let approval = &waiting.approval;
+    if !waiting.workflow.is_empty() {
+        return vec![
+            (&waiting.job_id).into(),
+            format!("{} at {}: {}", waiting.workflow, waiting.node, waiting.title).into(),
+            "".into(),
+            "".into(),
+            screen.ago(&waiting.created_at).into(),
+            "".into(),
+            screen.ago(&waiting.expires_at).into(),
+        ];
+    }
     vec![
         (&waiting.job_id).into(),
         (&waiting.command).into(),

@@ -1,4 +1,4 @@
-//! `approvals …`: commands that wait for somebody to say yes.
+//! `approvals …`: commands and nodes of workflows that wait for somebody to say yes.
 
 mod decide;
 mod list;
@@ -37,6 +37,9 @@ pub enum ApprovalsCommand {
     Reject {
         /// The job's id
         job: JobId,
+        /// Of a workflow: which node, if several wait
+        #[arg(long)]
+        node: Option<String>,
         /// Why; it is kept with the job
         #[arg(long)]
         reason: String,
@@ -53,6 +56,9 @@ pub struct ApproveArgs {
     /// The hash of what was looked at, as `approvals show` prints it
     #[arg(long)]
     hash: Option<String>,
+    /// Of a workflow: which node, if several wait
+    #[arg(long, conflicts_with = "hash")]
+    node: Option<String>,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
@@ -63,6 +69,6 @@ pub async fn run(client: &Client, screen: &mut Screen, command: ApprovalsCommand
         ApprovalsCommand::List { limit } => list::list(client, screen, limit).await,
         ApprovalsCommand::Show { job } => show::show(client, screen, job).await,
         ApprovalsCommand::Approve(args) => decide::approve(client, screen, &args).await,
-        ApprovalsCommand::Reject { job, reason } => decide::reject(client, screen, job, &reason).await,
+        ApprovalsCommand::Reject { job, node, reason } => decide::reject(client, screen, job, node, &reason).await,
     }
 }

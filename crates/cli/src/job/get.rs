@@ -7,6 +7,7 @@ use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Screen;
+use crate::workflow::waits;
 
 pub async fn get(client: &Client, screen: &mut Screen, id: JobId) -> Result<Exit, Failure> {
     let answer = client.call(&Request::get(["jobs", &id.to_string()])).await?;
@@ -22,7 +23,15 @@ pub async fn get(client: &Client, screen: &mut Screen, id: JobId) -> Result<Exit
 pub fn show(screen: &mut Screen, detail: &JobDetail) -> Result<(), Failure> {
     let headline = detail.job.headline(screen.color());
     screen.line(&headline)?;
-    screen.facts(&detail.job.facts(screen, detail.command.as_ref()))?;
+    let mut facts = detail.job.facts(screen, detail.command.as_ref());
+    if let Some(run) = &detail.workflow {
+        let version = run.version.map(|version| format!(" version {version}")).unwrap_or_default();
+        facts = facts.with("workflow", format!("{}{version}, {} steps", run.name, run.steps));
+        for line in waits(screen, run) {
+            facts = facts.with("waits", line);
+        }
+    }
+    screen.facts(&facts.with("begun by", &detail.job.begun_by))?;
     show_runs(screen, &detail.runs)
 }
 

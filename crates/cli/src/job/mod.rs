@@ -12,6 +12,7 @@ mod view;
 mod watch;
 mod why;
 
+pub use order::retry;
 pub use submit::{Accepted, label, new_key};
 pub use view::{JobDetail, fault};
 pub use why::WhyView;

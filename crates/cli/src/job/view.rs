@@ -24,6 +24,8 @@ pub struct JobDetail {
     pub runs: Vec<RunView>,
     /// What a command says beside.
     pub command: Option<CommandView>,
+    /// What a run of a workflow says beside.
+    pub workflow: Option<crate::workflow::RunView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -52,6 +54,7 @@ pub struct JobView {
     pub correlation_id: Text,
     pub trace_id: Text,
     pub replay_of: Text,
+    pub begun_by: Text,
     pub labels: Option<BTreeMap<String, Text>>,
 }
 

@@ -47,6 +47,47 @@ pub fn read(path: &Path) -> Result<Vec<Definition>, Failure> {
     Ok(found)
 }
 
+/// A workflow that somebody names on the command line.
+#[derive(Debug)]
+pub enum Target {
+    /// By the name that the server knows.
+    Stored(String),
+    /// In a file, or on standard input.
+    Written(Value),
+}
+
+/// What a word on the command line means: a file if there is one, a name otherwise.
+pub fn target(what: &str, name: Option<&str>) -> Result<Target, Failure> {
+    let path = Path::new(what);
+    if source::is_stdin(path) || path.exists() {
+        one(path, name).map(Target::Written)
+    } else if what.contains(['/', '\\']) || has_ending(path) {
+        Err(Failure::Usage(format!("there is no file {}", path.display())))
+    } else {
+        Ok(Target::Stored(what.to_owned()))
+    }
+}
+
+fn has_ending(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml" || ending == "json")
+}
+
+/// The one workflow of a file, or the one of this name.
+pub fn one(path: &Path, name: Option<&str>) -> Result<Value, Failure> {
+    let mut found = read(path)?;
+    if let Some(name) = name {
+        found.retain(|definition| definition.name.as_deref() == Some(name));
+    }
+    match found.len() {
+        1 => Ok(found.swap_remove(0).spec),
+        0 => Err(Failure::Usage(format!("there is no such workflow in {}", path.display()))),
+        several => {
+            let file = path.display();
+            Err(Failure::Usage(format!("there are {several} workflows in {file}; say which with --name")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,13 +8,12 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::files;
+use super::files::{self, Target};
 use crate::client::{Client, Request};
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Screen;
-use crate::source;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
@@ -54,15 +53,13 @@ struct Resource {
 }
 
 pub async fn graph(connection: &Connection, screen: &mut Screen, args: &GraphArgs) -> Result<Exit, Failure> {
-    let path = Path::new(&args.what);
-    let spec = if source::is_stdin(path) || path.exists() {
-        from_file(path, args.name.as_deref())?
-    } else if args.what.contains(['/', '\\']) || has_ending(path) {
-        return Err(Failure::Usage(format!("there is no file {}", path.display())));
-    } else {
-        let client = Client::new(connection, screen.notes())?;
-        let answer: One = client.call(&Request::get(["resources", "workflow", &args.what])).await?.read()?;
-        answer.resource.spec
+    let spec = match files::target(&args.what, args.name.as_deref())? {
+        Target::Written(spec) => spec,
+        Target::Stored(name) => {
+            let client = Client::new(connection, screen.notes())?;
+            let answer: One = client.call(&Request::get(["resources", "workflow", &name])).await?.read()?;
+            answer.resource.spec
+        }
     };
     // What has mistakes in it can be drawn as long as it can be read: looking at it may show why.
     let spec = read_workflow(spec).map_err(|mistakes| {
@@ -81,23 +78,4 @@ pub async fn graph(connection: &Connection, screen: &mut Screen, args: &GraphArg
         None => screen.text(&drawn)?,
     }
     Ok(Exit::Success)
-}
-
-fn has_ending(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml" || ending == "json")
-}
-
-fn from_file(path: &Path, name: Option<&str>) -> Result<Value, Failure> {
-    let mut found = files::read(path)?;
-    if let Some(name) = name {
-        found.retain(|definition| definition.name.as_deref() == Some(name));
-    }
-    match found.len() {
-        1 => Ok(found.swap_remove(0).spec),
-        0 => Err(Failure::Usage(format!("there is no such workflow in {}", path.display()))),
-        several => {
-            let file = path.display();
-            Err(Failure::Usage(format!("there are {several} workflows in {file}; say which with --name")))
-        }
-    }
 }

@@ -1,15 +1,30 @@
-//! `workflow`: definitions checked and drawn where they are written, without a server.
+//! `workflow`: definitions checked and drawn where they are written, without a server; and runs of workflows, begun, looked
+//! at and gone through step by step.
 
+mod debug;
 mod files;
+mod fork;
 mod graph;
+mod look;
 mod nodes;
+mod remote;
+mod run;
+mod shadow;
+mod signal;
 mod validate;
+mod values;
+mod words;
 
 use clap::Subcommand;
 
+pub use remote::RunView;
+pub use words::waits;
+
+use crate::client::Client;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job;
 use crate::output::Screen;
 
 #[derive(Debug, Clone, Subcommand)]
@@ -20,13 +35,38 @@ pub enum WorkflowCommand {
     Graph(graph::GraphArgs),
     /// The types of nodes there are, and what can be said about each
     Nodes(nodes::NodesArgs),
+    /// Begin a run, and watch its steps until it ends
+    Run(Box<run::RunArgs>),
+    /// Go through a run step by step
+    Debug(Box<debug::DebugArgs>),
+    /// What a run has done, step by step
+    Steps(look::StepsArgs),
+    /// What a run knows, now or after any step
+    Context(look::ContextArgs),
+    /// A new run that goes on from a step of another
+    Fork(fork::ForkArgs),
+    /// A run once more with the answers it got: what would be different?
+    Shadow(shadow::ShadowArgs),
+    /// Tell runs that something happened
+    Signal(signal::SignalArgs),
+    /// Let a run that ended badly go on where it failed
+    Retry(job::OrderArgs),
 }
 
 /// Whoever needs a server makes a client of the connection; the others never look for one.
 pub async fn run(connection: &Connection, screen: &mut Screen, command: WorkflowCommand) -> Result<Exit, Failure> {
+    let client = || Client::new(connection, screen.notes());
     match command {
         WorkflowCommand::Validate(args) => validate::validate(screen, &args),
         WorkflowCommand::Graph(args) => graph::graph(connection, screen, &args).await,
         WorkflowCommand::Nodes(args) => nodes::nodes(screen, &args),
+        WorkflowCommand::Run(args) => run::run(&client()?, screen, &args).await,
+        WorkflowCommand::Debug(args) => Box::pin(debug::debug(&client()?, screen, &args)).await,
+        WorkflowCommand::Steps(args) => look::steps(&client()?, screen, &args).await,
+        WorkflowCommand::Context(args) => look::context(&client()?, screen, &args).await,
+        WorkflowCommand::Fork(args) => fork::fork(&client()?, screen, &args).await,
+        WorkflowCommand::Shadow(args) => shadow::shadow(&client()?, screen, &args).await,
+        WorkflowCommand::Signal(args) => signal::signal(&client()?, screen, &args).await,
+        WorkflowCommand::Retry(args) => job::retry(&client()?, screen, &args).await,
     }
 }

@@ -37,7 +37,7 @@ async fn what_waits_is_listed() {
     });
     let ran = fake.run(&["approvals", "list"]).await;
     insta::assert_snapshot!(ran.out, @r"
-    JOB                                   COMMAND  HOSTS  BY         ASKED    YES  EXPIRES
+    JOB                                   WHAT     HOSTS  BY         ASKED    YES  EXPIRES
     0198c0de-0000-7000-8000-000000000001  restart     37  token:ann  10m ago  1/2  in 1d
     ");
     let ran =

@@ -17,3 +17,4 @@ mod resources;
 mod run;
 mod submit;
 mod watch;
+mod workflow;

@@ -140,10 +140,16 @@ impl Definitions {
         if let Some(program) = self.known().programs.get(&id) {
             return Ok(Arc::clone(program));
         }
+        let spec = self.spec_of_run(id).await?;
+        let program = Arc::new(Program::compile(&spec).map_err(DefinitionError::Mistakes)?);
+        Ok(self.remember(id, program))
+    }
+
+    /// The same, as it was written.
+    pub async fn spec_of_run(&self, id: i64) -> Result<WorkflowSpec, DefinitionError> {
         let text = self.ledger.find_definition(id).await?;
         let text = text.ok_or_else(|| StoreError::Broken(format!("definition {id} is gone, and a run needs it")))?;
-        let program = Arc::new(Program::compile(&read(&text)?).map_err(DefinitionError::Mistakes)?);
-        Ok(self.remember(id, program))
+        Ok(read(&text)?)
     }
 }
 

@@ -6,7 +6,7 @@ use bowline_model::idempotency::RequestHash;
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId};
 use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, Submitted};
-use bowline_workflow::flow::{Difference, Flow, Record, Step, read_records, shadow, write_records};
+use bowline_workflow::flow::{Debug, Difference, Flow, Record, Step, read_records, shadow, write_records};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -59,6 +59,8 @@ pub struct ContextView {
     pub diff: Vec<Changed>,
     /// Where the run was then.
     pub places: Vec<Value>,
+    /// How it was steered then: breakpoints, pinned outputs, whether and why it stands still.
+    pub debug: Debug,
 }
 
 /// One thing that a step changed.
@@ -88,7 +90,7 @@ pub struct ShadowView {
 }
 
 /// Turns of one page of steps.
-const TURNS: u32 = 200;
+pub(super) const TURNS: u32 = 200;
 
 impl Flows {
     /// A run as it was after a step; as it is, for `None`.
@@ -150,7 +152,8 @@ impl Flows {
         };
         let places = places(&now.flow);
         let steps = self.ledger.find_flow(tenant, job).await?.map_or(number, |flow| flow.steps);
-        Ok(ContextView { step: number, steps, context, diff, places })
+        let debug = now.flow.debug().clone();
+        Ok(ContextView { step: number, steps, context, diff, places, debug })
     }
 
     /// Begins a run that goes on from a step of another, with what was known there.

@@ -8,12 +8,14 @@ mod calls;
 mod definitions;
 mod look;
 mod memory;
+mod picture;
 mod start;
 mod steer;
 mod turner;
 
 pub use definitions::{DefinitionError, Definitions, Pinned};
-pub use look::{ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
+pub use look::{Changed, ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
+pub use picture::FlowPicture;
 pub use start::{FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
 pub use turner::turn_forever;
 

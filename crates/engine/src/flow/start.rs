@@ -124,10 +124,12 @@ impl Flows {
         &self,
         tenant: TenantId,
         workflow: &ResourceName,
+        version: Option<u32>,
         input: Value,
     ) -> Result<JobRequest, DefinitionError> {
-        let pinned = self.definitions.named(tenant, workflow, None).await?;
-        let hash = RequestHash::of_parts(&[b"workflow", workflow.as_str().as_bytes(), input.to_string().as_bytes()]);
+        let pinned = self.definitions.named(tenant, workflow, version).await?;
+        let which = version.map_or_else(|| workflow.to_string(), |version| format!("{workflow}@{version}"));
+        let hash = RequestHash::of_parts(&[b"workflow", which.as_bytes(), input.to_string().as_bytes()]);
         let flow = NewFlow {
             definition: pinned.id,
             workflow: Arc::clone(&pinned.name),

@@ -32,13 +32,9 @@ pub async fn turn_forever(engine: Arc<Engine>, stop: CancellationToken) -> anyho
     let mut bell = engine.ledger.flow_wake().listen();
     loop {
         bell.forget();
-        let wait = match engine.flows.round(engine.hands()).await {
-            Ok(round) => {
-                for job in round.unwanted {
-                    engine.stop_builtin(job.0, job.1).await;
-                }
-                if round.turned > 0 { Duration::ZERO } else { SAFETY_NET }
-            }
+        let wait = match engine.turn_flows().await {
+            Ok(0) => SAFETY_NET,
+            Ok(_) => Duration::ZERO,
             Err(error) => {
                 tracing::warn!("workflows do not go on: {error}");
                 Duration::from_millis(250)

@@ -2,15 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{CommandField, CommandStart, Payload, StartSpec, TaskStart, WorkflowStart};
 use crate::fleet::Rollout;
 use crate::host::Vars;
 use crate::job::JobPolicy;
 use crate::lane::Lane;
-use crate::name::{HostName, InventoryName, Labels, ResourceName, TaskType};
+use crate::name::{HostName, InventoryName, Labels, TaskType};
 use crate::time::Timestamp;
+use crate::workflow::{Breakpoint, WorkflowField};
 
 /// A wish.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -63,12 +63,18 @@ pub struct SubmitRequest {
     /// How long all of it may take, from the moment it begins.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
-    /// A workflow to run.
+    /// A workflow to run: its name, `{"name", "version"}`, or a definition.
     #[serde(default)]
-    pub workflow: Option<ResourceName>,
-    /// What the workflow is given.
+    pub workflow: Option<WorkflowField>,
+    /// What the workflow is given: `webhook.payload` in its expressions.
     #[serde(default)]
-    pub input: Option<Value>,
+    pub input: Option<Payload>,
+    /// Stop the workflow after each node.
+    #[serde(default)]
+    pub debug: bool,
+    /// Nodes before which the workflow stops.
+    #[serde(default)]
+    pub breakpoints: Vec<Breakpoint>,
 }
 
 /// What belongs to one ask alone.
@@ -77,6 +83,8 @@ pub struct Asked {
     pub run_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub external_id: Option<String>,
+    pub debug: bool,
+    pub breakpoints: Vec<Breakpoint>,
 }
 
 /// A field that has no place in this sort of wish, or one that is missing from it.
@@ -90,7 +98,6 @@ pub struct Misplaced {
 const TASK: &str = "belongs to a job with a `type`";
 const COMMAND: &str = "belongs to a job with a `command`";
 const WORKFLOW: &str = "belongs to a job with a `workflow`";
-const LINE: &str = "belongs to a job with a `type` or a `command`";
 
 impl SubmitRequest {
     /// The first field that means nothing for the sort of job this is.
@@ -110,8 +117,8 @@ impl SubmitRequest {
             ("rollout", self.rollout.is_some() && !command, COMMAND),
             ("deadline_ms", self.deadline_ms.is_some() && !command, COMMAND),
             ("input", self.input.is_some() && !workflow, WORKFLOW),
-            ("lane", self.lane.is_some() && workflow, LINE),
-            ("priority", self.priority != 0 && workflow, LINE),
+            ("debug", self.debug && !workflow, WORKFLOW),
+            ("breakpoints", !self.breakpoints.is_empty() && !workflow, WORKFLOW),
         ];
         given.into_iter().find(|(_, there, _)| *there).map(|(field, _, why)| Misplaced { field, why })
     }
@@ -121,7 +128,13 @@ impl SubmitRequest {
         if let Some(misplaced) = self.misplaced() {
             return Err(misplaced);
         }
-        let asked = Asked { run_at: self.run_at, idempotency_key: self.idempotency_key, external_id: self.external_id };
+        let asked = Asked {
+            run_at: self.run_at,
+            idempotency_key: self.idempotency_key,
+            external_id: self.external_id,
+            debug: self.debug,
+            breakpoints: self.breakpoints,
+        };
         let start = if let Some(command) = self.command {
             StartSpec::Command(Box::new(CommandStart {
                 command,
@@ -135,7 +148,12 @@ impl SubmitRequest {
                 priority: self.priority,
             }))
         } else if let Some(workflow) = self.workflow {
-            StartSpec::Workflow(WorkflowStart { workflow, input: self.input.unwrap_or(Value::Null) })
+            StartSpec::Workflow(Box::new(WorkflowStart {
+                workflow,
+                input: self.input,
+                lane: self.lane,
+                priority: self.priority,
+            }))
         } else if let Some(task_type) = self.r#type {
             StartSpec::Task(TaskStart {
                 r#type: task_type,
@@ -146,7 +164,7 @@ impl SubmitRequest {
                 policy: self.policy,
             })
         } else {
-            return Err(Misplaced { field: "type", why: "a job needs a `type`, or a `command` and its hosts" });
+            return Err(Misplaced { field: "type", why: "a job needs a `type`, a `command` and its hosts, or a `workflow`" });
         };
         Ok((start, asked))
     }

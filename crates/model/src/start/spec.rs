@@ -11,6 +11,7 @@ use crate::job::JobPolicy;
 use crate::lane::Lane;
 use crate::name::{HostName, InventoryName, Labels, ResourceName, TaskType};
 use crate::resource::BadSpec;
+use crate::workflow::WorkflowField;
 
 /// A job as `POST /jobs` takes it, without keys and without `run_at`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -18,7 +19,7 @@ use crate::resource::BadSpec;
 pub enum StartSpec {
     Task(TaskStart),
     Command(Box<CommandStart>),
-    Workflow(WorkflowStart),
+    Workflow(Box<WorkflowStart>),
 }
 
 /// Work for workers.
@@ -79,10 +80,17 @@ pub struct CommandStart {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct WorkflowStart {
-    pub workflow: ResourceName,
+    /// The name of a workflow, or `{"name", "version"}`.
+    pub workflow: WorkflowField,
     /// What it is given.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub input: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Lane>,
+    /// Higher goes first within its line.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = -100, max = 100))]
+    pub priority: i16,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -99,10 +107,15 @@ impl<'de> Deserialize<'de> for StartSpec {
             ("run_at", asked.run_at.is_some()),
             ("idempotency_key", asked.idempotency_key.is_some()),
             ("external_id", asked.external_id.is_some()),
+            ("debug", asked.debug),
+            ("breakpoints", !asked.breakpoints.is_empty()),
         ];
         match own.into_iter().find(|(_, there)| *there) {
             Some((field, _)) => {
                 Err(D::Error::custom(format_args!("{field}: belongs to one job, and this can start many")))
+            }
+            None if matches!(&start, StartSpec::Workflow(start) if matches!(start.workflow, WorkflowField::Inline(_))) => {
+                Err(D::Error::custom("workflow: the name of a workflow that is stored, or its name and a version"))
             }
             None => Ok(start),
         }
@@ -121,7 +134,28 @@ impl StartSpec {
         match self {
             Self::Task(task) => task.check(),
             Self::Command(command) => command.check(),
-            Self::Workflow(_) => Ok(()),
+            Self::Workflow(workflow) => workflow.check(),
+        }
+    }
+}
+
+impl WorkflowStart {
+    pub fn check(&self) -> Result<(), BadSpec> {
+        check_priority(self.priority)
+    }
+
+    /// What it is given, as a value.
+    pub fn input_value(&self) -> Result<Value, BadSpec> {
+        let Some(input) = &self.input else { return Ok(Value::Null) };
+        serde_json::from_str(input.as_str()).map_err(|e| BadSpec::at("input", e.to_string()))
+    }
+
+    /// The name and the version, if it is one that is stored.
+    pub fn stored(&self) -> Result<(&ResourceName, Option<u32>), BadSpec> {
+        match &self.workflow {
+            WorkflowField::Name(name) => Ok((name, None)),
+            WorkflowField::Version(version) => Ok((&version.name, version.version)),
+            WorkflowField::Inline(_) => Err(BadSpec::at("workflow", "the name of a workflow that is stored")),
         }
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn arrange(picture: &Picture<'_>, sizes: &[Size]) -> Layout {
 }
 
 /// Which edges lead back to where the path came from, seen from the start.
-fn back_edges(picture: &Picture<'_>) -> Vec<bool> {
+pub(super) fn back_edges(picture: &Picture<'_>) -> Vec<bool> {
     let count = picture.nodes.len();
     let mut out = vec![Vec::new(); count];
     let mut into = vec![0_usize; count];
@@ -149,7 +149,7 @@ fn back_edges(picture: &Picture<'_>) -> Vec<bool> {
 }
 
 /// The layer of each node: one below the lowest that leads to it.
-fn layers(picture: &Picture<'_>, back: &[bool]) -> Vec<usize> {
+pub(super) fn layers(picture: &Picture<'_>, back: &[bool]) -> Vec<usize> {
     let count = picture.nodes.len();
     let mut out = vec![Vec::new(); count];
     let mut waits_for = vec![0_usize; count];

@@ -53,7 +53,7 @@ fn escape(text: &str) -> String {
     for character in text.chars().take(CHARACTERS_MAX) {
         match character {
             ' ' | '_' | '-' | '.' | ',' | ':' | '/' | '?' | '!' | '(' | ')' | '=' | '+' | '@' => {
-                escaped.push(character)
+                escaped.push(character);
             }
             character if character.is_alphanumeric() => escaped.push(character),
             character if character.is_control() => escaped.push(' '),

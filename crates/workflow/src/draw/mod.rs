@@ -6,6 +6,7 @@
 mod layout;
 mod look;
 mod mermaid;
+mod outline;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use bowline_model::workflow::{NodeId, WorkflowSpec};
+
+pub use outline::{OutlineLine, OutlineWay, outline};
 
 /// How a node stands in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

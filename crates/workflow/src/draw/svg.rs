@@ -36,13 +36,14 @@ fn fit(text: &str, most: f64) -> (String, f64) {
 fn size(node: &Node<'_>) -> Size {
     let (_, name) = fit(node.name, NAME_UNITS_MAX);
     let (_, kind) = fit(node.node_type, NAME_UNITS_MAX);
-    let text = (name * NAME_SIZE * 0.60).max(kind * TYPE_SIZE * 0.58);
+    let text = (name * NAME_SIZE * 0.64).max(kind * TYPE_SIZE * 0.60);
     let (outline, _) = look::of(node.node_type);
     let (sides, height) = match outline {
-        Outline::Hexagon => (56.0, 50.0),
-        Outline::Pill => (40.0, 44.0),
+        Outline::Hexagon => (60.0, 50.0),
+        Outline::Pill => (48.0, 44.0),
         Outline::Bar => (52.0, 38.0),
-        Outline::Box | Outline::Stack | Outline::Round => (34.0, 46.0),
+        Outline::Round => (44.0, 46.0),
+        Outline::Box | Outline::Stack => (36.0, 46.0),
     };
     Size { width: (text + sides).max(WIDTH_MIN), height }
 }
@@ -53,10 +54,10 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (width, height) = (layout.width.ceil(), layout.height.ceil());
     let mut out = String::new();
     // Writing into a text cannot fail.
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" role=\"img\">\n"
+         font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" role=\"img\">"
     );
     style(&mut out);
     out.push_str(
@@ -185,8 +186,8 @@ fn draw_node(out: &mut String, node: &Node<'_>, (x, y): (f64, f64), size: Size, 
     out.push_str(&shape);
     let inset = match outline {
         Outline::Box | Outline::Stack => 4.0,
-        Outline::Round | Outline::Pill => 5.0,
-        Outline::Hexagon => 3.0,
+        Outline::Round | Outline::Pill => 7.0,
+        Outline::Hexagon => 5.0,
         Outline::Bar => 0.0,
     };
     let lift = match (outline, node.node_type) {
@@ -224,15 +225,15 @@ fn draw_edge(
     picture: &Picture<'_>,
     layout: &Layout,
     sizes: &[Size],
-    (index, lean): (usize, (f64, f64)),
+    (index, lean): (usize, Lean),
 ) {
     let edge = &picture.edges[index];
     let (from, to) = (layout.middles[edge.source], layout.middles[edge.target]);
     let (source, target) = (sizes[edge.source], sizes[edge.target]);
     let (path, label) = match &layout.ways[index] {
         Path::Down(bends) => {
-            let begin = (from.0 + lean.0, from.1 + source.height / 2.0);
-            let end = (to.0 + lean.1, to.1 - target.height / 2.0 - 1.0);
+            let begin = (from.0 + lean.begin, from.1 + source.height / 2.0);
+            let end = (to.0 + lean.end, to.1 - target.height / 2.0 - 1.0);
             let points: Vec<_> = std::iter::once(begin).chain(bends.iter().copied()).chain([end]).collect();
             let mut path = format!("M{:.1} {:.1}", begin.0, begin.1);
             for pair in points.windows(2) {
@@ -241,8 +242,11 @@ fn draw_edge(
                 let _ = write!(path, " C{x1:.1} {:.1} {x2:.1} {:.1} {x2:.1} {y2:.1}", y1 + half, y2 - half);
             }
             let second = points.get(1).copied().unwrap_or(end);
-            let part = 0.30;
-            (path, (begin.0 + (second.0 - begin.0) * 0.22, begin.1 + (second.1 - begin.1) * part + 3.5))
+            // On the line itself; every second one lower, so that neighbours do not stand on each other.
+            let t = if lean.rank % 2 == 0 { 0.28 } else { 0.52 };
+            let (along, down) = (t * t * (3.0 - 2.0 * t), 1.5 * t * (1.0 - t) + t * t * t);
+            let label = (begin.0 + (second.0 - begin.0) * along, begin.1 + (second.1 - begin.1) * down + 3.5);
+            (path, label)
         }
         Path::Back(side) => {
             let (begin, end) =
@@ -288,10 +292,18 @@ fn draw_edge(
     }
 }
 
+/// Where an edge begins and ends, from the middles of its nodes, and which one it is of those that leave its source.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lean {
+    begin: f64,
+    end: f64,
+    rank: usize,
+}
+
 /// How far from the middles of its nodes each edge begins and ends, so that several do not lie on each other: in the order
 /// in which they come from the other side.
-fn leans(picture: &Picture<'_>, layout: &Layout, sizes: &[Size]) -> Vec<(f64, f64)> {
-    let mut leans = vec![(0.0, 0.0); picture.edges.len()];
+fn leans(picture: &Picture<'_>, layout: &Layout, sizes: &[Size]) -> Vec<Lean> {
+    let mut leans = vec![Lean::default(); picture.edges.len()];
     let mut leaving: Vec<Vec<(f64, usize)>> = vec![Vec::new(); picture.nodes.len()];
     let mut arriving = leaving.clone();
     for (index, edge) in picture.edges.iter().enumerate() {
@@ -308,7 +320,11 @@ fn leans(picture: &Picture<'_>, layout: &Layout, sizes: &[Size]) -> Vec<(f64, f6
             let step = (sizes[node].width * 0.62 / count).min(26.0);
             for (rank, (_, edge)) in edges.iter().enumerate() {
                 let lean = (rank as f64 - (count - 1.0) / 2.0) * step;
-                if at_begin { leans[*edge].0 = lean } else { leans[*edge].1 = lean }
+                if at_begin {
+                    (leans[*edge].begin, leans[*edge].rank) = (lean, rank);
+                } else {
+                    leans[*edge].end = lean;
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use bowline_model::workflow::Breakpoint;
 use bowline_model::workflow::NodeId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,19 +13,9 @@ use super::state::Token;
 use crate::expression::{Context, ExpressionError, Scope, Template, check_variable_name};
 use crate::program::Program;
 
-/// Where a run should stop.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Breakpoint {
-    pub node: NodeId,
-    /// Only when this holds, such as `{{variables.total > 100}}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub when: Option<String>,
-}
-
 /// What a person says to a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
     /// Stop before the next node.
     Pause,

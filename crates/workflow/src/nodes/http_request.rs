@@ -122,6 +122,15 @@ enum StatusConfig {
     Class(String),
 }
 
+impl std::fmt::Display for StatusConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "{code}"),
+            Self::Class(class) => f.write_str(class),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for StatusConfig {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
@@ -238,7 +247,7 @@ impl Caller for HttpRequest {
             "body": self.body.value(context)?,
             "timeout_ms": timeout_ms,
             "follow_redirects": self.follow_redirects,
-            "accept": self.accept,
+            "accept": self.accept.as_ref().map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>()),
         });
         let task_type = self.task_type.clone();
         Ok(Call {

@@ -1,0 +1,71 @@
+//! `GET /jobs/{id}/context`: what a run knows, now or after any of its steps.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::JobId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::door::Known;
+use crate::params::{Named, Params};
+use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ContextQuery {
+    /// As it was after this step; as it is now unless given.
+    pub step: Option<u32>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ContextView {
+    /// The step after which it was so.
+    pub step: u32,
+    /// Steps there are by now.
+    pub steps: u32,
+    /// webhook, user, execution, steps and variables, as expressions see them.
+    pub context: Value,
+    /// What the step changed.
+    pub diff: Vec<ChangeView>,
+    /// Where the run was then: node, visit, and what it waited for.
+    pub places: Vec<Value>,
+    /// How it was steered then: `stepping`, `halted`, `run_to`, `breakpoints`, `pins`; what is not so is left out.
+    pub debug: Value,
+}
+
+/// One thing that a step changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ChangeView {
+    /// Such as `variables.total`.
+    pub path: String,
+    pub before: Value,
+    pub after: Value,
+}
+
+pub async fn context(
+    State(app): State<App>,
+    known: Known,
+    Named(job): Named<JobId>,
+    Params(query): Params<ContextQuery>,
+) -> Result<Json<ContextView>, Problem> {
+    let seen = app.engine.flows.context(known.tenant()?, job, query.step).await?;
+    let mut debug = serde_json::to_value(&seen.debug).unwrap_or_default();
+    if let Value::Object(fields) = &mut debug {
+        // Which visits have stopped already is bookkeeping.
+        fields.remove("passed");
+    }
+    Ok(Json(ContextView {
+        step: seen.step,
+        steps: seen.steps,
+        context: seen.context,
+        diff: seen
+            .diff
+            .into_iter()
+            .map(|change| ChangeView { path: change.path, before: change.before, after: change.after })
+            .collect(),
+        places: seen.places,
+        debug,
+    }))
+}

@@ -1,0 +1,107 @@
+//! `POST /jobs/{id}/fork`: a new run that goes on from a step of another, with what was known there.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use bowline_auth::Scope;
+use bowline_engine::flow::Forking;
+use bowline_model::workflow::{WorkflowSpec, read_workflow};
+use bowline_model::{JobId, Timestamp};
+use bowline_store::Submitted;
+use hyper::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::problem::unreadable;
+use super::view::ForkedFrom;
+use crate::app::App;
+use crate::body::ExactBody;
+use crate::context::Context;
+use crate::door::Known;
+use crate::jobs::key_conflict;
+use crate::params::Named;
+use crate::problem::Problem;
+use crate::views::job_word;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForkRequest {
+    /// The step after which it goes on; 0 is the beginning.
+    pub from_step: u32,
+    #[serde(default)]
+    pub patch: Patch,
+    /// Another definition to go on with. It must have the nodes where the run was.
+    #[serde(default)]
+    #[schemars(with = "Option<WorkflowSpec>")]
+    pub definition: Option<Value>,
+    /// Stop after each node.
+    #[serde(default)]
+    pub debug: bool,
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Patch {
+    /// Variables to set before it goes on.
+    pub variables: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ForkView {
+    pub job_id: JobId,
+    pub number: i64,
+    pub status: &'static str,
+    pub queued_at: Timestamp,
+    pub forked_from: ForkedFrom,
+    pub links: ForkLinks,
+    pub request_id: Arc<str>,
+    pub trace_id: Arc<str>,
+}
+
+/// Where to look.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ForkLinks {
+    pub job: String,
+    pub parent: String,
+}
+
+pub async fn fork(
+    State(app): State<App>,
+    known: Known,
+    context: Context,
+    Named(job): Named<JobId>,
+    ExactBody(body): ExactBody<ForkRequest>,
+) -> Result<(StatusCode, Json<ForkView>), Problem> {
+    let definition = match body.definition {
+        None => None,
+        Some(value) => {
+            // Whoever may only run what others have written cannot write it here.
+            known.require(Scope::ResourcesWrite)?;
+            Some(Box::new(read_workflow(value).map_err(|bad| unreadable("definition", &bad))?))
+        }
+    };
+    let from_step = body.from_step;
+    let forking = Forking { from_step, variables: body.patch.variables, definition, debug: body.debug };
+    let (engine, origin) = (&app.engine, context.origin(&known.actor()));
+    let (job_id, number, status, queued_at) =
+        match engine.flows.fork(engine.hands(), known.tenant()?, job, &origin, forking).await? {
+            Submitted::Accepted { id, number, status, at } | Submitted::Replayed { id, number, status, at } => {
+                (id, number, status, at)
+            }
+            Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
+        };
+    let view = ForkView {
+        job_id,
+        number,
+        status: job_word(status),
+        queued_at,
+        forked_from: ForkedFrom { job_id: job, step: from_step },
+        links: ForkLinks { job: format!("/jobs/{job_id}"), parent: format!("/jobs/{job}") },
+        request_id: context.request_id,
+        trace_id: context.trace_id,
+    };
+    Ok((StatusCode::ACCEPTED, Json(view)))
+}

@@ -1,0 +1,94 @@
+//! Why a run cannot begin, be seen or be steered, as callers hear it.
+
+use bowline_engine::flow::{DefinitionError, FlowError, LookError};
+use bowline_model::resource::BadSpec;
+use bowline_store::FlowAnswer;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::jobs::no_job;
+use crate::problem::Problem;
+use crate::views::job_word;
+
+/// A definition with mistakes: each with its place, counted from the field that holds the definition.
+fn mistakes<'a>(field: &str, all: impl Iterator<Item = (&'a str, &'a str)>) -> Problem {
+    let place = |path: &str| match path {
+        "" | "spec" => field.to_owned(),
+        inside => format!("{field}.{inside}"),
+    };
+    let list: Vec<Value> = all.map(|(path, what)| json!({"path": place(path), "what": what})).collect();
+    let first = list.first().map_or_else(
+        || format!("{field}: the definition is wrong"),
+        |first| format!("{}: {}", first["path"].as_str().unwrap_or(field), first["what"].as_str().unwrap_or("wrong")),
+    );
+    let message = if list.len() > 1 { format!("{first} (and {} more)", list.len() - 1) } else { first };
+    let path = list.first().map(|first| first["path"].clone());
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", message)
+        .with(json!({"path": path, "mistakes": list}))
+}
+
+/// A definition that cannot be read.
+pub fn unreadable(field: &str, bad: &BadSpec) -> Problem {
+    mistakes(field, bad.all().map(|bad| (bad.path.as_str(), bad.what.as_str())))
+}
+
+/// A definition that there is not, or that is wrong.
+pub fn bad_definition(field: &str, error: DefinitionError) -> Problem {
+    let unprocessable = |code, error: &DefinitionError| {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code, error).with(json!({"field": field}))
+    };
+    match error {
+        DefinitionError::NoWorkflow(_) | DefinitionError::NoVersion { .. } => {
+            unprocessable("WORKFLOW_NOT_FOUND", &error)
+        }
+        DefinitionError::NotActive(_) => unprocessable("VALIDATION_ERROR", &error),
+        DefinitionError::Mistakes(list) => {
+            mistakes(field, list.iter().map(|mistake| (mistake.path.as_str(), mistake.what.as_str())))
+        }
+        DefinitionError::Store(error) => error.into(),
+    }
+}
+
+impl From<FlowError> for Problem {
+    fn from(error: FlowError) -> Self {
+        match error {
+            FlowError::Definition(error) => bad_definition("workflow", error),
+            FlowError::Bad { ref path, .. } => {
+                let field = path.clone();
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", error).with(json!({"field": field}))
+            }
+            FlowError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<LookError> for Problem {
+    fn from(error: LookError) -> Self {
+        match error {
+            LookError::NotFound => {
+                Self::new(StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "there is no such run of a workflow")
+            }
+            LookError::NoStep { asked, has } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "STEP_NOT_FOUND", error).with(json!({"asked": asked, "steps": has}))
+            }
+            LookError::Bad(what) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", what),
+            LookError::Definition(error) => bad_definition("definition", error),
+            LookError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Why something that was said to a run did not count; nothing if it did.
+pub fn not_taken(answer: FlowAnswer) -> Result<(), Problem> {
+    match answer {
+        FlowAnswer::Taken => Ok(()),
+        FlowAnswer::Finished(status) => {
+            Err(Problem::conflict("JOB_FINISHED", format!("the run is over: it is {}", job_word(status)))
+                .with(json!({"status": job_word(status)})))
+        }
+        FlowAnswer::NobodyWaits => {
+            Err(Problem::conflict("APPROVAL_NOT_NEEDED", "nothing in this run waits for that, or no more"))
+        }
+        FlowAnswer::NotFound => Err(no_job()),
+    }
+}

@@ -1,0 +1,48 @@
+//! `POST /jobs/{id}/shadow`: a run once more with the answers it got, and what would be different. Nothing is called, nobody
+//! is asked, nothing is stored.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::JobId;
+use bowline_model::workflow::{WorkflowSpec, read_workflow};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::problem::unreadable;
+use crate::app::App;
+use crate::body::MaybeBody;
+use crate::door::Known;
+use crate::params::Named;
+use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShadowRequest {
+    /// Another definition; the run's own unless given.
+    #[schemars(with = "Option<WorkflowSpec>")]
+    pub definition: Option<Value>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShadowView {
+    /// Steps of the run that were compared.
+    pub steps: u32,
+    /// Each with its `kind`: step, only_recorded, only_shadow, no_answer or ending.
+    pub differences: Vec<Value>,
+}
+
+pub async fn shadow(
+    State(app): State<App>,
+    known: Known,
+    Named(job): Named<JobId>,
+    MaybeBody(body): MaybeBody<ShadowRequest>,
+) -> Result<Json<ShadowView>, Problem> {
+    let definition = match body.definition {
+        None => None,
+        Some(value) => Some(read_workflow(value).map_err(|bad| unreadable("definition", &bad))?),
+    };
+    let seen = app.engine.flows.shadow(known.tenant()?, job, definition.as_ref()).await?;
+    let differences = seen.differences.iter().map(|difference| serde_json::to_value(difference).unwrap_or_default());
+    Ok(Json(ShadowView { steps: seen.steps, differences: differences.collect() }))
+}

@@ -1,0 +1,82 @@
+//! `POST /jobs/{id}/steer`: stop a run, let it take a step, change what it knows, let it go on.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_auth::Scope;
+use bowline_model::JobId;
+use bowline_workflow::flow::Order;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::problem::not_taken;
+use crate::app::App;
+use crate::body::ExactBody;
+use crate::door::Known;
+use crate::jobs::{no_job, reason_of};
+use crate::params::{Named, reason};
+use crate::problem::Problem;
+use crate::views::job_word;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SteerRequest {
+    /// `"step"`, `"continue"`, `"pause"`, `{"run_to": node}`, `{"break": {node, when}}`, `{"unbreak": node}`,
+    /// `{"edit": {variable: value}}`, `{"pin": {node, output}}` or `{"unpin": node}`.
+    pub order: Order,
+    /// Why. Needed to edit.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// How the run stands once the order was heard.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SteeredView {
+    pub job_id: JobId,
+    pub status: &'static str,
+    pub paused_for: Option<String>,
+    /// Where it is.
+    pub node: Option<String>,
+    /// Steps that are over.
+    pub steps: u32,
+}
+
+pub async fn steer(
+    State(app): State<App>,
+    known: Known,
+    Named(job): Named<JobId>,
+    ExactBody(body): ExactBody<SteerRequest>,
+) -> Result<Json<SteeredView>, Problem> {
+    let tenant = known.tenant()?;
+    let why = match &body.order {
+        Order::Edit(variables) if variables.is_empty() => {
+            return Err(Problem::validation("order.edit: name a variable").with(json!({"field": "order.edit"})));
+        }
+        Order::Edit(_) => Some(reason(body.reason.as_deref().unwrap_or_default())?),
+        Order::Pin { node, .. } => {
+            // Whoever pins an approval says yes.
+            if app.engine.flows.node_type(tenant, job, node).await?.as_deref() == Some("approval") {
+                known.require(Scope::ApprovalsWrite)?;
+            }
+            reason_of(body.reason)?
+        }
+        _ => reason_of(body.reason)?,
+    };
+    not_taken(app.engine.flows.steer(tenant, job, body.order, known.author(), why).await?)?;
+    show(&app, &known, job).await
+}
+
+/// The run, as soon as it has heard what it was told.
+async fn show(app: &App, known: &Known, job: JobId) -> Result<Json<SteeredView>, Problem> {
+    let tenant = known.tenant()?;
+    app.engine.turn_flows().await?;
+    let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
+    let flow = app.engine.ledger.find_flow(tenant, job).await?.ok_or_else(no_job)?;
+    Ok(Json(SteeredView {
+        job_id: job,
+        status: job_word(record.state.status),
+        paused_for: flow.paused_for,
+        node: flow.node,
+        steps: flow.steps,
+    }))
+}

@@ -1,0 +1,87 @@
+//! `GET /jobs/{id}/steps`: what a run has done, step by step.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::{JobId, RunError, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::door::Known;
+use crate::params::{Named, Params, page_size};
+use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StepsQuery {
+    /// The number of the first step, from 1; `next` of the page before.
+    pub from: Option<u32>,
+    pub limit: Option<u32>,
+}
+
+/// A node that is over.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StepView {
+    /// Its number in the run, from 1.
+    pub n: u32,
+    pub node: String,
+    pub r#type: Option<String>,
+    /// How often the run had come to this node.
+    pub visit: u32,
+    /// success or failed.
+    pub status: Value,
+    /// Which way it was left: `"success"`, `{"port"}`, `{"to"}` or `{"end"}`.
+    pub exit: Value,
+    pub output: Value,
+    /// Variables it set.
+    pub set: BTreeMap<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    pub began_at: Timestamp,
+    pub ended_at: Timestamp,
+    /// own, or pinned if somebody said what the output is.
+    pub origin: Value,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StepList {
+    /// In the order in which they ended.
+    pub steps: Vec<StepView>,
+    /// The number of the first step of the next page.
+    pub next: Option<u32>,
+}
+
+impl From<bowline_engine::flow::StepView> for StepView {
+    fn from(view: bowline_engine::flow::StepView) -> Self {
+        let word = |value: serde_json::Result<Value>| value.unwrap_or_default();
+        let step = view.step;
+        Self {
+            n: step.n,
+            node: step.node.to_string(),
+            r#type: view.node_type,
+            visit: step.visit,
+            status: word(serde_json::to_value(step.status)),
+            exit: word(serde_json::to_value(&step.exit)),
+            output: step.output,
+            set: step.set.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+            error: step.error,
+            began_at: step.began_at,
+            ended_at: step.ended_at,
+            origin: word(serde_json::to_value(step.origin)),
+        }
+    }
+}
+
+pub async fn steps(
+    State(app): State<App>,
+    known: Known,
+    Named(job): Named<JobId>,
+    Params(query): Params<StepsQuery>,
+) -> Result<Json<StepList>, Problem> {
+    let limit = page_size(query.limit, &app)?;
+    let page = app.engine.flows.steps(known.tenant()?, job, query.from.unwrap_or(1), limit).await?;
+    Ok(Json(StepList { steps: page.steps.into_iter().map(Into::into).collect(), next: page.next }))
+}

@@ -1,0 +1,102 @@
+//! The part of `POST /jobs` that asks for a run of a workflow.
+
+use axum::Json;
+use bowline_auth::Scope;
+use bowline_engine::flow::{FlowRequest, FlowSubmitted, WorkflowChoice};
+use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
+use bowline_model::start::WorkflowStart;
+use bowline_model::{JobStatus, Timestamp};
+use bowline_store::Submitted;
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::problem::unreadable;
+use crate::app::App;
+use crate::context::Context;
+use crate::door::Known;
+use crate::jobs::{IdempotencyView, SubmitAnswer, key_conflict, misfit};
+use crate::problem::Problem;
+use crate::views::{job_word, raw};
+
+/// Everything about a run that `POST /jobs` can say.
+#[derive(Debug)]
+pub struct FlowWish {
+    pub start: WorkflowStart,
+    pub debug: bool,
+    pub breakpoints: Vec<Breakpoint>,
+    pub run_at: Option<Timestamp>,
+    pub idempotency_key: Option<String>,
+    pub external_id: Option<String>,
+}
+
+const BREAKPOINTS_MAX: usize = 100;
+
+impl FlowWish {
+    fn request(self, known: &Known) -> Result<FlowRequest, Problem> {
+        if self.breakpoints.len() > BREAKPOINTS_MAX {
+            let message = format!("breakpoints: at most {BREAKPOINTS_MAX}");
+            return Err(Problem::validation(message).with(json!({"field": "breakpoints"})));
+        }
+        let input = self.start.input_value().map_err(misfit)?;
+        let workflow = match self.start.workflow {
+            WorkflowField::Name(name) => WorkflowChoice::Named { name, version: None },
+            WorkflowField::Version(WorkflowVersion { name, version }) => WorkflowChoice::Named { name, version },
+            WorkflowField::Inline(value) => {
+                // Whoever may only run what others have written cannot write it into the wish.
+                known.require(Scope::ResourcesWrite)?;
+                WorkflowChoice::Inline(Box::new(read_workflow(value).map_err(|bad| unreadable("workflow", &bad))?))
+            }
+        };
+        Ok(FlowRequest {
+            workflow,
+            input,
+            debug: self.debug,
+            breakpoints: self.breakpoints,
+            lane: self.start.lane.unwrap_or_default(),
+            priority: self.start.priority,
+            run_at: self.run_at,
+            idempotency_key: self.idempotency_key,
+            external_id: self.external_id,
+        })
+    }
+
+    /// Begins the run. If it was over at once, how it ended is told as well.
+    pub async fn submit(
+        self,
+        app: &App,
+        known: &Known,
+        context: Context,
+    ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
+        let (tenant, key) = (known.tenant()?, self.idempotency_key.clone());
+        let request = self.request(known)?;
+        let (engine, origin) = (&app.engine, context.origin(&known.actor()));
+        let answers = engine.flows.submit(engine.hands(), tenant, &origin, vec![request]).await?;
+        let Some(FlowSubmitted { submitted, mut result, mut error }) = answers.into_iter().next() else {
+            return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
+        };
+        let (job_id, number, status, queued_at, replayed) = match submitted {
+            Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),
+            Submitted::Replayed { id, number, status, at } => (id, number, status, at, true),
+            Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
+        };
+        // The second answer to the same ask is the first one, if its run is over.
+        if replayed
+            && status.is_terminal()
+            && let Some((record, _)) = engine.ledger.find_job(tenant, job_id).await?
+        {
+            (result, error) = (record.result.map(Into::into), record.error);
+        }
+        let answer = SubmitAnswer {
+            job_id,
+            number,
+            status: job_word(status),
+            queued_at,
+            idempotency: IdempotencyView { key, replayed },
+            result: raw(result.filter(|_| status == JobStatus::Succeeded).map(|text| text.to_string())),
+            error,
+            request_id: context.request_id,
+            trace_id: context.trace_id,
+        };
+        Ok((StatusCode::ACCEPTED, Json(answer)))
+    }
+}

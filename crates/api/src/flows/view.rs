@@ -1,0 +1,79 @@
+//! How a run of a workflow is shown with its job.
+
+use bowline_model::{JobId, Timestamp};
+use bowline_store::{FlowRecord, WaitKind, WaitRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkflowView {
+    pub name: String,
+    /// `null` for a definition that was written for this run.
+    pub version: Option<u32>,
+    /// Steps that are over.
+    pub steps: u32,
+    /// Where it is; one of several places, if paths have parted.
+    pub node: Option<String>,
+    /// What a paused run waits for: sleep, approval, event, or debug when somebody steps through it.
+    pub paused_for: Option<String>,
+    /// Waits that somebody can end.
+    pub waits: Vec<WaitView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+    /// The run that began this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
+}
+
+/// The run that another goes on from, and after which step of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ForkedFrom {
+    pub job_id: JobId,
+    pub step: u32,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WaitView {
+    /// approval or event.
+    pub kind: &'static str,
+    pub node: String,
+    pub visit: u32,
+    /// The event's name, or the title of what is to be approved.
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    pub since: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+impl From<WaitRecord> for WaitView {
+    fn from(record: WaitRecord) -> Self {
+        Self {
+            kind: match record.wait.kind {
+                WaitKind::Approval => "approval",
+                WaitKind::Event => "event",
+            },
+            node: record.wait.node.to_string(),
+            visit: record.wait.visit,
+            name: record.wait.name.to_string(),
+            key: record.wait.key,
+            since: record.since,
+            expires_at: record.wait.expires_at,
+        }
+    }
+}
+
+impl From<FlowRecord> for WorkflowView {
+    fn from(record: FlowRecord) -> Self {
+        Self {
+            name: record.workflow,
+            version: record.workflow_version,
+            steps: record.steps,
+            node: record.node,
+            paused_for: record.paused_for,
+            waits: record.waits.into_iter().map(Into::into).collect(),
+            forked_from: record.forked_from.map(|(job_id, step)| ForkedFrom { job_id, step }),
+            parent: record.parent,
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! Workflows through the door: asking for runs, looking at them, steering them; and the same with the real program.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use bowline_testkit::until;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, TestServer};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Counts to three in a loop, and says how far it came.
+fn counting() -> Value {
+    json!({
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "add", "type": "math", "config": {"expression": "variables.n + 1", "store_as": "n"}},
+            {"id": "more", "type": "condition", "config": {"expression": "{{ variables.n < webhook.payload.to }}"}},
+            {"id": "end", "type": "end", "config": {"output": {"n": "{{ variables.n }}"}}},
+        ],
+        "edges": [
+            {"source": "start", "target": "add"},
+            {"source": "add", "target": "more"},
+            {"source": "more", "target": "add", "on": "true"},
+            {"source": "more", "target": "end", "on": "false"},
+        ],
+        "variables": {"n": 0},
+    })
+}
+
+/// One node that waits, between a beginning and an end that tells what it gave.
+fn waiting(node: Value) -> Value {
+    let mut node = node;
+    node["id"] = "ask".into();
+    json!({
+        "nodes": [{"id": "start", "type": "start"}, node,
+            {"id": "end", "type": "end", "config": {"output": "{{ steps.ask.output }}"}}],
+        "edges": [{"source": "start", "target": "ask"}, {"source": "ask", "target": "end"}],
+    })
+}
+
+async fn stored(server: &TestServer, name: &str, spec: Value) {
+    let path = format!("/resources/workflow/{name}");
+    let answer = server.send("PUT", &path, &server.admin(), Some(json!({ "spec": spec }))).await;
+    assert!(matches!(answer.status, 200 | 201), "{answer:?}");
+}
+
+async fn begin(server: &TestServer, body: Value) -> Value {
+    server.post("/jobs", body).await.expect(202)
+}
+
+fn id(answer: &Value) -> String {
+    answer["job_id"].as_str().expect("an id").to_owned()
+}
+
+async fn job(server: &TestServer, id: &str) -> Value {
+    server.get(&format!("/jobs/{id}")).await.expect(200)
+}
+
+async fn steer(server: &TestServer, id: &str, order: Value) -> Answer {
+    server.post(&format!("/jobs/{id}/steer"), json!({ "order": order })).await
+}
+
+/// The field that a refusal names.
+fn field(answer: &Answer) -> &str {
+    let details = &answer.body["error"]["details"];
+    details["field"].as_str().or_else(|| details["path"].as_str()).unwrap_or("")
+}
+
+#[tokio::test]
+async fn a_run_that_needs_nobody_is_over_in_the_answer() {
+    let server = TestServer::start().await;
+    stored(&server, "count", counting()).await;
+    let body = json!({"workflow": "count", "input": {"to": 3}, "idempotency_key": "k1", "external_id": "x1"});
+    let answer = begin(&server, body.clone()).await;
+    assert_eq!((&answer["status"], &answer["result"]), (&json!("success"), &json!({"n": 3})));
+    assert!(answer.get("error").is_none(), "{answer}");
+    let again = begin(&server, body).await;
+    assert_eq!((&again["job_id"], &again["idempotency"]["replayed"]), (&answer["job_id"], &json!(true)));
+    assert_eq!(again["result"], json!({"n": 3}), "the second answer is the first one");
+    let other = json!({"workflow": "count", "input": {"to": 4}, "idempotency_key": "k1"});
+    assert_eq!(server.post("/jobs", other).await.code(), "IDEMPOTENCY_CONFLICT");
+    let id = id(&answer);
+    let shown = job(&server, &id).await;
+    let view = &shown["workflow"];
+    assert_eq!((&view["name"], &view["version"], &view["steps"]), (&json!("count"), &json!(1), &json!(8)));
+    assert_eq!((&view["node"], &view["paused_for"], &view["waits"]), (&Value::Null, &Value::Null, &json!([])));
+    // Steps, in pages.
+    let first = server.get(&format!("/jobs/{id}/steps?limit=3")).await.expect(200);
+    assert_eq!(first["next"], 4);
+    let step = &first["steps"][1];
+    assert_eq!((&step["n"], &step["node"], &step["type"]), (&json!(2), &json!("add"), &json!("math")));
+    assert_eq!((&step["visit"], &step["status"], &step["origin"]), (&json!(1), &json!("success"), &json!("own")));
+    assert_eq!(step["set"], json!({"n": 1}));
+    assert_eq!(first["steps"][2]["exit"], json!({"port": "true"}));
+    let rest = server.get(&format!("/jobs/{id}/steps?from=4&limit=500")).await.expect(200);
+    assert_eq!((rest["steps"].as_array().map(Vec::len), &rest["next"]), (Some(5), &Value::Null));
+    // The context after any step.
+    let seen = server.get(&format!("/jobs/{id}/context?step=4")).await.expect(200);
+    assert_eq!((&seen["step"], &seen["steps"]), (&json!(4), &json!(8)));
+    assert_eq!(seen["context"]["variables"], json!({"n": 2}));
+    assert_eq!(seen["context"]["webhook"]["payload"], json!({"to": 3}));
+    let change = seen["diff"].as_array().expect("a list").iter().find(|c| c["path"] == "variables.n");
+    assert_eq!(change.map(|c| (&c["before"], &c["after"])), Some((&json!(1), &json!(2))));
+    assert_eq!(seen["places"][0]["node"], "more");
+    // Pictures.
+    let mermaid = server.get(&format!("/jobs/{id}/graph")).await;
+    assert_eq!(mermaid.status, 200);
+    let drawn = server.get(&format!("/jobs/{id}/graph?format=json")).await.expect(200);
+    assert_eq!(drawn["nodes"], json!({"start": "done", "add": "done", "more": "done", "end": "done"}));
+    assert_eq!(drawn["definition"]["edges"].as_array().map(Vec::len), Some(4));
+    let svg = server.http().get(server.url(&format!("/jobs/{id}/graph?format=svg"))).bearer_auth(server.admin());
+    let svg = svg.send().await.expect("an answer");
+    assert_eq!(svg.headers()["content-type"], "image/svg+xml");
+    assert!(svg.text().await.expect("a text").starts_with("<svg"));
+}
+
+#[tokio::test]
+async fn wrong_definitions_are_told_with_every_mistake_and_its_place() {
+    let server = TestServer::start().await;
+    let mut wrong = counting();
+    wrong["nodes"][1]["config"]["expression"] = "variables.n +".into();
+    wrong["edges"][3]["target"] = "nowhere".into();
+    let answer = server.post("/jobs", json!({ "workflow": wrong })).await;
+    assert_eq!((answer.status, answer.code()), (422, "VALIDATION_ERROR"), "{answer:?}");
+    let mistakes = answer.body["error"]["details"]["mistakes"].as_array().expect("a list").clone();
+    let places: Vec<&str> = mistakes.iter().filter_map(|mistake| mistake["path"].as_str()).collect();
+    assert!(places.contains(&"workflow.nodes[1].config.expression"), "{mistakes:?}");
+    assert!(places.contains(&"workflow.edges[3].target"), "{mistakes:?}");
+    let unreadable = json!({"workflow": {"nodes": [{"id": "a"}, 7], "edges": []}});
+    let answer = server.post("/jobs", unreadable).await;
+    assert_eq!(answer.status, 422);
+    assert_eq!(answer.body["error"]["details"]["mistakes"].as_array().map(Vec::len), Some(2), "{answer:?}");
+    for (body, status, place) in [
+        (json!({"workflow": "nothing"}), 422, "workflow"),
+        (json!({"workflow": {"name": "nothing", "version": 3}}), 422, "workflow"),
+        (json!({"workflow": 7}), 400, "workflow"),
+        (json!({"workflow": counting(), "breakpoints": [{"node": "nowhere"}]}), 422, "breakpoints[0]"),
+        (json!({"workflow": counting(), "breakpoints": [{"node": "add", "when": "{{"}]}), 422, "breakpoints[0]"),
+        (json!({"workflow": counting(), "breakpoints": [{"node": "add", "wenn": "x"}]}), 400, "breakpoints[0].wenn"),
+        (json!({"workflow": counting(), "type": "echo"}), 400, "type"),
+        (json!({"workflow": counting(), "payload": {}}), 400, "payload"),
+        (json!({"workflow": counting(), "params": {}}), 400, "params"),
+        (json!({"workflow": counting(), "priority": 1000}), 400, "priority"),
+        (json!({"workflow": counting(), "debug": "yes"}), 400, "debug"),
+        (json!({"type": "echo", "input": {}}), 400, "input"),
+        (json!({"type": "echo", "debug": true}), 400, "debug"),
+    ] {
+        let answer = server.post("/jobs", body.clone()).await;
+        assert_eq!((answer.status, field(&answer)), (status, place), "{body}: {answer:?}");
+    }
+    let batch = server.post("/jobs/batch", json!({"jobs": [{"workflow": "x"}, {"type": "echo"}]})).await.expect(202);
+    assert_eq!((&batch["accepted"], &batch["refused"]), (&json!(1), &json!(1)));
+    // Whoever may only run what others have written cannot write it into the wish.
+    let runner = server.token(json!({"kind": "api", "name": "runner", "scopes": ["jobs.write", "jobs.read"]})).await;
+    let inline = server.send("POST", "/jobs", &runner, Some(json!({ "workflow": counting() }))).await;
+    assert_eq!((inline.status, inline.code()), (403, "FORBIDDEN"));
+    stored(&server, "count", counting()).await;
+    let named = json!({"workflow": {"name": "count", "version": 1}, "input": {"to": 1}});
+    assert_eq!(server.send("POST", "/jobs", &runner, Some(named)).await.status, 202);
+    let types = server.get("/workflows/node-types").await.expect(200);
+    let types: Vec<&str> = types["types"].as_array().expect("a list").iter().filter_map(|t| t["type"].as_str()).collect();
+    assert!(types.contains(&"approval") && types.contains(&"start"), "{types:?}");
+}
+
+#[tokio::test]
+async fn a_run_is_stepped_through_changed_and_let_go() {
+    let server = TestServer::start().await;
+    let begun = begin(&server, json!({"workflow": counting(), "input": {"to": 3}, "debug": true})).await;
+    let id = id(&begun);
+    let path = format!("/jobs/{id}/steer");
+    assert_eq!(begun["status"], "paused");
+    assert_eq!(job(&server, &id).await["workflow"]["paused_for"], "debug");
+    let stepped = steer(&server, &id, json!("step")).await.expect(200);
+    assert_eq!((&stepped["status"], &stepped["paused_for"]), (&json!("paused"), &json!("debug")));
+    // What makes no sense is refused, and changes nothing.
+    for (body, status) in [
+        (json!({"order": "jump"}), 400),
+        (json!({"order": {"run_to": 7}}), 400),
+        (json!({"order": {"run_to": "nowhere"}}), 422),
+        (json!({"order": {"break": {"node": "add", "when": "{{ variables. }}"}}}), 422),
+        (json!({"order": {"pin": {"node": "add", "output": 1, "more": 2}}}), 400),
+        (json!({"order": {"pin": {"node": "add"}}}), 400),
+        (json!({"order": "step", "why": "x"}), 400),
+        (json!({"order": {"edit": {"n": 1}}}), 400),
+        (json!({"order": {"edit": {}}, "reason": "nothing to do"}), 400),
+        (json!({"order": {"edit": {"a b": 1}}, "reason": "a bad name"}), 422),
+        (json!({}), 400),
+    ] {
+        let answer = server.post(&path, body.clone()).await;
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+    }
+    steer(&server, &id, json!({"break": {"node": "add", "when": "{{ variables.n == 2 }}"}})).await.expect(200);
+    let stopped = steer(&server, &id, json!("continue")).await.expect(200);
+    assert_eq!((&stopped["status"], &stopped["node"]), (&json!("paused"), &json!("add")), "{stopped}");
+    let seen = server.get(&format!("/jobs/{id}/context")).await.expect(200);
+    assert_eq!((&seen["context"]["variables"]["n"], &seen["debug"]["halted"]), (&json!(2), &json!("breakpoint")));
+    let edit = json!({"order": {"edit": {"n": 40}}, "reason": "see what happens"});
+    server.post(&path, edit).await.expect(200);
+    steer(&server, &id, json!({"unbreak": "add"})).await.expect(200);
+    let done = steer(&server, &id, json!("continue")).await.expect(200);
+    assert_eq!(done["status"], "success", "{done}");
+    assert_eq!(job(&server, &id).await["job"]["result"], json!({"n": 41}));
+    // It is over.
+    let late = steer(&server, &id, json!("step")).await;
+    assert_eq!((late.status, late.code()), (409, "JOB_FINISHED"));
+    let audit = server.get("/audit?limit=50").await.expect(200).to_string();
+    assert!(audit.contains("edit n") && audit.contains("see what happens"), "{audit}");
+    // A pinned output is not carried out.
+    let begun = begin(&server, json!({"workflow": waiting(json!({"type": "approval", "config": {"title": "Go?"}})), "debug": true})).await;
+    let id = self::id(&begun);
+    let runner = server.token(json!({"kind": "api", "name": "runner", "scopes": ["jobs.write", "jobs.read"]})).await;
+    let pin = json!({"order": {"pin": {"node": "ask", "output": {"approved": true}}}});
+    let pinned = server.send("POST", &format!("/jobs/{id}/steer"), &runner, Some(pin.clone())).await;
+    assert_eq!(pinned.status, 403, "whoever pins an approval says yes: {pinned:?}");
+    server.post(&format!("/jobs/{id}/steer"), pin).await.expect(200);
+    let done = steer(&server, &id, json!("continue")).await.expect(200);
+    assert_eq!(done["status"], "success", "{done}");
+    let steps = server.get(&format!("/jobs/{id}/steps")).await.expect(200);
+    assert_eq!(steps["steps"][1]["origin"], "pinned", "{steps}");
+}
+
+#[tokio::test]
+async fn from_any_step_another_run_goes_on() {
+    let server = TestServer::start().await;
+    let begun = begin(&server, json!({"workflow": counting(), "input": {"to": 3}})).await;
+    let id = id(&begun);
+    let path = format!("/jobs/{id}/fork");
+    let forked = server.post(&path, json!({"from_step": 4, "patch": {"variables": {"n": 10}}})).await.expect(202);
+    let other = self::id(&forked);
+    assert_eq!(forked["forked_from"], json!({"job_id": id, "step": 4}));
+    assert_eq!(forked["links"]["parent"], format!("/jobs/{id}"));
+    let shown = server.until_status(&other, "success").await;
+    assert_eq!(shown["job"]["result"], json!({"n": 10}), "{shown}");
+    assert_eq!(shown["workflow"]["forked_from"], json!({"job_id": id, "step": 4}));
+    let steps = server.get(&format!("/jobs/{other}/steps")).await.expect(200);
+    assert_eq!(steps["steps"][0]["n"], 5, "{steps}");
+    assert_eq!(server.get(&format!("/jobs/{other}/context?step=5")).await.expect(200)["step"], 5);
+    assert_eq!(server.get(&format!("/jobs/{other}/graph?format=json")).await.expect(200)["nodes"]["add"], "done");
+    // The first one is as it was, and its shadow says so.
+    let shadow = server.post(&format!("/jobs/{id}/shadow"), json!({})).await.expect(200);
+    assert_eq!(shadow, json!({"steps": 8, "differences": []}));
+    let mut changed = counting();
+    changed["nodes"][1]["config"]["expression"] = "variables.n + 2".into();
+    let shadow = server.post(&format!("/jobs/{id}/shadow"), json!({ "definition": changed })).await.expect(200);
+    let kinds: Vec<&str> =
+        shadow["differences"].as_array().expect("a list").iter().filter_map(|d| d["kind"].as_str()).collect();
+    assert!(kinds.contains(&"step") && kinds.contains(&"ending"), "{shadow}");
+    // With another definition, and from the beginning.
+    let forked = server.post(&path, json!({"from_step": 0, "definition": changed})).await.expect(202);
+    let shown = server.until_status(&self::id(&forked), "success").await;
+    assert_eq!(shown["job"]["result"], json!({"n": 4}), "{shown}");
+    for (body, status, code) in [
+        (json!({"from_step": 9}), 422, "STEP_NOT_FOUND"),
+        (json!({}), 400, "VALIDATION_ERROR"),
+        (json!({"from_step": -1}), 400, "VALIDATION_ERROR"),
+        (json!({"from_step": 1, "patch": {"vars": {}}}), 400, "VALIDATION_ERROR"),
+        (json!({"from_step": 1, "patch": {"variables": {"a b": 1}}}), 422, "VALIDATION_ERROR"),
+        (json!({"from_step": 1, "definition": {"nodes": [], "edges": []}}), 422, "VALIDATION_ERROR"),
+        (json!({"from_step": 1, "step": 2}), 400, "VALIDATION_ERROR"),
+    ] {
+        let answer = server.post(&path, body.clone()).await;
+        assert_eq!((answer.status, answer.code()), (status, code), "{body}: {answer:?}");
+    }
+    let beyond = server.get(&format!("/jobs/{id}/context?step=99")).await;
+    assert_eq!((beyond.status, beyond.code()), (422, "STEP_NOT_FOUND"));
+    assert_eq!(server.get(&format!("/jobs/{id}/steps?limit=0")).await.status, 400);
+    assert_eq!(server.get(&format!("/jobs/{id}/steps?limit=100000")).await.status, 400);
+    assert_eq!(server.get(&format!("/jobs/{id}/steps?after=1")).await.status, 400);
+    assert_eq!(server.get(&format!("/jobs/{id}/graph?format=gif")).await.status, 400);
+    let runner = server.token(json!({"kind": "api", "name": "runner", "scopes": ["jobs.write", "jobs.read"]})).await;
+    let with = json!({"from_step": 1, "definition": counting()});
+    assert_eq!(server.send("POST", &path, &runner, Some(with)).await.status, 403);
+}
+
+#[tokio::test]
+async fn people_and_events_let_runs_go_on() {
+    let server = TestServer::start().await;
+    stored(&server, "release", waiting(json!({"type": "approval", "config": {"title": "Release?"}}))).await;
+    let id = id(&begin(&server, json!({"workflow": "release"})).await);
+    let shown = job(&server, &id).await;
+    assert_eq!((&shown["job"]["status"], &shown["workflow"]["paused_for"]), (&json!("paused"), &json!("approval")));
+    let wait = &shown["workflow"]["waits"][0];
+    assert_eq!((&wait["kind"], &wait["node"], &wait["name"]), (&json!("approval"), &json!("ask"), &json!("Release?")));
+    let list = server.get("/approvals").await.expect(200);
+    let listed = &list["approvals"][0];
+    assert_eq!((&listed["job_id"], &listed["workflow"], &listed["title"]), (&json!(id), &json!("release"), &json!("Release?")));
+    let one = server.get("/approvals?limit=1").await.expect(200);
+    let cursor = one["next_cursor"].as_str().expect("commands may follow");
+    assert_eq!(server.get(&format!("/approvals?cursor={cursor}")).await.expect(200)["approvals"], json!([]));
+    let path = format!("/jobs/{id}/approve");
+    let hash = "0".repeat(64);
+    assert_eq!(field(&server.post(&path, json!({ "hash": hash })).await), "hash");
+    assert_eq!(server.post(&path, json!({"node": "start"})).await.code(), "APPROVAL_NOT_NEEDED");
+    let viewer = server.token(json!({"kind": "api", "name": "viewer", "scopes": ["jobs.write", "jobs.read"]})).await;
+    assert_eq!(server.send("POST", &path, &viewer, Some(json!({}))).await.status, 403);
+    let approved = server.post(&path, json!({"node": "ask", "reason": "looks good"})).await.expect(200);
+    assert_eq!((&approved["decision"], &approved["status"]), (&json!("approved"), &json!("success")));
+    let twice = server.post(&path, json!({})).await;
+    assert_eq!((twice.status, twice.code()), (409, "APPROVAL_NOT_NEEDED"), "{twice:?}");
+    let rejected = self::id(&begin(&server, json!({"workflow": "release"})).await);
+    let path = format!("/jobs/{rejected}/reject");
+    assert_eq!(field(&server.post(&path, json!({})).await), "reason");
+    let answer = server.post(&path, json!({"reason": "not today"})).await.expect(200);
+    assert_eq!((&answer["decision"], &answer["status"]), (&json!("rejected"), &json!("failed")));
+    // A run that failed goes on where it failed.
+    server.post(&format!("/jobs/{rejected}/retry"), json!({"reason": "today"})).await.expect(200);
+    server.until_status(&rejected, "paused").await;
+    server.post(&format!("/jobs/{rejected}/approve"), json!({})).await.expect(200);
+    server.until_status(&rejected, "success").await;
+    // Events.
+    let order = waiting(json!({"type": "wait_event", "config": {"event": "paid", "key": "{{ webhook.payload.id }}"}}));
+    stored(&server, "order", order).await;
+    let (a, b) = (
+        self::id(&begin(&server, json!({"workflow": "order", "input": {"id": "a"}})).await),
+        self::id(&begin(&server, json!({"workflow": "order", "input": {"id": "b"}})).await),
+    );
+    assert_eq!(job(&server, &a).await["workflow"]["waits"][0]["key"], "a");
+    assert_eq!(server.post("/signals/nothing", json!({})).await.expect(200), json!({"runs": 0}));
+    assert_eq!(server.post("/signals/paid", json!({"key": "c"})).await.expect(200), json!({"runs": 0}));
+    let told = server.post("/signals/paid", json!({"key": "a", "payload": {"amount": 5}})).await.expect(200);
+    assert_eq!(told, json!({"runs": 1}));
+    assert_eq!(server.until_status(&a, "success").await["job"]["result"], json!({"amount": 5}));
+    let tell = json!({"event": "paid", "key": "b", "payload": 7});
+    assert_eq!(server.post(&format!("/jobs/{b}/signal"), tell.clone()).await.expect(200), json!({"runs": 1}));
+    assert_eq!(server.until_status(&b, "success").await["job"]["result"], 7);
+    let late = server.post(&format!("/jobs/{b}/signal"), tell).await;
+    assert_eq!((late.status, late.code()), (409, "JOB_FINISHED"));
+    for (path, body) in [
+        ("/signals/a%20b".to_owned(), json!({})),
+        ("/signals/paid".to_owned(), json!({"keys": "a"})),
+        (format!("/jobs/{b}/signal"), json!({})),
+        (format!("/jobs/{b}/signal"), json!({"event": ""})),
+        (format!("/jobs/{b}/signal"), json!({"event": "x".repeat(200)})),
+    ] {
+        assert_eq!(server.post(&path, body.clone()).await.status, 400, "{path} {body}");
+    }
+}
+
+#[tokio::test]
+async fn runs_of_others_are_not_there() {
+    let server = TestServer::start().await;
+    let id = id(&begin(&server, json!({"workflow": counting(), "input": {"to": 1}, "debug": true})).await);
+    let tenant = server.post("/tenants", json!({"name": "other"})).await.expect(201);
+    let body = json!({"kind": "api", "name": "stranger", "tenant_id": tenant["id"], "scopes": ["admin"]});
+    let stranger = server.token(body).await;
+    let task = server.submit(json!({"type": "echo"})).await;
+    for (token, id) in [(&stranger, &id), (&server.admin(), &task)] {
+        for (method, verb, body) in [
+            ("GET", "steps", None),
+            ("GET", "context", None),
+            ("GET", "graph", None),
+            ("POST", "steer", Some(json!({"order": "step"}))),
+            ("POST", "steer", Some(json!({"order": {"pin": {"node": "add", "output": 1}}}))),
+            ("POST", "fork", Some(json!({"from_step": 0}))),
+            ("POST", "shadow", Some(json!({}))),
+            ("POST", "signal", Some(json!({"event": "paid"}))),
+        ] {
+            let answer = server.send(method, &format!("/jobs/{id}/{verb}"), token, body).await;
+            assert_eq!((answer.status, answer.code()), (404, "JOB_NOT_FOUND"), "{method} {verb}: {answer:?}");
+        }
+    }
+    let nobody = server.send("POST", &format!("/jobs/{id}/approve"), &stranger, Some(json!({}))).await;
+    assert_eq!(nobody.status, 404);
+    let reader = server.token(json!({"kind": "api", "name": "reader", "scopes": ["jobs.read"]})).await;
+    for verb in ["steer", "fork", "signal"] {
+        let answer = server.send("POST", &format!("/jobs/{id}/{verb}"), &reader, Some(json!({}))).await;
+        assert_eq!(answer.status, 403, "{verb}");
+    }
+    assert_eq!(server.send("POST", "/signals/paid", &reader, Some(json!({}))).await.status, 403);
+    assert_eq!(job(&server, &id).await["workflow"]["steps"], 1, "nobody has moved it");
+}
+
+#[tokio::test]
+async fn a_task_that_a_run_began_says_so() {
+    let server = TestServer::start().await;
+    let spec = waiting(json!({"type": "task", "config": {"type": "echo", "payload": {"hello": "world"}}}));
+    let id = id(&begin(&server, json!({ "workflow": spec })).await);
+    let shown = server.until_status(&id, "success").await;
+    assert_eq!(shown["job"]["status"], "success");
+    let jobs = server.jobs().await;
+    let child = jobs.iter().find(|job| job["type"] == "echo").expect("the task");
+    assert_eq!(child["begun_by"], json!(id), "{child}");
+}
+
+fn bowline(server: &TestServer, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["--server", &server.url("")]).args(args).env("BOWLINE_TOKEN", server.admin());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+async fn ran(mut command: Command, input: &'static str) -> Output {
+    command.stdin(Stdio::piped());
+    let running = move || {
+        let mut child = command.spawn().expect("the program runs");
+        child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("it reads");
+        child.wait_with_output().expect("it ends")
+    };
+    tokio::task::spawn_blocking(running).await.expect("it ends")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn told(output: &Output) -> String {
+    format!("{}{}", text(output), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The id of the job that a run of the program told of.
+fn job_in(text: &str) -> String {
+    let after = text.split("job ").nth(1).expect("a job");
+    after.split(|c: char| !c.is_ascii_hexdigit() && c != '-').next().expect("an id").to_owned()
+}
+
+#[tokio::test]
+async fn the_program_runs_workflows_and_looks_at_them() {
+    let server = TestServer::start().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("count.json");
+    std::fs::write(&file, counting().to_string()).expect("a file");
+    let file = file.to_str().expect("a path");
+    let out = ran(bowline(&server, &["workflow", "run", file, "--set", "to=2"]), "").await;
+    assert_eq!(out.status.code(), Some(0), "{}", told(&out));
+    let said = text(&out);
+    assert!(said.contains("✓   1  start") && said.contains("success after 6 steps"), "{said}");
+    assert!(said.contains("{\"n\": 2}"), "{said}");
+    let id = job_in(&said);
+    let steps = text(&ran(bowline(&server, &["workflow", "steps", &id]), "").await);
+    assert_eq!(steps.lines().filter(|line| line.contains('✓')).count(), 6, "{steps}");
+    let n = text(&ran(bowline(&server, &["workflow", "context", &id, "variables.n", "--step", "2"]), "").await);
+    assert_eq!(n, "1\n");
+    let same = ran(bowline(&server, &["workflow", "shadow", &id]), "").await;
+    assert_eq!((same.status.code(), text(&same).as_str()), (Some(0), "the same in all 6 steps\n"), "{}", told(&same));
+    let forked = ran(bowline(&server, &["workflow", "fork", &id, "--from-step", "2", "--set", "n=5"]), "").await;
+    assert!(text(&forked).contains("{\"n\": 5}"), "{}", told(&forked));
+    let bad = ran(bowline(&server, &["workflow", "fork", &id, "--from-step", "99"]), "").await;
+    assert!(bad.status.code() == Some(1) && told(&bad).contains("STEP_NOT_FOUND"), "{}", told(&bad));
+    let json = ran(bowline(&server, &["workflow", "run", file, "--input", "{\"to\": 1}", "-o", "json"]), "").await;
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["job"]["result"], json!({"n": 1}));
+    // One that fails.
+    let failing = waiting(json!({"type": "math", "config": {"expression": "1 / 0", "store_as": "x"}}));
+    let bad_file = directory.path().join("bad.json");
+    std::fs::write(&bad_file, failing.to_string()).expect("a file");
+    let out = ran(bowline(&server, &["workflow", "run", bad_file.to_str().expect("a path")]), "").await;
+    assert_eq!(out.status.code(), Some(1), "{}", told(&out));
+    assert!(text(&out).contains("✗   2  ask"), "{}", told(&out));
+    // One that waits, for a person and for an event.
+    stored(&server, "release", waiting(json!({"type": "approval", "config": {"title": "Release?"}}))).await;
+    let begun = text(&ran(bowline(&server, &["workflow", "run", "release", "--no-wait"]), "").await);
+    let id = job_in(&begun);
+    let listed = text(&ran(bowline(&server, &["approvals", "list"]), "").await);
+    assert!(listed.contains("release at ask: Release?"), "{listed}");
+    let yes = ran(bowline(&server, &["approvals", "approve", &id, "--yes"]), "").await;
+    assert!(text(&yes).contains("approved; it is success"), "{}", told(&yes));
+    stored(&server, "order", waiting(json!({"type": "wait_event", "config": {"event": "paid"}}))).await;
+    let begun = text(&ran(bowline(&server, &["workflow", "run", "order", "--no-wait"]), "").await);
+    let id = job_in(&begun);
+    assert_eq!(text(&ran(bowline(&server, &["workflow", "signal", "nothing"]), "").await), "nobody waits for it\n");
+    let signal = ["workflow", "signal", "paid", "--payload", "{\"amount\": 5}"];
+    assert_eq!(text(&ran(bowline(&server, &signal), "").await), "1 run was told\n");
+    server.until_status(&id, "success").await;
+}
+
+#[tokio::test]
+async fn ctrl_c_leaves_a_run_running() {
+    let server = TestServer::start().await;
+    stored(&server, "order", waiting(json!({"type": "wait_event", "config": {"event": "paid"}}))).await;
+    let child = bowline(&server, &["workflow", "run", "order"]).spawn().expect("the program runs");
+    let pid = child.id();
+    let waits = until(PATIENCE, "the run", async || {
+        let jobs = server.jobs().await;
+        jobs.first().map(|job| job["id"].as_str().expect("an id").to_owned()).ok_or("none")
+    });
+    let id = waits.await;
+    // The program listens for Ctrl-C before it looks for the first time; give it that.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    Command::new("kill").args(["-INT", &pid.to_string()]).status().expect("a signal");
+    let out = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends")).await.expect("it ends");
+    assert_eq!(out.status.code(), Some(130), "{}", told(&out));
+    assert!(told(&out).contains(&format!("bowline workflow steps {id}")), "{}", told(&out));
+    assert_eq!(job(&server, &id).await["job"]["status"], "paused");
+}
+
+#[tokio::test]
+async fn the_debugger_takes_lines() {
+    let server = TestServer::start().await;
+    stored(&server, "count", counting()).await;
+    let script = "step\nbreak add if variables.n == 2\nbreak nowhere\ncontinue\nedit n=40\nedit n=40 because of a test\n\
+                  context variables.n\ngraph\njump\nsteps\npin end {\"n\": \"pinned\"}\ncontinue\nfork 4 n=7\nstep\nquit\n";
+    let out = ran(bowline(&server, &["workflow", "debug", "count", "--set", "to=5"]), script).await;
+    assert_eq!(out.status.code(), Some(0), "{}", told(&out));
+    let said = told(&out);
+    let id = job_in(&said);
+    for words in [
+        "stops before add if {{ variables.n == 2 }}",
+        "the workflow has no node \"nowhere\"",
+        "stopped at a breakpoint",
+        "edit: say why",
+        "variables.n = 40",
+        "> context variables.n\n40\n",
+        "● ▶ add",
+        "\"jump\" means nothing here",
+        "end gives {\"n\":\"pinned\"} from now on",
+        "success after",
+        "goes on from step 4 of",
+        "the run stays where it is",
+    ] {
+        assert!(said.contains(words), "{words:?} is missing:\n{said}");
+    }
+    let shown = job(&server, &id).await;
+    assert_eq!(shown["job"]["result"], json!({"n": "pinned"}), "{shown}");
+    let fork = &server.jobs().await.into_iter().find(|job| job["id"] != json!(id)).expect("the fork");
+    assert_eq!(fork["status"], "paused");
+    let fork = fork["id"].as_str().expect("an id").to_owned();
+    // Back again, and gone for good.
+    let out = ran(bowline(&server, &["workflow", "debug", &fork]), "cancel\n").await;
+    assert_eq!(out.status.code(), Some(3), "{}", told(&out));
+    assert_eq!(job(&server, &fork).await["job"]["status"], "canceled");
+}

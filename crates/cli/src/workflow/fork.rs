@@ -1,0 +1,83 @@
+//! `workflow fork JOB --from-step N`: a new run that goes on from a step of another.
+
+use std::path::PathBuf;
+
+use bowline_model::JobId;
+use clap::Args;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::remote::Remote;
+use super::{files, run, values};
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Screen, Text};
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  bowline workflow fork JOB --from-step 3 --set total=5
+  bowline workflow fork JOB --from-step 0 --definition order.yaml
+
+The new run knows what the other one knew after that step, and goes on from there; the other one stays as it is.")]
+pub struct ForkArgs {
+    /// The run to go on from
+    job: JobId,
+    /// The step after which it goes on; 0 is the beginning
+    #[arg(long, value_name = "N")]
+    from_step: u32,
+    /// A variable to set before it goes on: JSON if it can be read as such, text otherwise; repeat for several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
+    set: Vec<(String, Value)>,
+    /// A file with another definition to go on with
+    #[arg(long, value_name = "FILE")]
+    definition: Option<PathBuf>,
+    /// Stop after each node; `workflow debug JOB` goes on
+    #[arg(long)]
+    debug: bool,
+    /// Only begin it
+    #[arg(long)]
+    no_wait: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Forked {
+    job_id: Text,
+    number: Text,
+}
+
+/// The body of a fork.
+pub fn body(from_step: u32, set: &[(String, Value)], definition: Option<Value>, debug: bool) -> Value {
+    let variables: Map<String, Value> = set.iter().cloned().collect();
+    let mut body = json!({ "from_step": from_step });
+    if !variables.is_empty() {
+        body["patch"] = json!({ "variables": variables });
+    }
+    if let Some(definition) = definition {
+        body["definition"] = definition;
+    }
+    if debug {
+        body["debug"] = true.into();
+    }
+    body
+}
+
+pub async fn fork(client: &Client, screen: &mut Screen, args: &ForkArgs) -> Result<Exit, Failure> {
+    let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?;
+    let body = body(args.from_step, &args.set, definition, args.debug);
+    let answer = Remote::new(client, args.job).fork(&body).await?;
+    if args.no_wait && screen.json() {
+        screen.json_line(answer.text())?;
+        return Ok(Exit::Success);
+    }
+    let forked: Forked = answer.read()?;
+    let id: JobId = forked.job_id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))?;
+    if !screen.json() {
+        screen.line(&format!("job {id} (#{}) goes on from step {} of {}", forked.number, args.from_step, args.job))?;
+    }
+    if args.no_wait {
+        return Ok(Exit::Success);
+    }
+    run::follow(&Remote::new(client, id), screen).await
+}

@@ -1,0 +1,234 @@
+//! `workflow run NAME|FILE`: begin a run, and watch its steps until it ends.
+
+use std::time::Duration;
+
+use bowline_model::{JobId, Lane, Timestamp};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::files::{self, Target};
+use super::remote::Remote;
+use super::{values, words};
+use crate::client::{Again, Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::job::{Accepted, new_key};
+use crate::output::{Paint, Screen};
+
+/// How often a run is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What a run begins with, whoever begins it.
+#[derive(Debug, Clone, Args)]
+pub struct BeginArgs {
+    /// Which one, if the file has several
+    #[arg(long)]
+    name: Option<String>,
+    /// What it is given, as JSON; @FILE reads a file, @- standard input
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// Add a field to the input: JSON if it can be read as such, text otherwise; repeat for several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
+    set: Vec<(String, Value)>,
+    /// Stop before this node, and only if the condition holds where one is given; repeat for several
+    #[arg(long = "break", value_name = "NODE[:CONDITION]")]
+    breakpoints: Vec<String>,
+    /// webhook, critical, default or low, for what it does on workers [default: the server's]
+    #[arg(long)]
+    lane: Option<Lane>,
+    /// Not before this moment
+    #[arg(long, value_name = "RFC3339")]
+    run_at: Option<Timestamp>,
+    /// The idempotency key: the same key and the same wish is one run [default: one is made up]
+    #[arg(long)]
+    key: Option<String>,
+    /// Your own name for the run
+    #[arg(long, value_name = "ID")]
+    external_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  bowline workflow run order --set id=7
+  bowline workflow run order@3 --input @order.json --no-wait
+  bowline workflow run order.yaml --break 'charge:{{ variables.total > 100 }}'
+
+A name is one that the server knows, with @VERSION if it should not be the active one. A file is sent along and need not be
+applied before. Ends with exit code 0 if the run succeeded, 1 if it failed, 3 if it was canceled. Ctrl-C leaves it running.")]
+pub struct RunArgs {
+    /// A workflow that the server has, a file with one, or - for standard input
+    #[arg(value_name = "NAME|FILE")]
+    what: String,
+    #[command(flatten)]
+    begin: BeginArgs,
+    /// Stop after each node; `workflow debug JOB` goes on
+    #[arg(long)]
+    debug: bool,
+    /// Follow it until it ends (so it is, unless --no-wait is given)
+    #[arg(long, conflicts_with = "no_wait")]
+    wait: bool,
+    /// Only begin it
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl BeginArgs {
+    /// The body of `POST /jobs`.
+    fn body(&self, what: &str, debug: bool) -> Result<Value, Failure> {
+        let workflow = match files::target(what, self.name.as_deref())? {
+            Target::Written(spec) => spec,
+            Target::Stored(name) => match name.split_once('@') {
+                None => name.into(),
+                Some((name, version)) => {
+                    let version: u32 = version
+                        .parse()
+                        .map_err(|_| Failure::Usage(format!("{version:?} is no version; NAME@3 is the third one")))?;
+                    json!({"name": name, "version": version})
+                }
+            },
+        };
+        let mut body = json!({ "workflow": workflow });
+        if let Some(input) = values::input(self.input.as_deref(), &self.set)? {
+            body["input"] = input;
+        }
+        if debug {
+            body["debug"] = true.into();
+        }
+        if !self.breakpoints.is_empty() {
+            body["breakpoints"] = self.breakpoints.iter().map(|text| breakpoint(text)).collect();
+        }
+        if let Some(lane) = self.lane {
+            body["lane"] = lane.as_str().into();
+        }
+        if let Some(at) = self.run_at {
+            body["run_at"] = at.to_string().into();
+        }
+        if let Some(id) = &self.external_id {
+            body["external_id"] = id.as_str().into();
+        }
+        Ok(body)
+    }
+
+    /// Begins the run; answers with the server's text and the job.
+    pub async fn begin(
+        &self,
+        client: &Client,
+        what: &str,
+        debug: bool,
+    ) -> Result<(crate::client::Answer, JobId), Failure> {
+        let body = self.body(what, debug)?;
+        let key = self.key.clone().or_else(|| self.external_id.is_none().then(new_key));
+        let request = Request::post(["jobs"]).body(body.to_string()).idempotency_key(key).again(Again::Patient);
+        let answer = client.call(&request).await?;
+        let accepted: Accepted = answer.read()?;
+        let id = accepted.job_id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))?;
+        Ok((answer, id))
+    }
+}
+
+/// `NODE` or `NODE:CONDITION`; a condition may stand without its braces.
+pub fn breakpoint(text: &str) -> Value {
+    match text.split_once(':') {
+        Some((node, when)) => json!({"node": node.trim(), "when": condition(when)}),
+        None => json!({"node": text.trim()}),
+    }
+}
+
+/// A condition as the server wants it, with its braces.
+pub fn condition(text: &str) -> String {
+    let text = text.trim();
+    if text.contains("{{") { text.to_owned() } else { format!("{{{{ {text} }}}}") }
+}
+
+pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result<Exit, Failure> {
+    let (answer, id) = args.begin.begin(client, &args.what, args.debug).await?;
+    if args.no_wait && screen.json() {
+        screen.json_line(answer.text())?;
+        return Ok(Exit::Success);
+    }
+    if !screen.json() {
+        let accepted: Accepted = answer.read()?;
+        let status = Paint::of_status(accepted.status.as_str()).on(accepted.status.as_str(), screen.color());
+        let again = if accepted.is_replayed() { " (the same run as before, by its key)" } else { "" };
+        screen.line(&format!("job {id} (#{}) {status}{again}", accepted.number))?;
+    }
+    if args.no_wait {
+        screen.note(&format!("look at it with `bowline workflow steps {id}`"));
+        return Ok(Exit::Success);
+    }
+    follow(&Remote::new(client, id), screen).await
+}
+
+/// Shows the steps of a run as they end, and how it ended.
+pub async fn follow(remote: &Remote<'_>, screen: &mut Screen) -> Result<Exit, Failure> {
+    let (id, mut interrupts) = (remote.id, Interrupts::listen());
+    let bar = screen.status();
+    let (mut shown, mut said): (u32, Vec<String>) = (0, Vec::new());
+    loop {
+        let answer = remote.job().await?;
+        let detail: super::remote::RunDetail = answer.read()?;
+        let view = detail.view()?;
+        if view.steps > shown {
+            for step in remote.steps(shown + 1).await? {
+                shown = shown.max(step.n);
+                if !screen.json() {
+                    let line = words::step(screen, &step);
+                    screen.line(&line)?;
+                }
+            }
+        }
+        if let Some(exit) = detail.job.end() {
+            drop(bar);
+            if screen.json() {
+                screen.json_line(answer.text())?;
+            } else {
+                for line in words::ending(screen, &detail) {
+                    screen.line(&line)?;
+                }
+            }
+            return Ok(exit);
+        }
+        let waits = words::waits(screen, view);
+        bar.say(match (waits.as_slice(), view.node.as_str()) {
+            ([], "") => detail.job.status.to_string(),
+            ([], node) => format!("{} at {node}, {shown} steps", detail.job.status),
+            (waits, _) => waits.join("\n"),
+        });
+        if waits != said && !screen.json() {
+            for line in waits.iter().filter(|line| !said.contains(line)) {
+                screen.note(line);
+            }
+            if view.waits.iter().any(|wait| wait.kind.as_str() == "approval") {
+                screen.note(&format!("say yes with `bowline approvals approve {id}`"));
+            }
+        }
+        said = waits;
+        if view.paused_for.as_str() == "debug" {
+            drop(bar);
+            screen.note(&format!("go on with `bowline workflow debug {id}`"));
+            return Ok(Exit::Success);
+        }
+        tokio::select! {
+            () = interrupts.next() => {
+                drop(bar);
+                screen.note(&format!("the run goes on; come back with `bowline workflow steps {id}`, stop it with `bowline job cancel {id}`"));
+                return Ok(Exit::Interrupted);
+            }
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breakpoints_have_a_node_and_perhaps_a_condition() {
+        assert_eq!(breakpoint("charge"), json!({"node": "charge"}));
+        let wanted = json!({"node": "charge", "when": "{{ variables.n > 3 }}"});
+        assert_eq!(breakpoint("charge: variables.n > 3"), wanted);
+        assert_eq!(breakpoint("charge:{{ variables.n > 3 }}"), wanted);
+    }
+}

@@ -1,0 +1,112 @@
+//! `workflow shadow JOB`: a run once more with the answers it got; what would be different?
+
+use std::path::PathBuf;
+
+use bowline_model::JobId;
+use clap::Args;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::remote::Remote;
+use super::{files, words};
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Screen, Text};
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  bowline workflow shadow JOB --definition order.yaml
+
+Nothing is carried out: where a node asked the world, the answer of the run is taken. Ends with exit code 1 if something would
+be different.")]
+pub struct ShadowArgs {
+    /// The run
+    job: JobId,
+    /// A file with another definition [default: the run's own]
+    #[arg(long, value_name = "FILE")]
+    definition: Option<PathBuf>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ShadowView {
+    steps: u32,
+    differences: Vec<Value>,
+}
+
+pub async fn shadow(client: &Client, screen: &mut Screen, args: &ShadowArgs) -> Result<Exit, Failure> {
+    let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?;
+    let body = definition.map_or_else(|| json!({}), |definition| json!({ "definition": definition }));
+    let answer = Remote::new(client, args.job).shadow(&body).await?;
+    let view: ShadowView = answer.read()?;
+    let exit = if view.differences.is_empty() { Exit::Success } else { Exit::Different };
+    if screen.json() {
+        screen.json_line(answer.text())?;
+        return Ok(exit);
+    }
+    for difference in &view.differences {
+        for line in lines(difference) {
+            screen.line(&line)?;
+        }
+    }
+    let steps = format!("{} {}", view.steps, if view.steps == 1 { "step" } else { "steps" });
+    screen.line(&match view.differences.len() {
+        0 => format!("the same in all {steps}"),
+        1 => format!("1 difference in {steps}"),
+        several => format!("{several} differences in {steps}"),
+    })?;
+    Ok(exit)
+}
+
+/// A difference in words.
+fn lines(difference: &Value) -> Vec<String> {
+    let node = Text::new(difference["node"].as_str().unwrap_or("?"));
+    let visit = match difference["visit"].as_u64() {
+        Some(visit) if visit > 1 => format!(" (visit {visit})"),
+        _ => String::new(),
+    };
+    match difference["kind"].as_str() {
+        Some("step") => {
+            let (before, after) = (&difference["recorded"], &difference["shadow"]);
+            let mut lines = vec![format!("{node}{visit} would give something else")];
+            for field in ["status", "exit", "output", "set"] {
+                if before[field] != after[field] {
+                    let (before, after) = (words::brief(&before[field]), words::brief(&after[field]));
+                    lines.push(format!("  {field}: {before} → {after}"));
+                }
+            }
+            lines
+        }
+        Some("only_recorded") => vec![format!("{node}{visit} would not be come to")],
+        Some("only_shadow") => vec![format!("{node}{visit} would be come to")],
+        Some("no_answer") => vec![format!("{node}{visit} would ask the world; what came of it nobody knows")],
+        Some("ending") => {
+            let (before, after) = (words::brief(&difference["recorded"]), words::brief(&difference["shadow"]));
+            vec![format!("it would end otherwise: {before} → {after}")]
+        }
+        _ => vec![words::brief(difference)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_in_words() {
+        let outcome = |n: i32| json!({"status": "success", "exit": "success", "output": {"n": n}, "set": []});
+        let step = json!({"kind": "step", "node": "add", "visit": 2, "recorded": outcome(1), "shadow": outcome(2)});
+        let lines: Vec<String> = [step, json!({"kind": "only_shadow", "node": "x", "visit": 1}), json!({"kind": "new"})]
+            .iter()
+            .flat_map(lines)
+            .collect();
+        let wanted = [
+            "add (visit 2) would give something else",
+            "  output: {\"n\":1} → {\"n\":2}",
+            "x would be come to",
+            "{\"kind\":\"new\"}",
+        ];
+        assert_eq!(lines, wanted);
+    }
+}

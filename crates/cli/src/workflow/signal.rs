@@ -1,0 +1,71 @@
+//! `workflow signal JOB|EVENT`: something happened, for one run or for whoever waits for it.
+
+use bowline_model::JobId;
+use clap::Args;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::remote::Remote;
+use super::values;
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Screen;
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  bowline workflow signal payment.received --key 4711 --payload '{\"amount\": 5}'
+  bowline workflow signal JOB payment.received
+
+One run remembers the event until it waits for it. Without a run, those are told that wait for it now.")]
+pub struct SignalArgs {
+    /// A run, followed by the event; or the event alone
+    #[arg(value_name = "JOB|EVENT")]
+    what: String,
+    /// The event, after a run
+    event: Option<String>,
+    /// Which of them; a wait without a key hears them all
+    #[arg(long)]
+    key: Option<String>,
+    /// What the waiting node gives, as JSON; @FILE reads a file
+    #[arg(long, value_name = "JSON")]
+    payload: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Signaled {
+    runs: u64,
+}
+
+pub async fn signal(client: &Client, screen: &mut Screen, args: &SignalArgs) -> Result<Exit, Failure> {
+    let mut body = json!({});
+    if let Some(key) = &args.key {
+        body["key"] = key.as_str().into();
+    }
+    if let Some(payload) = &args.payload {
+        body["payload"] = values::json("--payload", payload)?;
+    }
+    let answer = match (args.what.parse::<JobId>(), &args.event) {
+        (Ok(id), Some(event)) => {
+            body["event"] = event.as_str().into();
+            Remote::new(client, id).signal(&body).await?
+        }
+        (Ok(_), None) => return Err(Failure::Usage("say which event: `workflow signal JOB EVENT`".to_owned())),
+        (Err(_), Some(_)) => {
+            return Err(Failure::Usage(format!("{:?} is not the id of a run", args.what)));
+        }
+        (Err(_), None) => client.call(&Request::post(["signals", &args.what]).body(body.to_string())).await?,
+    };
+    if screen.json() {
+        screen.json_line(answer.text())?;
+        return Ok(Exit::Success);
+    }
+    let signaled: Signaled = answer.read()?;
+    screen.line(&match signaled.runs {
+        0 => "nobody waits for it".to_owned(),
+        1 => "1 run was told".to_owned(),
+        runs => format!("{runs} runs were told"),
+    })?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,72 @@
+//! A run as a picture: what it is a run of, and how each node of that stands.
+
+use std::sync::Arc;
+
+use bowline_model::workflow::{NodeId, WorkflowSpec};
+use bowline_model::{JobId, TenantId};
+use bowline_store::StoreError;
+use bowline_workflow::draw::{NodeStatus, Statuses};
+use bowline_workflow::flow::{Record, StepStatus, Waiting, read_records};
+use serde_json::Value;
+
+use super::Flows;
+use super::look::{LookError, TURNS};
+
+/// A run, to be drawn.
+#[derive(Debug, Clone)]
+pub struct FlowPicture {
+    pub spec: WorkflowSpec,
+    pub statuses: Statuses,
+}
+
+impl Flows {
+    /// What a run is a run of, and how its nodes stand.
+    pub async fn picture(&self, tenant: TenantId, job: JobId) -> Result<FlowPicture, LookError> {
+        let now = self.look_at(tenant, job, None).await?;
+        let number = now.about.number;
+        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
+        let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        let spec = self.definitions.spec_of_run(definition).await?;
+        let mut statuses = Statuses::new();
+        // What a run brought along from the one it goes on from is known by its outputs only.
+        if let Some(Value::Object(steps)) = now.flow.context().to_json().get("steps") {
+            statuses.extend(steps.keys().map(|node| (NodeId(Arc::from(node.as_str())), NodeStatus::Done)));
+        }
+        let mut from = 0;
+        loop {
+            let turns = self.ledger.flow_records(tenant, job, from, TURNS).await?;
+            let full = turns.len() == TURNS as usize;
+            let before = from;
+            for turn in turns {
+                for record in read_records(&turn).map_err(|e| StoreError::Broken(e.to_string()))? {
+                    let Record::Step(step) = record else { continue };
+                    from = step.n + 1;
+                    let status = match step.status {
+                        StepStatus::Success => NodeStatus::Done,
+                        StepStatus::Failed => NodeStatus::Failed,
+                    };
+                    statuses.insert(step.node, status);
+                }
+            }
+            if !full || from == before {
+                break;
+            }
+        }
+        for (node, _, wait) in now.flow.places() {
+            let status = match wait {
+                None | Some(Waiting::Call { .. } | Waiting::Each { .. }) => NodeStatus::Current,
+                Some(Waiting::Until(_) | Waiting::Approval { .. } | Waiting::Event { .. }) => NodeStatus::Waiting,
+            };
+            statuses.insert(node.clone(), status);
+        }
+        Ok(FlowPicture { spec, statuses })
+    }
+
+    /// What sort of node this is in a run.
+    pub async fn node_type(&self, tenant: TenantId, job: JobId, node: &NodeId) -> Result<Option<String>, LookError> {
+        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
+        let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        Ok(self.definitions.of_run(definition).await?.type_of(node).map(ToOwned::to_owned))
+    }
+}
