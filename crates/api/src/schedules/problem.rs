@@ -1,7 +1,6 @@
 //! Why nothing was started, as callers hear it.
 
 use bowline_engine::{StartError, TriggerError};
-use hyper::StatusCode;
 use serde_json::json;
 
 use crate::jobs::{key_conflict, misfit};

@@ -48,6 +48,8 @@ pub async fn trigger(
         status: job_word(status),
         queued_at,
         idempotency: IdempotencyView { key, replayed },
+        result: None,
+        error: None,
         request_id: context.request_id,
         trace_id: context.trace_id,
     };

@@ -238,6 +238,10 @@ async fn from_any_step_another_run_goes_on() {
     let steps = server.get(&format!("/jobs/{other}/steps")).await.expect(200);
     assert_eq!(steps["steps"][0]["n"], 5, "{steps}");
     assert_eq!(server.get(&format!("/jobs/{other}/context?step=5")).await.expect(200)["step"], 5);
+    let first = server.get(&format!("/jobs/{other}/context?step=4")).await.expect(200);
+    assert_eq!((&first["context"]["variables"]["n"], &first["diff"]), (&json!(10), &json!([])), "{first}");
+    assert_eq!(server.get(&format!("/jobs/{other}/context?step=3")).await.status, 422, "that is in the other run");
+    assert_eq!(server.post(&format!("/jobs/{other}/shadow"), json!({})).await.status, 422);
     assert_eq!(server.get(&format!("/jobs/{other}/graph?format=json")).await.expect(200)["nodes"]["add"], "done");
     // The first one is as it was, and its shadow says so.
     let shadow = server.post(&format!("/jobs/{id}/shadow"), json!({})).await.expect(200);

@@ -7,13 +7,13 @@ use bowline_model::JobId;
 use serde::Deserialize;
 
 use super::ApproveArgs;
-use super::show::{approval_of, print};
+use super::show::{approval_of, print, print_node};
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::job::JobDetail;
 use crate::output::{Paint, Screen, Text};
-use crate::workflow::{RunView, waits};
+use crate::workflow::RunView;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -55,11 +55,7 @@ async fn approve_node(
     run: &RunView,
 ) -> Result<Exit, Failure> {
     if !screen.json() {
-        let headline = detail.job.headline(screen.color());
-        screen.line(&headline)?;
-        for line in waits(screen, run) {
-            screen.line(&line)?;
-        }
+        print_node(screen, detail, run)?;
     }
     if run.waits.iter().any(|wait| wait.kind.as_str() == "approval")
         && !args.yes

@@ -14,7 +14,7 @@ use crate::output::Screen;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ApprovalsCommand {
-    /// List the commands that wait, oldest first
+    /// List what waits, oldest first
     List {
         /// How many
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
@@ -25,7 +25,7 @@ pub enum ApprovalsCommand {
         /// The job's id
         job: JobId,
     },
-    /// Say yes to a command
+    /// Say yes to a command, or to a node of a workflow
     ///
     /// Shows what would run and asks, and says yes to exactly that: if something else would run by then, the yes does not
     /// count. With --hash nothing is shown, and the yes is for what has this hash.
@@ -33,7 +33,7 @@ pub enum ApprovalsCommand {
   bowline approvals approve JOB
   bowline approvals approve JOB --hash HASH --reason 'change 4711'")]
     Approve(ApproveArgs),
-    /// Say no to a command; it will not run
+    /// Say no to a command, which will not run, or to a node of a workflow
     Reject {
         /// The job's id
         job: JobId,

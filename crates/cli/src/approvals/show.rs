@@ -9,6 +9,7 @@ use crate::fleet::{self, ApprovalView, CommandView, PinnedView, UnitView};
 use crate::job::JobDetail;
 use crate::output::time::thousands;
 use crate::output::{Facts, Screen};
+use crate::workflow::{RunView, waits};
 
 /// Hosts that are named.
 const NAMES_MAX: u64 = 10;
@@ -19,8 +20,22 @@ pub async fn show(client: &Client, screen: &mut Screen, id: JobId) -> Result<Exi
         screen.json_line(answer.text())?;
         return Ok(Exit::Success);
     }
-    print(client, screen, id, &answer.read()?).await?;
+    let detail: JobDetail = answer.read()?;
+    match &detail.workflow {
+        Some(run) => print_node(screen, &detail, run)?,
+        None => drop(print(client, screen, id, &detail).await?),
+    }
     Ok(Exit::Success)
+}
+
+/// Prints which nodes of a workflow wait.
+pub fn print_node(screen: &mut Screen, detail: &JobDetail, run: &RunView) -> Result<(), Failure> {
+    let headline = detail.job.headline(screen.color());
+    screen.line(&headline)?;
+    for line in waits(screen, run) {
+        screen.line(&line)?;
+    }
+    Ok(())
 }
 
 /// Prints what would run, and hands over the approval it is about.

@@ -99,6 +99,14 @@ impl Flows {
         let stored = self.ledger.load_flows(vec![number], step).await?;
         let stored = stored.into_iter().next().ok_or(LookError::NotFound)?;
         let program = self.definitions.of_run(stored.definition).await?;
+        // What was before the step that a run goes on from is in the other run.
+        if let Some(asked) = step
+            && let Some((other, first)) = self.ledger.find_flow(tenant, job).await?.and_then(|flow| flow.forked_from)
+            && asked < first
+        {
+            let what = format!("this run goes on from step {first} of job {other}; look for step {asked} there");
+            return Err(LookError::Bad(what));
+        }
         let run = fold(program, &stored, step)?;
         match step {
             Some(asked) if run.flow.steps() < asked => Err(LookError::NoStep { asked, has: run.flow.steps() }),
@@ -143,12 +151,14 @@ impl Flows {
         let now = self.look_at(tenant, job, step).await?;
         let number = now.flow.steps();
         let context = now.flow.context().to_json();
-        let diff = match number {
-            0 => Vec::new(),
-            _ => {
-                let before = self.look_at(tenant, job, Some(number - 1)).await?;
-                difference(&before.flow.context().to_json(), &context)
-            }
+        let diff = match number.checked_sub(1) {
+            None => Vec::new(),
+            Some(before) => match self.look_at(tenant, job, Some(before)).await {
+                Ok(before) => difference(&before.flow.context().to_json(), &context),
+                // It begins here, with what another run knew.
+                Err(LookError::Bad(_)) => Vec::new(),
+                Err(error) => return Err(error),
+            },
         };
         let places = places(&now.flow);
         let steps = self.ledger.find_flow(tenant, job).await?.map_or(number, |flow| flow.steps);
@@ -247,7 +257,7 @@ impl Flows {
         let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
         let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
         let stored = stored.into_iter().next().ok_or(LookError::NotFound)?;
-        if stored.snapshot.is_some() {
+        if self.ledger.find_flow(tenant, job).await?.is_some_and(|flow| flow.forked_from.is_some()) {
             let what = "this run goes on from another one; look at the shadow of that one".to_owned();
             return Err(LookError::Bad(what));
         }

@@ -76,8 +76,9 @@ impl<'c> Session<'c> {
     async fn settle(&mut self, screen: &mut Screen, beyond: Option<u32>) -> Result<(), Failure> {
         loop {
             let detail = self.remote.detail().await?;
-            let steps = detail.view()?.steps;
-            let rests = detail.job.status.as_str() == "paused" && beyond.is_none_or(|step| steps > step);
+            let view = detail.view()?;
+            let (steps, halted) = (view.steps, view.paused_for.as_str() == "debug");
+            let rests = detail.job.status.as_str() == "paused" && (halted || beyond.is_none_or(|step| steps > step));
             if detail.job.end().is_some() || rests || detail.job.status.as_str() == "pending" {
                 return self.show(screen).await;
             }
