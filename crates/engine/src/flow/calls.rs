@@ -89,8 +89,8 @@ impl Flows {
                 })
             }
             CallWhat::Command(body) => {
-                let start: StartSpec =
-                    serde_json::from_value(body.clone()).map_err(|e| failed(format!("the command cannot be read: {e}")))?;
+                let start: StartSpec = serde_json::from_value(body.clone())
+                    .map_err(|e| failed(format!("the command cannot be read: {e}")))?;
                 if !matches!(start, StartSpec::Command(_)) {
                     return Err(failed("this is no command on hosts"));
                 }
@@ -113,7 +113,8 @@ impl Flows {
                 let name = ResourceName::new(name).map_err(|e| failed(e.to_string()))?;
                 let pinned =
                     self.definitions.named(about.tenant, kind, &name, *version).await.map_err(|error| match error {
-                        DefinitionError::Store(error) => NotMade::Later(error),
+                        // What is stored and makes no sense will make none later.
+                        DefinitionError::Store(error) if error.is_transient() => NotMade::Later(error),
                         other => failed(other.to_string()),
                     })?;
                 let flow = NewFlow {

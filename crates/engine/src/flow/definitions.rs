@@ -128,8 +128,9 @@ pub struct Pinned {
 struct Known {
     /// By what the ledger calls it.
     programs: HashMap<i64, Arc<Program>>,
-    /// Versions of resources never change.
-    versions: HashMap<(TenantId, DefinitionKind, String, u32), Pinned>,
+    /// Versions of resources, each with the text that it was made of. A version never changes; but a resource can be deleted,
+    /// and another one by its name counts from the beginning.
+    versions: HashMap<(TenantId, DefinitionKind, String, u32), (Arc<str>, Pinned)>,
 }
 
 /// Definitions, as programs.
@@ -157,11 +158,6 @@ impl Definitions {
         version: Option<u32>,
     ) -> Result<Pinned, DefinitionError> {
         let text = name.to_string();
-        if let Some(version) = version
-            && let Some(pinned) = self.known().versions.get(&(tenant, kind, text.clone(), version))
-        {
-            return Ok(pinned.clone());
-        }
         let key = ResourceKey { tenant, kind: kind.resource(), name: name.clone() };
         let found = self.ledger.find_resource(key, version).await?;
         let Some(found) = found else {
@@ -171,7 +167,9 @@ impl Definitions {
             return Err(kind.not_active(text));
         }
         let key = (tenant, kind, text, found.version.version);
-        if let Some(pinned) = self.known().versions.get(&key) {
+        if let Some((spec, pinned)) = self.known().versions.get(&key)
+            && *spec == found.version.spec
+        {
             return Ok(pinned.clone());
         }
         let definition = Definition::read(&found.version.spec)?;
@@ -180,7 +178,7 @@ impl Definitions {
         if known.versions.len() >= PROGRAMS_MAX {
             known.versions.clear();
         }
-        known.versions.insert(key, pinned.clone());
+        known.versions.insert(key, (found.version.spec, pinned.clone()));
         Ok(pinned)
     }
 
