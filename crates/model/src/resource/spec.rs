@@ -7,6 +7,7 @@ use crate::broker::RabbitmqSpec;
 use crate::fleet::CommandSpec;
 use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
+use crate::trigger::TriggerSpec;
 use crate::workflow::{WorkflowSpec, read_workflow};
 
 /// What is wrong with what somebody wrote, and where in it.
@@ -57,6 +58,7 @@ pub enum Spec {
     SecretRef(SecretRefSpec),
     Workflow(Box<WorkflowSpec>),
     Schedule(Box<ScheduleSpec>),
+    Trigger(Box<TriggerSpec>),
 }
 
 impl Spec {
@@ -67,6 +69,7 @@ impl Spec {
             Self::SecretRef(_) => ResourceKind::SecretRef,
             Self::Workflow(_) => ResourceKind::Workflow,
             Self::Schedule(_) => ResourceKind::Schedule,
+            Self::Trigger(_) => ResourceKind::Trigger,
         }
     }
 
@@ -90,6 +93,9 @@ impl Spec {
             ResourceKind::Schedule => {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Schedule(Box::new(spec))).map_err(read)
             }
+            ResourceKind::Trigger => {
+                serde_path_to_error::deserialize(value).map(|spec| Self::Trigger(Box::new(spec))).map_err(read)
+            }
         }
     }
 
@@ -101,6 +107,7 @@ impl Spec {
             Self::SecretRef(spec) => spec.check(),
             Self::Workflow(spec) => spec.check(),
             Self::Schedule(spec) => spec.check(),
+            Self::Trigger(spec) => spec.check(),
         }
     }
 
@@ -112,6 +119,7 @@ impl Spec {
             Self::SecretRef(spec) => serde_json::to_string(spec),
             Self::Workflow(spec) => serde_json::to_string(spec),
             Self::Schedule(spec) => serde_json::to_string(spec),
+            Self::Trigger(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -124,6 +132,7 @@ impl Spec {
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
             ResourceKind::Workflow => generator.subschema_for::<WorkflowSpec>(),
             ResourceKind::Schedule => generator.subschema_for::<ScheduleSpec>(),
+            ResourceKind::Trigger => generator.subschema_for::<TriggerSpec>(),
         }
     }
 }
