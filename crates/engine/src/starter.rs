@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use bowline_model::host::Vars;
+use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::resource::BadSpec;
 use bowline_model::start::{CommandField, CommandStart, Payload, RunField, StartSpec, TaskStart, VersionedName};
 use bowline_model::{InventoryName, JobPolicy, TenantId};
-use bowline_store::{Origin, StoreError, Submitted};
+use bowline_store::{NewJob, Origin, StoreError, Submitted};
 use serde_json::Value;
 
 use crate::fleet::{CommandChoice, CommandError, CommandRequest, Commands, HostChoice, Inventories};
@@ -43,6 +44,14 @@ impl StartError {
             _ => None,
         }
     }
+}
+
+/// Under which name something is asked for, and what makes two asks the same.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub scope: KeyScope,
+    pub key: String,
+    pub hash: RequestHash,
 }
 
 /// Starts things.
@@ -138,6 +147,36 @@ impl Starter {
         let request = self.prepare(tenant, start, patch).await?;
         let request = JobRequest { idempotency_key: Some(key), ..request };
         match self.intake.submit(tenant, origin, vec![request]).await?.into_iter().next() {
+            Some(Submitted::Conflict { key, .. }) => Err(StartError::Key { key }),
+            Some(stored) => Ok(stored),
+            None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),
+        }
+    }
+
+    /// Starts it once for each ask, where whoever asks says which asks are the same. The second one is answered whatever
+    /// would come of it by then, also if nothing could be started any more.
+    pub async fn start_once(
+        &self,
+        tenant: TenantId,
+        start: &StartSpec,
+        ask: Ask,
+        origin: &Origin,
+        patch: Option<&Value>,
+    ) -> Result<Submitted, StartError> {
+        let Ask { scope, key, hash } = ask;
+        let known = match self.prepare(tenant, start, patch).await {
+            Ok(request) => {
+                let job = self.intake.name_one(tenant, origin, request);
+                let job = NewJob { keys: vec![(scope, key)], hash, ..job };
+                self.intake.store(vec![job]).await?.into_iter().next()
+            }
+            Err(error) if error.store().is_some() => return Err(error),
+            Err(error) => match self.intake.find_asked(tenant, scope, key, hash).await? {
+                None => return Err(error),
+                known => known,
+            },
+        };
+        match known {
             Some(Submitted::Conflict { key, .. }) => Err(StartError::Key { key }),
             Some(stored) => Ok(stored),
             None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),

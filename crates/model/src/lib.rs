@@ -31,6 +31,7 @@ pub mod secret;
 pub mod shape;
 pub mod start;
 pub mod time;
+pub mod trigger;
 pub mod worker;
 pub mod workflow;
 

@@ -8,6 +8,7 @@ use crate::broker::RabbitmqSpec;
 use crate::fleet::CommandSpec;
 use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
+use crate::trigger::TriggerSpec;
 use crate::workflow::{WorkflowSpec, read_workflow};
 
 /// What is wrong with what somebody wrote, and where in it.
@@ -59,6 +60,7 @@ pub enum Spec {
     Workflow(Box<WorkflowSpec>),
     Schedule(Box<ScheduleSpec>),
     Blueprint(Box<BlueprintSpec>),
+    Trigger(Box<TriggerSpec>),
 }
 
 impl Spec {
@@ -70,6 +72,7 @@ impl Spec {
             Self::Workflow(_) => ResourceKind::Workflow,
             Self::Schedule(_) => ResourceKind::Schedule,
             Self::Blueprint(_) => ResourceKind::Blueprint,
+            Self::Trigger(_) => ResourceKind::Trigger,
         }
     }
 
@@ -94,6 +97,9 @@ impl Spec {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Schedule(Box::new(spec))).map_err(read)
             }
             ResourceKind::Blueprint => BlueprintSpec::read(value).map(|spec| Self::Blueprint(Box::new(spec))),
+            ResourceKind::Trigger => {
+                serde_path_to_error::deserialize(value).map(|spec| Self::Trigger(Box::new(spec))).map_err(read)
+            }
         }
     }
 
@@ -106,6 +112,7 @@ impl Spec {
             Self::Workflow(spec) => spec.check(),
             Self::Schedule(spec) => spec.check(),
             Self::Blueprint(spec) => spec.check(),
+            Self::Trigger(spec) => spec.check(),
         }
     }
 
@@ -118,6 +125,7 @@ impl Spec {
             Self::Workflow(spec) => serde_json::to_string(spec),
             Self::Schedule(spec) => serde_json::to_string(spec),
             Self::Blueprint(spec) => serde_json::to_string(spec),
+            Self::Trigger(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -131,6 +139,7 @@ impl Spec {
             ResourceKind::Workflow => generator.subschema_for::<WorkflowSpec>(),
             ResourceKind::Schedule => generator.subschema_for::<ScheduleSpec>(),
             ResourceKind::Blueprint => generator.subschema_for::<BlueprintSpec>(),
+            ResourceKind::Trigger => generator.subschema_for::<TriggerSpec>(),
         }
     }
 }

@@ -299,6 +299,8 @@ macro_rules! for_each_promise {
                 writers_at_once_get_a_version_each
                 resources_are_listed_by_name_and_versions_newest_first
                 a_secret_that_a_command_names_is_not_deleted
+                a_broker_that_a_trigger_reads_from_is_not_deleted
+                what_counts_is_listed_for_all_tenants
                 a_deleted_resource_is_gone_with_its_versions
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource
