@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_engine::Engine;
-use bowline_engine::flow::StepView;
+use bowline_engine::flow::{DefinitionKind, StepView};
 use bowline_model::{JobId, JobStatus, ResourceName, TaskType};
 use bowline_store::{JobRecord, Submitted};
 use serde_json::json;
