@@ -334,7 +334,7 @@ fn a_run_folds_to_the_same_again() {
     let program = Arc::clone(run.flow.program());
     run.flow = Flow::restore(program, serde_json::from_str(&snapshot).expect("a snapshot")).expect("the same nodes");
     run.now = run.now.plus_millis(60_000);
-    run.hear([Message::Due]);
+    run.hear([Message::Due { at: None }]);
     assert_eq!(run.result(), json!({"n": 2}));
 }
 
