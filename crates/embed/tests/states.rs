@@ -151,7 +151,7 @@ async fn several_tasks_at_once_are_gathered_in_their_order() {
     let bowline = Bowline::in_memory()
         .task("half", |params: Value, _| async move {
             let n = params["n"].as_u64().unwrap_or(0);
-            if n % 2 == 0 { Ok(n / 2) } else { Err(Failure::permanent("odd")) }
+            if n.is_multiple_of(2) { Ok(n / 2) } else { Err(Failure::permanent("odd")) }
         })
         .blueprint(blueprint)
         .serve()
