@@ -68,9 +68,8 @@ impl From<LookError> for Problem {
             LookError::NotFound => {
                 Self::new(StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "there is no such run of a workflow")
             }
-            LookError::NoStep { asked, has } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "STEP_NOT_FOUND", error).with(json!({"asked": asked, "steps": has}))
-            }
+            LookError::NoStep { asked, has } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "STEP_NOT_FOUND", error)
+                .with(json!({"asked": asked, "steps": has})),
             LookError::Bad(what) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", what),
             LookError::Definition(error) => bad_definition("definition", error),
             LookError::Store(error) => error.into(),

@@ -3,8 +3,8 @@
 use axum::Json;
 use bowline_auth::Scope;
 use bowline_engine::flow::{FlowRequest, FlowSubmitted, WorkflowChoice};
-use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
 use bowline_model::start::WorkflowStart;
+use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
 use bowline_model::{JobStatus, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;

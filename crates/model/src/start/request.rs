@@ -164,7 +164,10 @@ impl SubmitRequest {
                 policy: self.policy,
             })
         } else {
-            return Err(Misplaced { field: "type", why: "a job needs a `type`, a `command` and its hosts, or a `workflow`" });
+            return Err(Misplaced {
+                field: "type",
+                why: "a job needs a `type`, a `command` and its hosts, or a `workflow`",
+            });
         };
         Ok((start, asked))
     }

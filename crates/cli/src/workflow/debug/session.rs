@@ -194,7 +194,12 @@ impl<'c> Session<'c> {
         Ok(After::Stay)
     }
 
-    async fn fork(&mut self, screen: &mut Screen, step: u32, set: &[(String, serde_json::Value)]) -> Result<(), Failure> {
+    async fn fork(
+        &mut self,
+        screen: &mut Screen,
+        step: u32,
+        set: &[(String, serde_json::Value)],
+    ) -> Result<(), Failure> {
         let answer = self.remote.fork(&fork::body(step, set, None, true)).await?;
         let forked: Forked = answer.read()?;
         let bad = || self.remote.client.strange("it has no job id".to_owned());
