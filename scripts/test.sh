@@ -49,6 +49,8 @@ stage "tests, on SQLite and PostgreSQL" with_servers "${runner[@]}"
 # A test that cannot fail proves nothing: builds with known mistakes in them must be found out.
 planted=(--locked -p bowline-sim -p bowline-store-sql --features bowline-sim/planted,bowline-store-sql/planted)
 stage "planted mistakes are found" cargo test "${planted[@]}" --test planted --test planted_mistakes --test fail_at_every_operation
+# Alone, because its whole process makes the mistake.
+stage "a turn that is added twice is seen by two engines" cargo test --locked -p bowline-engine --features planted --test flows planted_
 if [[ $with_nextest == yes ]]; then
   # nextest does not run the examples in the documentation; plain `cargo test` above does.
   stage "documentation examples" cargo test --doc --workspace --locked

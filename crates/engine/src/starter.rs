@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use bowline_model::host::Vars;
 use bowline_model::resource::BadSpec;
-use bowline_model::start::{CommandField, CommandStart, Payload, StartSpec, TaskStart, VersionedName};
+use bowline_model::start::{CommandField, CommandStart, Payload, RunField, StartSpec, TaskStart, VersionedName};
 use bowline_model::{InventoryName, JobPolicy, TenantId};
 use bowline_store::{Origin, StoreError, Submitted};
 use serde_json::Value;
 
 use crate::fleet::{CommandChoice, CommandError, CommandRequest, Commands, HostChoice, Inventories};
-use crate::flow::{DefinitionError, Flows};
+use crate::flow::{DefinitionError, DefinitionKind, Flows};
 use crate::intake::{Intake, JobRequest};
 
 /// Why nothing was started.
@@ -72,7 +72,7 @@ impl Starter {
             StartSpec::Command(command) => Ok(self.commands.check(tenant, &choice_of(&command.command)).await?),
             StartSpec::Workflow(workflow) => {
                 let (name, version) = workflow.stored()?;
-                Ok(self.flows.definitions.named(tenant, name, version).await.map(drop)?)
+                Ok(self.flows.definitions.named(tenant, kind_of(&workflow.run), name, version).await.map(drop)?)
             }
         }
     }
@@ -112,7 +112,7 @@ impl Starter {
                     }
                     add(&mut input, patch, "input")?;
                 }
-                let prepared = self.flows.prepare(tenant, name, version, input).await?;
+                let prepared = self.flows.prepare(tenant, kind_of(&workflow.run), name, version, input).await?;
                 Ok(JobRequest { lane: workflow.lane.unwrap_or_default(), priority: workflow.priority, ..prepared })
             }
         }
@@ -198,6 +198,13 @@ fn add(to: &mut Value, patch: &Value, what: &'static str) -> Result<(), StartErr
         }
     }
     Ok(())
+}
+
+const fn kind_of(run: &RunField) -> DefinitionKind {
+    match run {
+        RunField::Workflow(_) => DefinitionKind::Workflow,
+        RunField::Blueprint(_) => DefinitionKind::Blueprint,
+    }
 }
 
 fn choice_of(command: &CommandField) -> CommandChoice {

@@ -6,6 +6,7 @@
 //! reads all of it, and whoever tests it needs nothing but values.
 
 pub mod audit;
+pub mod blueprint;
 pub mod broker;
 pub mod claim;
 pub mod dead_letter;

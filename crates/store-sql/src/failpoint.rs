@@ -1,7 +1,8 @@
 //! Dying on purpose right after a commit: everything is stored, no bell has rung, nobody has been answered.
 //!
 //! `BOWLINE_FAILPOINT=after_commit:claim:3` ends the process after the third commit that handed something out; `submit`,
-//! `report` and `heartbeat` likewise. For tests, and in debug builds only: in a build for use this is nothing.
+//! `report`, `heartbeat` and `turn` (of a run of a workflow) likewise. For tests, and in debug builds only: in a build for
+//! use this is nothing.
 
 use crate::command::Answer;
 
@@ -19,6 +20,7 @@ pub fn after_commit(answers: &[Answer], handed_out: bool) {
         Answer::Claim(runs) => sort == "claim" && !runs.is_empty(),
         Answer::Report(settled) => sort == "report" && !settled.is_empty(),
         Answer::Heartbeat(named) => sort == "heartbeat" && !named.is_empty(),
+        Answer::Turn(turns) => sort == "turn" && turns.contains(&bowline_store::TurnAnswer::Stored),
         _ => false,
     });
     let happened = happened || (sort == "claim" && handed_out);
@@ -35,10 +37,10 @@ pub const fn after_commit(_: &[Answer], _: bool) {}
 fn read(text: &str) -> (String, std::sync::atomic::AtomicU32) {
     let parts: Vec<&str> = text.split(':').collect();
     match parts[..] {
-        ["after_commit", sort @ ("submit" | "claim" | "report" | "heartbeat"), count] => {
+        ["after_commit", sort @ ("submit" | "claim" | "report" | "heartbeat" | "turn"), count] => {
             let count = count.parse().expect("BOWLINE_FAILPOINT ends with a number");
             (sort.to_owned(), std::sync::atomic::AtomicU32::new(count))
         }
-        _ => panic!("BOWLINE_FAILPOINT={text} is not after_commit:<submit|claim|report|heartbeat>:<count>"),
+        _ => panic!("BOWLINE_FAILPOINT={text} is not after_commit:<submit|claim|report|heartbeat|turn>:<count>"),
     }
 }

@@ -22,6 +22,7 @@ mod installation;
 mod jobs;
 mod metrics;
 mod rabbitmq;
+mod order_blueprint;
 mod resources;
 mod retry;
 mod run;

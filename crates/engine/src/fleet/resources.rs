@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bowline_model::audit::Author;
+use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::fleet::CommandSpec;
 use bowline_model::resource::{BadSpec, ResourceKind, Spec};
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
-use bowline_workflow::program::Program;
+use bowline_workflow::program::{DefinitionMistake, Program};
 
 use super::params::check_schema;
 use crate::fleet::CommandError;
@@ -34,7 +35,15 @@ pub(super) fn check_command_spec(spec: &CommandSpec) -> Result<(), BadSpec> {
 
 /// Whether a workflow could run. Everything that is wrong is said at once.
 fn check_workflow_spec(spec: &WorkflowSpec) -> Result<(), BadSpec> {
-    let mistakes = Program::compile(spec).err().unwrap_or_default();
+    several(Program::compile(spec).err().unwrap_or_default())
+}
+
+/// Whether a blueprint could run. Everything that is wrong is said at once.
+fn check_blueprint_spec(spec: &BlueprintSpec) -> Result<(), BadSpec> {
+    several(Program::of_blueprint(spec).err().unwrap_or_default())
+}
+
+fn several(mistakes: Vec<DefinitionMistake>) -> Result<(), BadSpec> {
     BadSpec::several(mistakes.into_iter().map(|mistake| BadSpec::at(mistake.path, mistake.what)))
 }
 
@@ -60,6 +69,7 @@ impl Resources {
             Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
             Spec::Workflow(workflow) => Ok(check_workflow_spec(workflow)?),
+            Spec::Blueprint(blueprint) => Ok(check_blueprint_spec(blueprint)?),
             Spec::Schedule(_) => Ok(()),
         }
     }

@@ -104,9 +104,14 @@ impl Flows {
             let Some(mut run) = runs.remove(&flow) else { continue };
             let heard = items.iter().map(|item| item.id).collect();
             let messages = items.into_iter().filter_map(|item| message(item.message)).collect();
-            let turn = self.take_turn(hands, &mut run, messages, TURN_STEPS, now).await?;
-            orders.push(TurnOrder { flow, version: run.version, heard, turn });
-            turned.push(run);
+            match self.take_turn(hands, &mut run, messages, TURN_STEPS, now).await {
+                Ok(turn) => {
+                    orders.push(TurnOrder { flow, version: run.version, heard, turn });
+                    turned.push(run);
+                }
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => self.give_up(flow, run.version, heard, error.to_string()).await,
+            }
         }
         let mut round = Round::default();
         for (run, order) in turned.iter().zip(&orders) {
@@ -114,8 +119,9 @@ impl Flows {
         }
         let answers = self.store(&orders).await?;
         for (mut run, answer) in turned.into_iter().zip(answers) {
-            round.turned += 1;
-            if answer == TurnAnswer::Stored {
+            // One that was given up is no reason to look again at once: perhaps not even that could be stored.
+            round.turned += usize::from(answer.is_some());
+            if answer == Some(TurnAnswer::Stored) {
                 run.version += 1;
                 self.keep(run);
             }
@@ -124,19 +130,19 @@ impl Flows {
     }
 
     /// Stores turns together. Where that is refused because of what one of them says, the others must not suffer: each is
-    /// stored by itself, and the one that cannot be is given up.
-    async fn store(&self, orders: &[TurnOrder]) -> StoreResult<Vec<TurnAnswer>> {
+    /// stored by itself, and the one that cannot be is given up, which is no answer.
+    async fn store(&self, orders: &[TurnOrder]) -> StoreResult<Vec<Option<TurnAnswer>>> {
         match self.ledger.turn_flows(orders.to_vec()).await {
             Err(StoreError::Broken(_)) => {}
-            answered => return answered,
+            answered => return Ok(answered?.into_iter().map(Some).collect()),
         }
         let mut answers = Vec::with_capacity(orders.len());
         for order in orders {
             match self.ledger.turn_flows(vec![order.clone()]).await {
-                Ok(own) => answers.extend(own),
+                Ok(own) => answers.extend(own.into_iter().map(Some)),
                 Err(StoreError::Broken(why)) => {
                     self.give_up(order.flow, order.version, order.heard.clone(), why).await;
-                    answers.push(TurnAnswer::Stale);
+                    answers.push(None);
                 }
                 Err(error) => return Err(error),
             }

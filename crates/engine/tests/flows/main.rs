@@ -1,13 +1,15 @@
 //! Runs of workflows, in an engine with everything but the network: a real ledger on disk, real loops, the built-in worker,
 //! and a clock that is turned by hand.
 
+mod blueprints;
+mod faults;
 mod graphs;
 mod steering;
 mod time_travel;
 mod waits;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_engine::builtin::{Handlers, Task};
@@ -20,7 +22,7 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
 use bowline_model::{ErrorClass, JobId, JobStatus, Lane, RunError, TaskType, TenantId, Timestamp};
 use bowline_store::{Clock, JobRecord, Ledger, ManualClock, Origin, Retention, Submitted};
-use bowline_store_sql::{SqlLedger, SqlSettings};
+use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
 use bowline_supervise::{Meters, Supervisor};
 use serde_json::{Value, json};
 
@@ -29,6 +31,8 @@ pub struct House {
     pub engine: Arc<Engine>,
     pub clock: Arc<ManualClock>,
     pub tenant: TenantId,
+    /// What handlers were asked to do: how often for each attempt of each job.
+    pub witness: Witness,
     supervisor: Supervisor,
     /// Where everything of the engine runs, so that all of it can die at once.
     runtime: Option<tokio::runtime::Runtime>,
@@ -44,10 +48,66 @@ async fn flaky(task: Task) -> Result<Option<Arc<str>>, RunError> {
     Ok(Some(json!({"attempt": task.attempt, "job": task.job}).to_string().into()))
 }
 
+pub type Witness = Arc<Mutex<BTreeMap<(JobId, u32), u32>>>;
+
+/// Writes down that it was asked, and fails if its payload says `by: 0`, at the top or in its body.
+async fn witnessed(witness: Witness, task: Task) -> Result<Option<Arc<str>>, RunError> {
+    *witness.lock().expect("nobody panicked").entry((task.job, task.attempt)).or_default() += 1;
+    let payload: Value = serde_json::from_str(&task.payload).unwrap_or_default();
+    if payload["by"] == json!(0) || payload["body"]["by"] == json!(0) {
+        return Err(RunError::new(ErrorClass::Permanent, "asked to fail"));
+    }
+    Ok(Some(task.payload))
+}
+
 /// Waits until it is told to stop.
 async fn endless(task: Task) -> Result<Option<Arc<str>>, RunError> {
     task.stop.cancelled().await;
     Ok(None)
+}
+
+/// An engine with everything but its loops.
+fn engine_on(
+    ledger: Arc<dyn Ledger>,
+    clock: &Arc<ManualClock>,
+    witness: &Witness,
+    name: &str,
+    seed: u64,
+) -> Arc<Engine> {
+    let mut handlers = Handlers::standard();
+    handlers.add(TaskType::new("flaky").unwrap(), Arc::new(flaky));
+    handlers.add(TaskType::new("endless").unwrap(), Arc::new(endless));
+    for name in ["witnessed", "http_request", "rabbitmq_publish"] {
+        let witness = Arc::clone(witness);
+        let handler = move |task| witnessed(Arc::clone(&witness), task);
+        handlers.add(TaskType::new(name).unwrap(), Arc::new(handler));
+    }
+    let settings = EngineSettings {
+        weights: LaneWeights::default(),
+        strategy: Strategy::RoundRobin,
+        lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 50, deadline_grace_ms: 500 },
+        retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
+        builtin_slots: 64,
+        server_name: name.to_owned(),
+        seed,
+    };
+    let as_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
+    let secrets = Secrets::new(Arc::clone(&ledger), Arc::clone(&as_clock), SecretRules::default(), BTreeMap::default());
+    let blobs = Arc::default() as Arc<bowline_backbone::MemoryBlobs>;
+    Engine::new(ledger, as_clock, Meters::new(), settings, handlers, blobs, secrets).expect("an engine")
+}
+
+/// A door to a ledger on PostgreSQL.
+pub async fn postgres(url: &str, clock: &Arc<ManualClock>) -> Arc<dyn Ledger> {
+    let as_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
+    let patience = Duration::from_secs(20);
+    let pg = PgSettings {
+        url: url.to_owned(),
+        connect_timeout: patience,
+        statement_timeout: patience,
+        clock: Some(Arc::clone(&as_clock)),
+    };
+    Arc::new(SqlLedger::open_postgres(pg, &SqlSettings::new(as_clock)).await.expect("a ledger"))
 }
 
 pub fn start_of_time() -> Timestamp {
@@ -57,10 +117,16 @@ pub fn start_of_time() -> Timestamp {
 impl House {
     pub async fn open() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        Self::open_in(directory, ManualClock::at(start_of_time())).await
+        Self::open_in(directory, ManualClock::at(start_of_time()), true).await
     }
 
-    async fn open_in(directory: tempfile::TempDir, clock: Arc<ManualClock>) -> Self {
+    /// Without its loops: nothing happens but what a test does.
+    pub async fn open_still() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        Self::open_in(directory, ManualClock::at(start_of_time()), false).await
+    }
+
+    async fn open_in(directory: tempfile::TempDir, clock: Arc<ManualClock>, moves: bool) -> Self {
         let settings = SqlSettings::new(Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>);
         // Whoever was here before may not be gone yet.
         let mut tries = 0;
@@ -72,37 +138,50 @@ impl House {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        let mut handlers = Handlers::standard();
-        handlers.add(TaskType::new("flaky").unwrap(), Arc::new(flaky));
-        handlers.add(TaskType::new("endless").unwrap(), Arc::new(endless));
-        let settings = EngineSettings {
-            weights: LaneWeights::default(),
-            strategy: Strategy::RoundRobin,
-            lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 50, deadline_grace_ms: 500 },
-            retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
-            builtin_slots: 64,
-            server_name: "test".to_owned(),
-            seed: 7,
-        };
-        let as_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let secrets =
-            Secrets::new(Arc::clone(&ledger), Arc::clone(&as_clock), SecretRules::default(), BTreeMap::default());
-        let blobs = Arc::default() as Arc<bowline_backbone::MemoryBlobs>;
-        let engine =
-            Engine::new(ledger, as_clock, Meters::new(), settings, handlers, blobs, secrets).expect("an engine");
+        Self::around(ledger, clock, Some(directory), moves)
+    }
+
+    /// On a database of PostgreSQL. It cannot die and return.
+    pub async fn on_postgres(url: &str) -> Self {
+        let clock = ManualClock::at(start_of_time());
+        let ledger = postgres(url, &clock).await;
+        Self::around(ledger, clock, None, true)
+    }
+
+    fn around(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<ManualClock>,
+        directory: Option<tempfile::TempDir>,
+        moves: bool,
+    ) -> Self {
+        let witness = Witness::default();
+        let engine = engine_on(ledger, &clock, &witness, "test", 7);
         let supervisor = Supervisor::new();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        {
+        if moves {
             let _inside = runtime.enter();
             engine.start(&supervisor);
         }
         let tenant = TenantId::from_uuid(uuid::Uuid::from_u128(1));
-        Self { engine, clock, tenant, supervisor, runtime: Some(runtime), directory: Some(directory) }
+        Self { engine, clock, tenant, witness, supervisor, runtime: Some(runtime), directory }
+    }
+
+    /// A second engine beside the first: on the same ledger, or on another door to it.
+    pub fn neighbour(&self, ledger: Arc<dyn Ledger>) -> Arc<Engine> {
+        let engine = engine_on(ledger, &self.clock, &self.witness, "neighbour", 8);
+        let _inside = self.runtime.as_ref().expect("a runtime").enter();
+        engine.start(&self.supervisor);
+        engine
     }
 
     /// Dies without a word and is there again, on the same ledger.
-    pub async fn die_and_return(mut self) -> Self {
+    pub async fn die_and_return(self) -> Self {
+        self.die_and_return_after(|_| {}).await
+    }
+
+    /// The same, and something happens to the directory meanwhile.
+    pub async fn die_and_return_after(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> Self {
         self.supervisor.abort();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -110,7 +189,8 @@ impl House {
         let directory = self.directory.take().expect("a directory");
         let clock = Arc::clone(&self.clock);
         drop(self);
-        Self::open_in(directory, clock).await
+        meanwhile(directory.path());
+        Self::open_in(directory, clock, true).await
     }
 
     pub fn origin(&self) -> Origin {

@@ -20,15 +20,20 @@ pub enum ResourceKind {
     Schedule,
     /// A graph of nodes that a server carries out.
     Workflow,
+    /// A state machine that a server carries out.
+    Blueprint,
 }
 
 /// Why a text is not a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref, schedule, workflow")]
+#[error(
+    "there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref, schedule, workflow, blueprint"
+)]
 pub struct NotAKind;
 
 impl ResourceKind {
-    pub const ALL: [Self; 5] = [Self::Command, Self::Rabbitmq, Self::SecretRef, Self::Schedule, Self::Workflow];
+    pub const ALL: [Self; 6] =
+        [Self::Command, Self::Rabbitmq, Self::SecretRef, Self::Schedule, Self::Workflow, Self::Blueprint];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,6 +42,7 @@ impl ResourceKind {
             Self::SecretRef => "secret_ref",
             Self::Schedule => "schedule",
             Self::Workflow => "workflow",
+            Self::Blueprint => "blueprint",
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bowline_model::{JobId, TenantId};
+use bowline_model::{ErrorClass, JobId, RunError, TenantId};
 use bowline_store::{
     FlowRecord, InboxItem, InboxMessage, NewWait, StoreError, StoreResult, StoredFlow, WaitKind, WaitRecord,
 };
@@ -24,10 +24,12 @@ pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxIt
                 job: JobId::from_uuid(job),
                 status: status_of(row.int(4)?)?,
                 result: row.opt_text(5)?,
-                error: row
-                    .opt_text(6)?
-                    .map(|text| serde_json::from_str(&text).map_err(|e| StoreError::Broken(e.to_string())))
-                    .transpose()?,
+                // One that cannot be read must not keep everybody from hearing theirs.
+                error: row.opt_text(6)?.map(|text| {
+                    serde_json::from_str(&text).unwrap_or_else(|e| {
+                        RunError::new(ErrorClass::Handler, format!("the stored error of the job does not parse: {e}"))
+                    })
+                }),
             },
             // The job is gone, and so is whoever waited for it.
             (None, None) => InboxMessage::Told(r#"{"is":"go_on"}"#.to_owned()),

@@ -1,0 +1,12 @@
+//! Faults in runs of workflows. Each leaves evidence that it happened, and each judgement is shown a sight that it must
+//! refuse.
+
+mod clock;
+mod definitions;
+mod errors;
+mod poison;
+mod table;
+mod twice;
+
+/// What is wrong, if something is.
+type Judgement = Result<(), String>;
