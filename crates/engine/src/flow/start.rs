@@ -142,7 +142,11 @@ impl Flows {
     ) -> Result<JobRequest, DefinitionError> {
         let pinned = self.definitions.named(tenant, kind, workflow, version).await?;
         let which = version.map_or_else(|| workflow.to_string(), |version| format!("{workflow}@{version}"));
-        let hash = RequestHash::of_parts(&[kind.resource().as_str().as_bytes(), which.as_bytes(), input.to_string().as_bytes()]);
+        let hash = RequestHash::of_parts(&[
+            kind.resource().as_str().as_bytes(),
+            which.as_bytes(),
+            input.to_string().as_bytes(),
+        ]);
         let flow = NewFlow {
             definition: pinned.id,
             workflow: Arc::clone(&pinned.name),

@@ -101,9 +101,7 @@ pub async fn turn_flows(
         let version = i64::try_from(order.version).unwrap_or(i64::MAX);
         let current = standing.get(&order.flow).filter(|(.., at)| *at == version || planted::on(Mistake::TurnTwice));
         match current {
-            Some((row, lane, at))
-                if order.heard.iter().all(|id| unheard.contains(id)) && taken.insert(order.flow) =>
-            {
+            Some((row, lane, at)) if order.heard.iter().all(|id| unheard.contains(id)) && taken.insert(order.flow) => {
                 let at = u64::try_from(*at).unwrap_or(order.version);
                 fresh.push((row, *lane, at, &order.turn));
                 heard_ids.extend(&order.heard);
