@@ -34,7 +34,11 @@ pub fn step(screen: &Screen, step: &StepView) -> String {
     };
     let way = way.map(|way| format!(" → {}", Text::new(way))).unwrap_or_default();
     let took = between(&step.began_at, &step.ended_at);
-    let took = if took.is_empty() { took } else { Paint::Quiet.on(&format!(" in {took}"), color) };
+    // What was worked out at once took no time worth telling.
+    let took = match took.as_str() {
+        "" | "0ms" => String::new(),
+        took => Paint::Quiet.on(&format!(" in {took}"), color),
+    };
     format!(
         "{mark} {:>3}  {}{visit}  {kind}{pinned}{took}{way}  {came}",
         step.n,

@@ -120,6 +120,7 @@ macro_rules! for_each_promise {
                 a_run_for_later_waits_for_its_moment
                 a_turn_is_added_once_whoever_else_takes_it
                 what_a_stale_turn_heard_is_heard_again
+                a_message_is_heard_once_whatever_version_the_listener_knows
                 the_end_of_a_job_comes_to_the_run_that_began_it
                 jobs_that_a_run_no_longer_wants_are_stopped
                 a_paused_run_is_woken_at_its_moment

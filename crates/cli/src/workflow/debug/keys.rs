@@ -8,8 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Paint, Screen};
 
-const KEYS: &str =
-    "s step  c continue  r run to  b break  e edit  p pin  g graph  x context  f fork  d detach  q quit  ? help";
+const KEYS: &str = "s step  c continue  r run to  b break  e edit  p pin  g graph  x context  f fork  w wait  : more  d detach  q quit  ? help";
 
 /// What a key means.
 enum Pressed {

@@ -171,7 +171,10 @@ impl<'c> Session<'c> {
                 self.remote.signal(&json!({"event": event, "payload": payload})).await?;
                 self.settle(screen, None).await?;
             }
-            Wish::Wait => self.settle(screen, Some(self.shown)).await?,
+            Wish::Wait => {
+                screen.note("waiting for it to go on; Ctrl-C stops that");
+                self.settle(screen, Some(self.shown)).await?;
+            }
             Wish::Cancel => {
                 self.remote.cancel("canceled in the debugger").await?;
                 self.settle(screen, Some(u32::MAX)).await?;
