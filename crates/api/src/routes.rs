@@ -127,7 +127,10 @@ impl Route {
 
 /// Every route there is.
 pub fn table() -> Vec<Route> {
-    [work(), command_routes(), fleet(), configuration(), schedule_routes(), trigger_routes(), house()].into_iter().flatten().collect()
+    [work(), command_routes(), fleet(), configuration(), schedule_routes(), trigger_routes(), house()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Jobs, what happens to them, and who does them.

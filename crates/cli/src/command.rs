@@ -26,8 +26,8 @@ use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token, trigger, whoami,
-    workers, workflow,
+    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token, trigger,
+    whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become

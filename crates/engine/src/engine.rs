@@ -58,12 +58,8 @@ impl Engine {
         let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
         let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
         let flows = Arc::new(Flows::new(Arc::clone(&ledger), Arc::clone(&clock)));
-        let starter = Starter::new(
-            Arc::clone(&intake),
-            Arc::clone(&commands),
-            Arc::clone(&inventories),
-            Arc::clone(&flows),
-        );
+        let starter =
+            Starter::new(Arc::clone(&intake), Arc::clone(&commands), Arc::clone(&inventories), Arc::clone(&flows));
         let starter = Arc::new(starter);
         Ok(Arc::new(Self {
             dispatcher: Dispatcher::new(Arc::clone(&ledger), &settings),

@@ -12,9 +12,8 @@ impl From<StartError> for Problem {
         match error {
             StartError::Bad(bad) => misfit(bad),
             StartError::Command(error) => error.into(),
-            StartError::Workflow(error) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", error).with(json!({"field": "workflow"}))
-            }
+            StartError::Workflow(error) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", error)
+                .with(json!({"field": "workflow"})),
             StartError::Patch(field) => Self::validation(&error).with(json!({"field": field})),
             StartError::Key { key } => key_conflict(&key),
             StartError::Store(error) => error.into(),

@@ -16,4 +16,5 @@ mod mid_request;
 mod outage;
 mod poison;
 mod stalled;
+mod triggers;
 mod zombie;

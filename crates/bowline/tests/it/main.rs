@@ -27,4 +27,5 @@ mod retry;
 mod run;
 mod schedules;
 mod secrets;
+mod triggers;
 mod workers;

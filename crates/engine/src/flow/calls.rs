@@ -89,8 +89,8 @@ impl Flows {
                 })
             }
             CallWhat::Command(body) => {
-                let start: StartSpec =
-                    serde_json::from_value(body.clone()).map_err(|e| failed(format!("the command cannot be read: {e}")))?;
+                let start: StartSpec = serde_json::from_value(body.clone())
+                    .map_err(|e| failed(format!("the command cannot be read: {e}")))?;
                 if !matches!(start, StartSpec::Command(_)) {
                     return Err(failed("this is no command on hosts"));
                 }

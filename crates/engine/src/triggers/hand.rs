@@ -101,9 +101,7 @@ impl Hand {
                 });
                 Tried::Done(Verdict::Ack)
             }
-            Ok(Submitted::Conflict { key, .. }) => {
-                self.refuse(delivery, &StartError::Key { key }.to_string()).await
-            }
+            Ok(Submitted::Conflict { key, .. }) => self.refuse(delivery, &StartError::Key { key }.to_string()).await,
             Err(error) if may_help(&error) => Tried::Later(error.to_string()),
             Err(error) => self.refuse(delivery, &error.to_string()).await,
         }
@@ -111,9 +109,8 @@ impl Hand {
 
     /// Who asks for the job, and under which names it can be found.
     fn origin(&self, key: &str, delivery: &Delivery) -> Origin {
-        let fits = |id: &&String| {
-            !id.is_empty() && id.len() <= CORRELATION_MAX && id.chars().all(|c| c.is_ascii_graphic())
-        };
+        let fits =
+            |id: &&String| !id.is_empty() && id.len() <= CORRELATION_MAX && id.chars().all(|c| c.is_ascii_graphic());
         let correlation = delivery.correlation_id.as_ref().filter(fits);
         let correlation = correlation.map_or_else(|| format!("trigger/{}", self.name), Clone::clone);
         Origin {

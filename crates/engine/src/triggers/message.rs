@@ -37,9 +37,8 @@ fn body_of(body: &[u8], content_type: Option<&str>) -> Result<Value, String> {
     let sort = sort.unwrap_or_default();
     let claims_json = sort == "application/json" || sort.ends_with("+json");
     match std::str::from_utf8(body) {
-        Ok(text) if claims_json => {
-            serde_json::from_str(text).map_err(|error| format!("its content type is {sort}, and it is not JSON: {error}"))
-        }
+        Ok(text) if claims_json => serde_json::from_str(text)
+            .map_err(|error| format!("its content type is {sort}, and it is not JSON: {error}")),
         Ok(text) if sort.starts_with("text/") => Ok(text.into()),
         Ok(text) => Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into())),
         Err(_) if claims_json => Err(format!("its content type is {sort}, and it is not UTF-8")),

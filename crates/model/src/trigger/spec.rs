@@ -149,11 +149,7 @@ mod tests {
             ("start", json!({"type": "echo", "payload": {"message": 1}}), "start.payload.message"),
             ("start", json!({"workflow": "ship", "input": {"message": {}}}), "start.input.message"),
             ("start", json!({"workflow": "ship", "input": 7}), "start.input"),
-            (
-                "start",
-                json!({"command": "c", "selector": "all", "params": {"message": null}}),
-                "start.params.message",
-            ),
+            ("start", json!({"command": "c", "selector": "all", "params": {"message": null}}), "start.params.message"),
             ("enable", json!(true), "enable"),
         ] {
             let mut spec = good.clone();

@@ -315,7 +315,9 @@ pub async fn the_same_ask_begins_one_run(bench: &Bench) {
     again.id = bench.job_id();
     assert!(matches!(bench.ask(again).await, Submitted::Replayed { id, .. } if id == first));
     // The answer to a commit was lost, and it is asked for again under the same name.
-    assert!(matches!(bench.ask(wish).await, Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } if id == first));
+    assert!(
+        matches!(bench.ask(wish).await, Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } if id == first)
+    );
     let jobs = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 100).await.expect("read").items;
     assert_eq!(jobs.len(), 2);
 }
