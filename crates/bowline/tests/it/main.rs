@@ -28,5 +28,6 @@ mod retry;
 mod run;
 mod schedules;
 mod secrets;
+mod triggers;
 mod workers;
 mod workflows;
