@@ -109,8 +109,8 @@ pub fn samples() -> Vec<Sample> {
             "asked to fail",
         ),
         sample("task", How::Calls(1), json!({"type": "witnessed", "payload": {"by": by}}), "asked to fail"),
-        // There is no such host, so the job cannot be made at all.
-        sample("command", How::Calls(0), command, "nobody-"),
+        // There are no hosts in this house, so the job cannot be made at all.
+        sample("command", How::Calls(0), command, "there is no inventory"),
         sample("workflow", How::Calls(1), json!({"name": "inner", "input": {"by": by}}), "zero"),
         sample("foreach", How::Calls(2), each, "asked to fail"),
         sample("parallel", How::Never, json!({}), ""),

@@ -72,7 +72,7 @@ async fn race(house: &House, neighbour: Arc<Engine>, patience: Duration) -> Sigh
             // As a schedule begins them: stored without a first turn, so that every turn of theirs is raced for.
             let engine = if round % 2 == 0 { &house.engine } else { &neighbour };
             let by = if round % 3 == 0 { 0 } else { 2 };
-            let request = engine.flows.prepare(house.tenant, &name, json!({"by": by})).await.expect("a run");
+            let request = engine.flows.prepare(house.tenant, &name, None, json!({"by": by})).await.expect("a run");
             let answers = engine.intake.submit(house.tenant, &house.origin(), vec![request]).await.expect("stored");
             let [Submitted::Accepted { id, .. }] = answers[..] else { panic!("{answers:?}") };
             begun.push((n, by, id));
