@@ -45,6 +45,7 @@ struct Sight {
 async fn race(house: &House, neighbour: Arc<Engine>, patience: Duration) -> Sight {
     let samples = samples();
     store(house, "inner", &inner()).await;
+    super::hosts::play(house).await;
     let stop = Arc::new(AtomicBool::new(false));
     let worked_out = Arc::new(AtomicUsize::new(0));
     let racers: Vec<_> = (0..2)
