@@ -30,7 +30,10 @@ pub async fn play(house: &House) {
     let player = Claimant {
         worker: WorkerName::new("player").expect("a name"),
         tenant: Some(house.tenant),
-        abilities: Arc::new(Abilities { task_types: BTreeSet::from([TaskType::command()]), labels: labels.expect("labels") }),
+        abilities: Arc::new(Abilities {
+            task_types: BTreeSet::from([TaskType::command()]),
+            labels: labels.expect("labels"),
+        }),
         wants: 10,
         busy: 0,
         slots: 10,

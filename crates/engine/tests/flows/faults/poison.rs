@@ -132,7 +132,8 @@ async fn a_turn_that_postgresql_cannot_store_is_given_up_and_holds_nobody_up() {
     let database = bowline_testkit::fresh_database();
     let house = House::on_postgres(database.url()).await;
     store(&house, "asks", &row(&[node("ask", "approval", json!({"title": "{{webhook.payload}}"}))])).await;
-    store(&house, "works", &row(&[node("echo", "task", json!({"type": "echo", "payload": "{{webhook.payload}}"}))])).await;
+    store(&house, "works", &row(&[node("echo", "task", json!({"type": "echo", "payload": "{{webhook.payload}}"}))]))
+        .await;
     // All at once, so that they are turned together.
     let mut requests = Vec::new();
     for n in 0..=OTHERS {
