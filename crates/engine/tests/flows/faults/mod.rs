@@ -4,6 +4,7 @@
 mod clock;
 mod definitions;
 mod errors;
+mod hosts;
 mod poison;
 mod table;
 mod twice;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bowline_model::{JobId, JobStatus};
-use bowline_store::JobRecord;
+use bowline_store::{JobRecord, Submitted};
 use serde_json::{Value, json};
 
 use super::Judgement;
@@ -124,4 +124,38 @@ async fn a_run_that_cannot_go_on_is_given_up_and_holds_nobody_up() {
     // Others can begin and end, too.
     let late = house.run(row(&[log("late")]), json!(null)).await;
     assert_eq!(late.state.status, JobStatus::Succeeded);
+}
+
+/// A turn that a real ledger refuses: PostgreSQL has no texts with a zero in them, and an approval's title is one.
+#[tokio::test]
+async fn a_turn_that_postgresql_cannot_store_is_given_up_and_holds_nobody_up() {
+    let database = bowline_testkit::fresh_database();
+    let house = House::on_postgres(database.url()).await;
+    store(&house, "asks", &row(&[node("ask", "approval", json!({"title": "{{webhook.payload}}"}))])).await;
+    store(&house, "works", &row(&[node("echo", "task", json!({"type": "echo", "payload": "{{webhook.payload}}"}))]))
+        .await;
+    // All at once, so that they are turned together.
+    let mut requests = Vec::new();
+    for n in 0..=OTHERS {
+        let (name, input) = if n == 50 { ("asks", "a\u{0}b") } else { ("works", "a\u{0}b") };
+        let name = bowline_model::ResourceName::new(name).unwrap();
+        requests.push(house.engine.flows.prepare(house.tenant, &name, None, json!(input)).await.expect("a run"));
+    }
+    let begun = house.engine.intake.submit(house.tenant, &house.origin(), requests).await.expect("stored");
+    let mut jobs: Vec<JobId> = begun
+        .iter()
+        .map(|answer| match answer {
+            Submitted::Accepted { id, .. } => *id,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let poison = jobs.remove(50);
+    for job in jobs.iter().chain([&poison]) {
+        house.until(*job, JobStatus::is_terminal).await;
+    }
+    went_on(&all(&house, &jobs).await).expect("nobody was held up");
+    let record = house.job(poison).await;
+    given_up(&record, JobStatus::Error, "0x00").expect("given up");
+    assert!(went_on(&[all(&house, &jobs[1..]).await, vec![record]].concat()).is_err(), "the control");
+    house.check().await;
 }

@@ -20,7 +20,7 @@ pub enum How {
     Never,
     /// An expression has no value.
     Computes,
-    /// A job fails, or so many of them are begun at all.
+    /// Of so many jobs one fails.
     Calls(usize),
     /// An expression that says how long to sleep has no value.
     Sleeps,
@@ -75,7 +75,7 @@ pub fn samples() -> Vec<Sample> {
     let each = json!({
         "items": [2, by], "node": {"type": "task", "config": {"type": "witnessed", "payload": {"by": "{{item}}"}}},
     });
-    let command = json!({"command": {"argv": ["true"]}, "hosts": ["nobody-{{webhook.payload.by}}"]});
+    let command = json!({"command": {"argv": ["true"]}, "hosts": ["h-{{webhook.payload.by}}"]});
     let all = vec![
         sample("start", How::Never, json!({}), ""),
         sample("end", How::Ends, json!({"output": {"n": six}}), "zero"),
@@ -109,8 +109,7 @@ pub fn samples() -> Vec<Sample> {
             "asked to fail",
         ),
         sample("task", How::Calls(1), json!({"type": "witnessed", "payload": {"by": by}}), "asked to fail"),
-        // There is no such host, so the job cannot be made at all.
-        sample("command", How::Calls(0), command, "nobody-"),
+        sample("command", How::Calls(1), command, "fail"),
         sample("workflow", How::Calls(1), json!({"name": "inner", "input": {"by": by}}), "zero"),
         sample("foreach", How::Calls(2), each, "asked to fail"),
         sample("parallel", How::Never, json!({}), ""),
@@ -130,9 +129,8 @@ pub fn inner() -> Value {
 }
 
 impl Sample {
-    /// A command has nobody who could carry it out here, so it fails with every input.
     pub fn fails(&self, by: u64) -> bool {
-        self.how != How::Never && (by == 0 || self.node_type == "command")
+        self.how != How::Never && by == 0
     }
 
     /// Jobs that a run with this node begins.
