@@ -262,11 +262,8 @@ impl Flow {
         let Some(held) = self.token(node, visit).and_then(|place| self.tokens[place].held.as_mut()) else { return };
         held.running.remove(&index);
         held.ended.insert(index, ended.clone());
-        let mut next = u32::try_from(held.running.len() + held.ended.len()).unwrap_or(u32::MAX);
-        for job in launched {
-            held.running.insert(next, *job);
-            next += 1;
-        }
+        let next = u32::try_from(held.running.len() + held.ended.len()).unwrap_or(u32::MAX);
+        held.running.extend((next..).zip(launched.iter().copied()));
     }
 
     fn step(&mut self, step: &Step) {
