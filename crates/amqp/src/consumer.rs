@@ -53,6 +53,15 @@ pub enum Verdict {
     Reject,
 }
 
+/// How the reading of a queue goes, for whoever wants to show it.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// The broker delivers from now on.
+    Reading,
+    /// It does not any more, or not yet. It is tried again.
+    Interrupted(&'a AmqpError),
+}
+
 /// Reads the queue until `stop`, and asks `handle` about every delivery. The broker hears of a delivery only what `handle`
 /// answered, and only after it has.
 ///
@@ -63,14 +72,29 @@ where
     F: Fn(Delivery) -> R,
     R: Future<Output = Verdict>,
 {
+    consume_telling(broker, settings, handle, stop, &|_| ()).await;
+}
+
+/// The same, and `tell` hears how it goes.
+pub async fn consume_telling<F, R>(
+    broker: &Broker,
+    settings: &ConsumerSettings,
+    handle: F,
+    stop: CancellationToken,
+    tell: &(dyn Fn(News<'_>) + Sync),
+) where
+    F: Fn(Delivery) -> R,
+    R: Future<Output = Verdict>,
+{
     let mut failures = 0;
     while !stop.is_cancelled() {
-        let mut session = Session { broker, settings, handle: &handle, stop: &stop, was_up: false };
+        let mut session = Session { broker, settings, handle: &handle, stop: &stop, tell, was_up: false };
         let ended = session.run().await;
         if session.was_up {
             failures = 0;
         }
         let Err(error) = ended else { return };
+        tell(News::Interrupted(&error));
         let pause = pause(settings, failures);
         failures = failures.saturating_add(1);
         let (queue, address) = (&settings.queue, &broker.url);
@@ -97,6 +121,7 @@ struct Session<'a, F> {
     settings: &'a ConsumerSettings,
     handle: &'a F,
     stop: &'a CancellationToken,
+    tell: &'a (dyn Fn(News<'_>) + Sync),
     /// Whether the queue could be read at all.
     was_up: bool,
 }
@@ -123,6 +148,7 @@ where
             begun = begin => begun?,
         };
         self.was_up = true;
+        (self.tell)(News::Reading);
         let ending = CancellationToken::new();
         let mut in_hand = FuturesUnordered::new();
         let places = usize::from(self.settings.prefetch.get());

@@ -23,7 +23,7 @@ mod message;
 mod publisher;
 
 pub use broker::Broker;
-pub use consumer::{ConsumerSettings, Verdict, consume};
+pub use consumer::{ConsumerSettings, News, Verdict, consume, consume_telling};
 pub use delivery::{Delivery, DeliveryKey};
 pub use error::AmqpError;
 pub use message::{Message, MessageProperties};

@@ -34,6 +34,7 @@ mod secrets;
 mod serve;
 mod tenants;
 mod tokens;
+mod triggers;
 mod views;
 mod whoami;
 mod workers;

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
     agents, audit, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output, resources,
-    schedules, secrets, tenants, tokens, whoami, workers,
+    schedules, secrets, tenants, tokens, triggers, whoami, workers,
 };
 
 /// What a route requires.
@@ -127,7 +127,7 @@ impl Route {
 
 /// Every route there is.
 pub fn table() -> Vec<Route> {
-    [work(), flow_routes(), command_routes(), fleet(), configuration(), schedule_routes(), house()]
+    [work(), flow_routes(), command_routes(), fleet(), configuration(), schedule_routes(), trigger_routes(), house()]
         .into_iter()
         .flatten()
         .collect()
@@ -391,6 +391,32 @@ fn schedule_routes() -> Vec<Route> {
         )
         .takes::<schedules::TriggerRequest>()
         .gives::<jobs::SubmitAnswer>(202),
+    ]
+}
+
+/// What messages start.
+fn trigger_routes() -> Vec<Route> {
+    use Scope as S;
+    vec![
+        Route::new(
+            "GET",
+            "/triggers",
+            "listTriggers",
+            "Triggers by name: whether their queues are read, and what came of it",
+            exec(S::JobsRead),
+            get(triggers::list),
+        )
+        .asks::<triggers::ListQuery>()
+        .gives::<triggers::TriggerPage>(200),
+        Route::new(
+            "GET",
+            "/triggers/{name}",
+            "getTrigger",
+            "A trigger, what it says and how it stands on this server",
+            exec(S::JobsRead),
+            get(triggers::get),
+        )
+        .gives::<triggers::TriggerAnswer>(200),
     ]
 }
 

@@ -22,11 +22,12 @@ use crate::schedule::ScheduleCommand;
 use crate::secret::SecretCommand;
 use crate::tenant::TenantCommand;
 use crate::token::TokenCommand;
+use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token, whoami,
-    workers, workflow,
+    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token, trigger,
+    whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -82,6 +83,10 @@ pub enum ClientCommand {
     /// What is started again and again, and when
     #[command(subcommand, visible_alias = "schedules")]
     Schedule(ScheduleCommand),
+
+    /// What messages start
+    #[command(subcommand, visible_alias = "triggers")]
+    Trigger(TriggerCommand),
 
     /// Where secrets are kept, and whether they can be had; their values are not shown
     #[command(subcommand, visible_alias = "secrets")]
@@ -157,6 +162,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Rollback(args) => resource::rollback(&client, screen, &args).await,
         ClientCommand::Delete(args) => resource::delete(&client, screen, &args).await,
         ClientCommand::Schedule(command) => schedule::run(&client, screen, command).await,
+        ClientCommand::Trigger(command) => trigger::run(&client, screen, command).await,
         ClientCommand::Secret(command) => secret::run(&client, screen, command).await,
         ClientCommand::Workflow(command) => Box::pin(workflow::run(connection, screen, command)).await,
         ClientCommand::Lanes => lanes::run(&client, screen).await,

@@ -31,6 +31,7 @@ mod secret;
 mod source;
 mod tenant;
 mod token;
+mod trigger;
 mod whoami;
 mod workers;
 mod workflow;

@@ -17,6 +17,7 @@ use crate::secrets::{Secrets, forget_forever};
 use crate::settings::EngineSettings;
 use crate::starter::Starter;
 use crate::tail::Tail;
+use crate::triggers::Triggers;
 use crate::why::{self, Why};
 use crate::{pruner, reaper, timers};
 
@@ -37,6 +38,7 @@ pub struct Engine {
     pub flows: Arc<Flows>,
     pub starter: Arc<Starter>,
     pub scheduler: Arc<Scheduler>,
+    pub triggers: Arc<Triggers>,
     pub secrets: Arc<Secrets>,
     pub blobs: Arc<dyn BlobStore>,
 }
@@ -56,12 +58,8 @@ impl Engine {
         let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
         let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
         let flows = Arc::new(Flows::new(Arc::clone(&ledger), Arc::clone(&clock)));
-        let starter = Starter::new(
-            Arc::clone(&intake),
-            Arc::clone(&commands),
-            Arc::clone(&inventories),
-            Arc::clone(&flows),
-        );
+        let starter =
+            Starter::new(Arc::clone(&intake), Arc::clone(&commands), Arc::clone(&inventories), Arc::clone(&flows));
         let starter = Arc::new(starter);
         Ok(Arc::new(Self {
             dispatcher: Dispatcher::new(Arc::clone(&ledger), &settings),
@@ -69,6 +67,12 @@ impl Engine {
             builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
             resources: Resources::new(Arc::clone(&ledger), Arc::clone(&secrets), Arc::clone(&starter)),
             scheduler: Scheduler::new(Arc::clone(&ledger), Arc::clone(&starter), Arc::clone(&intake)),
+            triggers: Triggers::new(
+                Arc::clone(&ledger),
+                Arc::clone(&clock),
+                Arc::clone(&starter),
+                Arc::clone(&secrets),
+            ),
             starter,
             commands,
             flows,
@@ -101,6 +105,8 @@ impl Engine {
         });
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Scheduler, move || Arc::clone(&engine.scheduler).serve(token.clone()));
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::Triggers, move || Arc::clone(&engine.triggers).serve(token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Conductor, move || conduct_forever(Arc::clone(&engine.ledger), token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());

@@ -98,7 +98,11 @@ impl Intake {
         origin: &Origin,
         requests: Vec<JobRequest>,
     ) -> StoreResult<Vec<Submitted>> {
-        let mut jobs = self.name(tenant, origin, requests);
+        self.store(self.name(tenant, origin, requests)).await
+    }
+
+    /// Stores jobs that have their names already, each once. The answers are in the order of the jobs.
+    pub async fn store(&self, mut jobs: Vec<NewJob>) -> StoreResult<Vec<Submitted>> {
         let mut asks = 0;
         loop {
             // Kept only where an answer can get lost.
@@ -133,6 +137,17 @@ impl Intake {
                 }
             }
         }
+    }
+
+    /// The job that was stored under a key, if there is one.
+    pub async fn find_asked(
+        &self,
+        tenant: TenantId,
+        scope: KeyScope,
+        key: String,
+        hash: RequestHash,
+    ) -> StoreResult<Option<Submitted>> {
+        self.ledger.find_asked(tenant, scope, key, hash).await
     }
 
     /// A new id, which sorts after all that were made before it.

@@ -4,6 +4,7 @@
 //! (`builtin/http_request`) does so through `bowline-connect`. Its loops are reconcilers: woken by a
 //! bell or a timer, given no input, safe to repeat, safe to run on several servers at once.
 
+mod brokers;
 pub mod builtin;
 mod dispatcher;
 mod engine;
@@ -19,6 +20,7 @@ mod settings;
 mod starter;
 mod tail;
 mod timers;
+pub mod triggers;
 mod watermark;
 mod why;
 
@@ -28,6 +30,6 @@ pub use figures::Figures;
 pub use intake::{Intake, JobRequest};
 pub use scheduler::{Looked, Scheduler, TriggerError};
 pub use settings::EngineSettings;
-pub use starter::{StartError, Starter, command_request};
+pub use starter::{Ask, StartError, Starter, command_request};
 pub use tail::{Tail, TailItem};
 pub use why::{Reason, Why};

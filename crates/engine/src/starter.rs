@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use bowline_model::host::Vars;
+use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::resource::BadSpec;
-use bowline_model::start::{CommandField, CommandStart, Payload, StartSpec, TaskStart, VersionedName};
+use bowline_model::start::{CommandField, CommandStart, Payload, RunField, StartSpec, TaskStart, VersionedName};
 use bowline_model::{InventoryName, JobPolicy, TenantId};
-use bowline_store::{Origin, StoreError, Submitted};
+use bowline_store::{NewJob, Origin, StoreError, Submitted};
 use serde_json::Value;
 
 use crate::fleet::{CommandChoice, CommandError, CommandRequest, Commands, HostChoice, Inventories};
-use crate::flow::{DefinitionError, Flows};
+use crate::flow::{DefinitionError, DefinitionKind, Flows};
 use crate::intake::{Intake, JobRequest};
 
 /// Why nothing was started.
@@ -45,6 +46,14 @@ impl StartError {
     }
 }
 
+/// Under which name something is asked for, and what makes two asks the same.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub scope: KeyScope,
+    pub key: String,
+    pub hash: RequestHash,
+}
+
 /// Starts things.
 #[derive(Debug)]
 pub struct Starter {
@@ -72,7 +81,7 @@ impl Starter {
             StartSpec::Command(command) => Ok(self.commands.check(tenant, &choice_of(&command.command)).await?),
             StartSpec::Workflow(workflow) => {
                 let (name, version) = workflow.stored()?;
-                Ok(self.flows.definitions.named(tenant, name, version).await.map(drop)?)
+                Ok(self.flows.definitions.named(tenant, kind_of(&workflow.run), name, version).await.map(drop)?)
             }
         }
     }
@@ -112,7 +121,7 @@ impl Starter {
                     }
                     add(&mut input, patch, "input")?;
                 }
-                let prepared = self.flows.prepare(tenant, name, version, input).await?;
+                let prepared = self.flows.prepare(tenant, kind_of(&workflow.run), name, version, input).await?;
                 Ok(JobRequest { lane: workflow.lane.unwrap_or_default(), priority: workflow.priority, ..prepared })
             }
         }
@@ -138,6 +147,36 @@ impl Starter {
         let request = self.prepare(tenant, start, patch).await?;
         let request = JobRequest { idempotency_key: Some(key), ..request };
         match self.intake.submit(tenant, origin, vec![request]).await?.into_iter().next() {
+            Some(Submitted::Conflict { key, .. }) => Err(StartError::Key { key }),
+            Some(stored) => Ok(stored),
+            None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),
+        }
+    }
+
+    /// Starts it once for each ask, where whoever asks says which asks are the same. The second one is answered whatever
+    /// would come of it by then, also if nothing could be started any more.
+    pub async fn start_once(
+        &self,
+        tenant: TenantId,
+        start: &StartSpec,
+        ask: Ask,
+        origin: &Origin,
+        patch: Option<&Value>,
+    ) -> Result<Submitted, StartError> {
+        let Ask { scope, key, hash } = ask;
+        let known = match self.prepare(tenant, start, patch).await {
+            Ok(request) => {
+                let job = self.intake.name_one(tenant, origin, request);
+                let job = NewJob { keys: vec![(scope, key)], hash, ..job };
+                self.intake.store(vec![job]).await?.into_iter().next()
+            }
+            Err(error) if error.store().is_some() => return Err(error),
+            Err(error) => match self.intake.find_asked(tenant, scope, key, hash).await? {
+                None => return Err(error),
+                known => known,
+            },
+        };
+        match known {
             Some(Submitted::Conflict { key, .. }) => Err(StartError::Key { key }),
             Some(stored) => Ok(stored),
             None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),
@@ -198,6 +237,13 @@ fn add(to: &mut Value, patch: &Value, what: &'static str) -> Result<(), StartErr
         }
     }
     Ok(())
+}
+
+const fn kind_of(run: &RunField) -> DefinitionKind {
+    match run {
+        RunField::Workflow(_) => DefinitionKind::Workflow,
+        RunField::Blueprint(_) => DefinitionKind::Blueprint,
+    }
 }
 
 fn choice_of(command: &CommandField) -> CommandChoice {

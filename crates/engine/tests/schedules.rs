@@ -295,11 +295,26 @@ async fn a_delay_is_part_of_the_job_and_not_of_the_instant() {
 }
 
 #[tokio::test]
-async fn a_workflow_cannot_be_scheduled_in_this_build() {
+async fn a_workflow_is_begun_at_each_instant() {
     let house = House::open("2026-01-01T00:00:00Z");
-    let schedule = json!({"cron": "* * * * *", "start": {"workflow": "release"}});
-    let refused = house.try_put(ResourceKind::Schedule, "releases", schedule).await.expect_err("not available");
-    assert_eq!(refused.to_string(), "start.workflow: workflows are not available in this build");
+    let schedule = json!({"cron": "* * * * *", "start": {"workflow": "release", "input": {"n": 1}}});
+    let refused = house.try_put(ResourceKind::Schedule, "releases", schedule.clone()).await.expect_err("no workflow");
+    assert_eq!(refused.to_string(), "start.workflow: there is no workflow release");
+    let workflow = json!({
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "end", "type": "end", "config": {"output": "{{webhook.payload.n}}"}},
+        ],
+        "edges": [{"source": "start", "target": "end"}],
+    });
+    house.try_put(ResourceKind::Workflow, "release", workflow).await.expect("a workflow");
+    house.try_put(ResourceKind::Schedule, "releases", schedule).await.expect("a schedule");
+    assert_eq!(house.look_at("2026-01-01T00:01:00Z").await, 1);
+    assert_eq!(house.look_at("2026-01-01T00:01:30Z").await, 0);
+    house.engine.flows.round(house.engine.hands()).await.expect("a round");
+    let job = house.jobs().await.remove(0);
+    let (record, _) = house.ledger.find_job(house.tenant, job.id).await.expect("read").expect("a job");
+    assert_eq!(record.result.as_deref(), Some("1"));
 }
 
 #[tokio::test]

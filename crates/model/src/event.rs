@@ -138,6 +138,7 @@ kinds! {
     ScheduleMissed "schedule_missed" Warning "Instants of a schedule were missed and got no job",
     SchedulePassedOver "schedule_passed_over" Info "Instants of a schedule got no job, its last one is not over",
     ScheduleRefused "schedule_refused" Error "A schedule could not start anything",
+    TriggerRefused "trigger_refused" Error "A message could not start anything",
     TokenCreated "token_created" Info "Token created",
     TokenRevoked "token_revoked" Info "Token revoked",
 }

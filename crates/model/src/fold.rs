@@ -192,6 +192,7 @@ impl FoldedJob {
             | K::ScheduleMissed
             | K::SchedulePassedOver
             | K::ScheduleRefused
+            | K::TriggerRefused
             | K::TokenRevoked => {}
         }
         Ok(())

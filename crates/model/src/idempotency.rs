@@ -40,6 +40,8 @@ pub enum KeyScope {
     External,
     /// A schedule and its instant.
     Schedule,
+    /// A trigger and a message.
+    Trigger,
 }
 
 impl KeyScope {
@@ -49,6 +51,7 @@ impl KeyScope {
             Self::Idempotency => 1,
             Self::External => 2,
             Self::Schedule => 3,
+            Self::Trigger => 4,
         }
     }
 }

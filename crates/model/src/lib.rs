@@ -6,6 +6,7 @@
 //! reads all of it, and whoever tests it needs nothing but values.
 
 pub mod audit;
+pub mod blueprint;
 pub mod broker;
 pub mod claim;
 pub mod dead_letter;
@@ -30,6 +31,7 @@ pub mod secret;
 pub mod shape;
 pub mod start;
 pub mod time;
+pub mod trigger;
 pub mod worker;
 pub mod workflow;
 

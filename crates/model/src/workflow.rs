@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use read::read_workflow;
+pub(crate) use values::look as look_for_secrets;
 pub use wish::{Breakpoint, WorkflowField, WorkflowVersion};
 
 use crate::retry::RetryPolicy;

@@ -5,6 +5,7 @@
 //! a timer, one that is running has a lease, one that is dead has an open dead letter, and every change has its event.
 //! So no caller can forget one of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ pub struct Changes {
     blocked: Vec<(i64, i64)>,
     fleets: bool,
     /// For runs of workflows: the run, and the job that has ended or what is to be told.
-    inbox: Vec<(i64, Option<i64>, Option<&'static str>)>,
+    inbox: Vec<(i64, Option<i64>, Option<Cow<'static, str>>)>,
 }
 
 /// How many more units of a command stand where: by command and status.
@@ -282,9 +283,10 @@ impl Changes {
     /// What a workflow's run should hear of.
     fn advance_flow(&mut self, job: &JobRow, step: &Step) {
         let message = match step.event {
-            EventKind::JobCancelRequested => CANCEL,
-            EventKind::JobRetried => RETRY,
-            EventKind::JobDue | EventKind::FlowWoken => DUE,
+            EventKind::JobCancelRequested => CANCEL.into(),
+            EventKind::JobRetried => RETRY.into(),
+            // By the ledger's time: whoever hears it may have a clock that is behind.
+            EventKind::JobDue | EventKind::FlowWoken => format!(r#"{{"is":"due","at":"{}"}}"#, self.now).into(),
             _ => return,
         };
         self.inbox.push((job.number, None, Some(message)));
@@ -292,7 +294,7 @@ impl Changes {
 
     /// Something for a workflow's run to hear, so that it goes on.
     pub fn go_on(&mut self, flow: i64) {
-        self.inbox.push((flow, None, Some(GO_ON)));
+        self.inbox.push((flow, None, Some(GO_ON.into())));
     }
 
     /// Where the units of a command stand is counted, so that nobody has to count them.
@@ -529,7 +531,7 @@ impl Changes {
             let cols = vec![
                 Col::Int(self.inbox.iter().map(|i| i.0).collect()),
                 Col::OptInt(self.inbox.iter().map(|i| i.1).collect()),
-                Col::OptText(self.inbox.iter().map(|i| i.2).collect()),
+                Col::OptText(self.inbox.iter().map(|i| i.2.as_deref()).collect()),
             ];
             batch.push((INBOX_ADD, cols));
         }
@@ -662,7 +664,6 @@ fn timers(rows: impl Iterator<Item = (Timestamp, i64)>) -> Vec<Col<'static>> {
 /// What runs of workflows hear from the ledger itself, as `workflow` writes it.
 const CANCEL: &str = r#"{"is":"cancel"}"#;
 const RETRY: &str = r#"{"is":"retry"}"#;
-const DUE: &str = r#"{"is":"due"}"#;
 const GO_ON: &str = r#"{"is":"go_on"}"#;
 
 pub(crate) const INBOX_ADD: Sql = Sql::Each {

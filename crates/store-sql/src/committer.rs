@@ -284,9 +284,7 @@ async fn attempt(
     for wish in wishes {
         let keys = match wish {
             Command::Submit(jobs, _) => write::channel_keys(jobs),
-            Command::Turn(turns, _) => {
-                write::channel_keys(turns.iter().flat_map(|order| &order.turn.children))
-            }
+            Command::Turn(turns, _) => write::channel_keys(turns.iter().flat_map(|order| &order.turn.children)),
             Command::FireSchedules(firings, _) => {
                 write::channel_keys(firings.iter().flat_map(|firing| &firing.jobs).map(|(_, job)| job))
             }

@@ -201,6 +201,22 @@ impl SqlLedger {
         Ok(Self::new(shared, wishes, Some(looks), settings, own, threads, Some(lock), migrated))
     }
 
+    /// A ledger in memory, on a thread of its own. It is gone with whoever holds it.
+    pub fn open_memory_alone(settings: &SqlSettings) -> StoreResult<Self> {
+        let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
+        let shared = shared(settings);
+        let mut rng = StdRng::seed_from_u64(settings.seed);
+        let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng, true))?;
+        let (wishes, line) = mpsc::channel(WISHES_MAX);
+        let line = Arc::new(tokio::sync::Mutex::new(line));
+        let for_writer = Arc::clone(&shared);
+        let thread = spawn("ledger-write".to_owned(), move || {
+            let source = Source::Held(Box::new(AnyDb::Sqlite(db)));
+            block_on(commit_forever(source, line, for_writer, rng));
+        })?;
+        Ok(Self::new(shared, wishes, None, settings, own, vec![thread], None, migrated))
+    }
+
     /// A ledger in memory, driven by the caller: the future must be polled for anything to happen. For tests and
     /// simulations that own time and order; `faults` makes it fail on purpose.
     pub fn open_memory(settings: &SqlSettings, faults: Option<Arc<dyn FaultPlan>>) -> StoreResult<(Self, Driver)> {

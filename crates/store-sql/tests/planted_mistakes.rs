@@ -55,6 +55,6 @@ caught! {
     a_host_for_everybody: HostForEverybody breaks fleets::a_host_has_one_exclusive_run_at_a_time_in_order;
     a_host_that_is_not_kept: HostNotKept breaks kept::nobody_gets_a_host_while_a_lost_run_could_be_there;
     a_schedule_considered_twice: ScheduleTwice breaks schedules::only_the_first_of_two_firings_counts;
-    a_turn_that_is_added_twice: TurnTwice breaks flows::a_turn_is_added_once_whoever_else_takes_it;
+    a_turn_taken_twice: TurnTwice breaks flows::a_turn_is_added_once_whoever_else_takes_it;
     a_queue_row_that_stays: QueueTwice breaks claims::nothing_waiting_is_an_empty_answer;
 }

@@ -116,6 +116,15 @@ pub trait ResourceStore: Send + Sync {
         limit: u32,
     ) -> StoreResult<Page<ResourceRecord, ResourceName>>;
 
+    /// The resources of a kind that count, of all tenants, each with its active version, in an order of the ledger's own: for
+    /// the server itself, never for a caller.
+    async fn list_active(
+        &self,
+        kind: ResourceKind,
+        after: i64,
+        limit: u32,
+    ) -> StoreResult<Page<(TenantId, ResourceRecord), i64>>;
+
     /// The versions of a resource, newest first, before this one.
     async fn list_versions(
         &self,

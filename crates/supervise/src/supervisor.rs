@@ -16,6 +16,7 @@ pub enum TaskKind {
     LeaseReaper,
     Timers,
     Scheduler,
+    Triggers,
     Conductor,
     Turner,
     Pruner,
@@ -45,6 +46,7 @@ impl TaskKind {
             | Self::LeaseReaper
             | Self::Timers
             | Self::Scheduler
+            | Self::Triggers
             | Self::Conductor
             | Self::Turner
             | Self::Pruner
@@ -64,6 +66,7 @@ impl TaskKind {
             Self::LeaseReaper => "lease reaper",
             Self::Timers => "timers",
             Self::Scheduler => "scheduler",
+            Self::Triggers => "triggers",
             Self::Conductor => "conductor",
             Self::Turner => "turner",
             Self::Pruner => "pruner",

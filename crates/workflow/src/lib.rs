@@ -3,6 +3,7 @@
 //! Enters: definitions as people write them, and the context of a run. Leaves: what is wrong with a definition, and what
 //! its expressions mean. Nothing here waits, stores or calls.
 
+pub mod blueprint;
 pub mod compile;
 pub mod draw;
 pub mod expression;

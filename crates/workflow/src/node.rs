@@ -172,6 +172,12 @@ pub enum CallWhat {
         version: Option<u32>,
         input: Value,
     },
+    /// A blueprint, by name; the active version unless one is given.
+    Blueprint {
+        name: String,
+        version: Option<u32>,
+        data: Value,
+    },
 }
 
 /// What became of a wish.

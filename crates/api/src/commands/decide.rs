@@ -16,7 +16,7 @@ use super::view::unhex;
 use crate::app::App;
 use crate::body::MaybeBody;
 use crate::door::Known;
-use crate::flows::not_taken;
+use crate::flows::{hear, not_taken};
 use crate::jobs::{no_job, reason_of};
 use crate::params::Named;
 use crate::problem::Problem;
@@ -128,7 +128,7 @@ async fn decide_flow(
     }
     let (tenant, by, reason) = (known.tenant()?, known.author(), reason_of(body.reason)?);
     not_taken(app.engine.flows.decide(tenant, job, body.node.as_deref(), yes, by, reason).await?)?;
-    app.engine.turn_flows().await?;
+    hear(app).await;
     let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
     let decision = if yes { "approved" } else { "rejected" };
     Ok(Json(DecidedView { job_id: job, decision, missing: 0, status: job_word(record.state.status) }))

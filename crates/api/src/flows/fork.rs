@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_engine::flow::Forking;
-use bowline_model::workflow::{WorkflowSpec, read_workflow};
+use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{JobId, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;
@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::problem::unreadable;
+use super::problem::definition;
 use super::view::ForkedFrom;
 use crate::app::App;
 use crate::body::ExactBody;
@@ -75,16 +75,16 @@ pub async fn fork(
     Named(job): Named<JobId>,
     ExactBody(body): ExactBody<ForkRequest>,
 ) -> Result<(StatusCode, Json<ForkView>), Problem> {
-    let definition = match body.definition {
+    let other = match body.definition {
         None => None,
         Some(value) => {
             // Whoever may only run what others have written cannot write it here.
             known.require(Scope::ResourcesWrite)?;
-            Some(Box::new(read_workflow(value).map_err(|bad| unreadable("definition", &bad))?))
+            Some(definition(value)?)
         }
     };
     let from_step = body.from_step;
-    let forking = Forking { from_step, variables: body.patch.variables, definition, debug: body.debug };
+    let forking = Forking { from_step, variables: body.patch.variables, definition: other, debug: body.debug };
     let (engine, origin) = (&app.engine, context.origin(&known.actor()));
     let (job_id, number, status, queued_at) =
         match engine.flows.fork(engine.hands(), known.tenant()?, job, &origin, forking).await? {

@@ -19,7 +19,7 @@ pub use node_types::{NodeTypeList, node_types};
 pub use problem::{bad_definition, not_taken};
 pub use shadow::{ShadowRequest, ShadowView, shadow};
 pub use signal::{SignalRequest, SignaledView, TellRequest, signal, tell};
-pub use steer::{SteerRequest, SteeredView, steer};
+pub use steer::{SteerRequest, SteeredView, hear, steer};
 pub use steps::{StepList, StepsQuery, steps};
 pub use submit::FlowWish;
 pub use view::WorkflowView;

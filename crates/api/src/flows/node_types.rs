@@ -16,8 +16,7 @@ pub struct NodeTypeList {
     pub types: Vec<NodeTypeView>,
 }
 
-static TYPES: LazyLock<NodeTypeList> =
-    LazyLock::new(|| NodeTypeList { types: bowline_workflow::nodes::node_types() });
+static TYPES: LazyLock<NodeTypeList> = LazyLock::new(|| NodeTypeList { types: bowline_workflow::nodes::node_types() });
 
 pub async fn node_types(known: Known) -> Result<Json<&'static NodeTypeList>, Problem> {
     known.tenant()?;

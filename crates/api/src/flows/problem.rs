@@ -1,7 +1,9 @@
 //! Why a run cannot begin, be seen or be steered, as callers hear it.
 
-use bowline_engine::flow::{DefinitionError, FlowError, LookError};
+use bowline_engine::flow::{Definition, DefinitionError, FlowError, LookError};
+use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::resource::BadSpec;
+use bowline_model::workflow::read_workflow;
 use bowline_store::FlowAnswer;
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -32,6 +34,16 @@ pub fn unreadable(field: &str, bad: &BadSpec) -> Problem {
     mistakes(field, bad.all().map(|bad| (bad.path.as_str(), bad.what.as_str())))
 }
 
+/// Another definition for a run: of a blueprint if it has states, of a workflow otherwise.
+pub fn definition(value: Value) -> Result<Definition, Problem> {
+    let read = if value.get("states").is_some() {
+        BlueprintSpec::read(value).map(|spec| Definition::Blueprint(Box::new(spec)))
+    } else {
+        read_workflow(value).map(|spec| Definition::Workflow(Box::new(spec)))
+    };
+    read.map_err(|bad| unreadable("definition", &bad))
+}
+
 /// A definition that there is not, or that is wrong.
 pub fn bad_definition(field: &str, error: DefinitionError) -> Problem {
     let unprocessable = |code, error: &DefinitionError| {
@@ -41,7 +53,12 @@ pub fn bad_definition(field: &str, error: DefinitionError) -> Problem {
         DefinitionError::NoWorkflow(_) | DefinitionError::NoVersion { .. } => {
             unprocessable("WORKFLOW_NOT_FOUND", &error)
         }
-        DefinitionError::NotActive(_) => unprocessable("VALIDATION_ERROR", &error),
+        DefinitionError::NoBlueprint(_) | DefinitionError::NoBlueprintVersion { .. } => {
+            unprocessable("BLUEPRINT_NOT_FOUND", &error)
+        }
+        DefinitionError::NotActive(_) | DefinitionError::BlueprintNotActive(_) => {
+            unprocessable("VALIDATION_ERROR", &error)
+        }
         DefinitionError::Mistakes(list) => {
             mistakes(field, list.iter().map(|mistake| (mistake.path.as_str(), mistake.what.as_str())))
         }
@@ -68,9 +85,8 @@ impl From<LookError> for Problem {
             LookError::NotFound => {
                 Self::new(StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "there is no such run of a workflow")
             }
-            LookError::NoStep { asked, has } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "STEP_NOT_FOUND", error).with(json!({"asked": asked, "steps": has}))
-            }
+            LookError::NoStep { asked, has } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "STEP_NOT_FOUND", error)
+                .with(json!({"asked": asked, "steps": has})),
             LookError::Bad(what) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", what),
             LookError::Definition(error) => bad_definition("definition", error),
             LookError::Store(error) => error.into(),

@@ -4,12 +4,12 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_model::JobId;
-use bowline_model::workflow::{WorkflowSpec, read_workflow};
+use bowline_model::workflow::WorkflowSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::problem::unreadable;
+use super::problem::definition;
 use crate::app::App;
 use crate::body::MaybeBody;
 use crate::door::Known;
@@ -38,11 +38,11 @@ pub async fn shadow(
     Named(job): Named<JobId>,
     MaybeBody(body): MaybeBody<ShadowRequest>,
 ) -> Result<Json<ShadowView>, Problem> {
-    let definition = match body.definition {
+    let other = match body.definition {
         None => None,
-        Some(value) => Some(read_workflow(value).map_err(|bad| unreadable("definition", &bad))?),
+        Some(value) => Some(definition(value)?),
     };
-    let seen = app.engine.flows.shadow(known.tenant()?, job, definition.as_ref()).await?;
+    let seen = app.engine.flows.shadow(known.tenant()?, job, other.as_ref()).await?;
     let differences = seen.differences.iter().map(|difference| serde_json::to_value(difference).unwrap_or_default());
     Ok(Json(ShadowView { steps: seen.steps, differences: differences.collect() }))
 }

@@ -66,10 +66,17 @@ pub async fn steer(
     show(&app, &known, job).await
 }
 
+/// Lets runs hear what they were told. It is stored already: where this fails, they hear it a little later.
+pub async fn hear(app: &App) {
+    if let Err(error) = app.engine.turn_flows().await {
+        tracing::warn!("runs of workflows hear what they were told a little later: {error}");
+    }
+}
+
 /// The run, as soon as it has heard what it was told.
 async fn show(app: &App, known: &Known, job: JobId) -> Result<Json<SteeredView>, Problem> {
     let tenant = known.tenant()?;
-    app.engine.turn_flows().await?;
+    hear(app).await;
     let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
     let flow = app.engine.ledger.find_flow(tenant, job).await?.ok_or_else(no_job)?;
     Ok(Json(SteeredView {

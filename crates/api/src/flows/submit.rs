@@ -2,15 +2,16 @@
 
 use axum::Json;
 use bowline_auth::Scope;
-use bowline_engine::flow::{FlowRequest, FlowSubmitted, WorkflowChoice};
+use bowline_engine::flow::{BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+use bowline_model::blueprint::{BlueprintField, BlueprintSpec};
+use bowline_model::start::{RunField, WorkflowStart};
 use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
-use bowline_model::start::WorkflowStart;
 use bowline_model::{JobStatus, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::problem::unreadable;
+use super::problem::{bad_definition, unreadable};
 use crate::app::App;
 use crate::context::Context;
 use crate::door::Known;
@@ -38,10 +39,23 @@ impl FlowWish {
             return Err(Problem::validation(message).with(json!({"field": "breakpoints"})));
         }
         let input = self.start.input_value().map_err(misfit)?;
-        let workflow = match self.start.workflow {
-            WorkflowField::Name(name) => WorkflowChoice::Named { name, version: None },
-            WorkflowField::Version(WorkflowVersion { name, version }) => WorkflowChoice::Named { name, version },
-            WorkflowField::Inline(value) => {
+        let workflow = match self.start.run {
+            RunField::Workflow(WorkflowField::Name(name)) => WorkflowChoice::Named { name, version: None },
+            RunField::Workflow(WorkflowField::Version(WorkflowVersion { name, version })) => {
+                WorkflowChoice::Named { name, version }
+            }
+            RunField::Blueprint(BlueprintField::Name(name)) => {
+                WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version: None })
+            }
+            RunField::Blueprint(BlueprintField::Version(WorkflowVersion { name, version })) => {
+                WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version })
+            }
+            RunField::Blueprint(BlueprintField::Inline(value)) => {
+                known.require(Scope::ResourcesWrite)?;
+                let spec = BlueprintSpec::read(value).map_err(|bad| unreadable("blueprint", &bad))?;
+                WorkflowChoice::Blueprint(BlueprintChoice::Inline { name: "inline".to_owned(), spec: Box::new(spec) })
+            }
+            RunField::Workflow(WorkflowField::Inline(value)) => {
                 // Whoever may only run what others have written cannot write it into the wish.
                 known.require(Scope::ResourcesWrite)?;
                 WorkflowChoice::Inline(Box::new(read_workflow(value).map_err(|bad| unreadable("workflow", &bad))?))
@@ -68,9 +82,14 @@ impl FlowWish {
         context: Context,
     ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
         let (tenant, key) = (known.tenant()?, self.idempotency_key.clone());
+        let field = if matches!(self.start.run, RunField::Blueprint(_)) { "blueprint" } else { "workflow" };
         let request = self.request(known)?;
         let (engine, origin) = (&app.engine, context.origin(&known.actor()));
-        let answers = engine.flows.submit(engine.hands(), tenant, &origin, vec![request]).await?;
+        let answers = engine.flows.submit(engine.hands(), tenant, &origin, vec![request]).await;
+        let answers = answers.map_err(|error| match error {
+            FlowError::Definition(error) => bad_definition(field, error),
+            other => other.into(),
+        })?;
         let Some(FlowSubmitted { submitted, mut result, mut error }) = answers.into_iter().next() else {
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
         };

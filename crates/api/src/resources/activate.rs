@@ -57,7 +57,7 @@ pub async fn point(
     reason: String,
 ) -> Result<ActivatedView, Problem> {
     let (kind, name) = (key.kind, key.name.clone());
-    if kind == ResourceKind::Schedule {
+    if kind.starts_jobs() {
         known.require(Scope::JobsWrite)?;
     }
     let order = ResourceOrder { key, by: known.author(), reason: Some(reason) };

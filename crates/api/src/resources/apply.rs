@@ -150,7 +150,7 @@ pub async fn apply(
     }
     let (mut said, mut wishes) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
-    let with = commands_of(&request.documents, known.tenant()?);
+    let with = resources_of(&request.documents, known.tenant()?);
     for (index, DocumentRequest { kind, name, spec, place }) in request.documents.into_iter().enumerate() {
         let document = Said { index, kind, name, place };
         if !seen.insert((document.kind.clone(), document.name.clone())) {
@@ -175,10 +175,12 @@ pub async fn apply(
     }
 }
 
-fn commands_of(documents: &[DocumentRequest], tenant: TenantId) -> Vec<ResourceKey> {
-    let commands = documents.iter().filter(|document| document.kind == ResourceKind::Command.as_str());
-    let names = commands.filter_map(|document| ResourceName::new(&document.name).ok());
-    names.map(|name| key(tenant, ResourceKind::Command, name)).collect()
+fn resources_of(documents: &[DocumentRequest], tenant: TenantId) -> Vec<ResourceKey> {
+    let read = |document: &DocumentRequest| {
+        let (kind, name) = (document.kind.parse().ok()?, ResourceName::new(&document.name).ok()?);
+        Some(key(tenant, kind, name))
+    };
+    documents.iter().filter_map(read).collect()
 }
 
 /// What holds for all documents of a request.
@@ -187,7 +189,7 @@ struct Order<'a> {
     known: &'a Known,
     note: Option<&'a str>,
     activate: bool,
-    /// Commands among the documents: what names them need not wait until they are stored.
+    /// The resources among the documents: what names them need not wait until they are stored.
     with: &'a [ResourceKey],
 }
 

@@ -13,8 +13,7 @@ use crate::problem::Problem;
 
 /// Reads a spec and checks it by itself. What it names may come later.
 pub async fn read(app: &App, known: &Known, kind: ResourceKind, value: Value) -> Result<Spec, Problem> {
-    if kind == ResourceKind::Schedule {
-        // A schedule asks for jobs, for as long as it is there.
+    if kind.starts_jobs() {
         known.require(Scope::JobsWrite)?;
     }
     let spec = Spec::from_value(kind, value).map_err(bad)?;

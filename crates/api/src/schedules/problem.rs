@@ -3,8 +3,8 @@
 use bowline_engine::{StartError, TriggerError};
 use serde_json::json;
 
-use crate::jobs::{key_conflict, misfit};
 use crate::flows::bad_definition;
+use crate::jobs::{key_conflict, misfit};
 use crate::problem::Problem;
 
 impl From<StartError> for Problem {

@@ -16,5 +16,6 @@ mod mid_request;
 mod outage;
 mod poison;
 mod stalled;
+mod triggers;
 mod workflow;
 mod zombie;

@@ -200,7 +200,10 @@ async fn a_mistake_in_a_spec_has_a_place_and_stores_nothing() {
     for path in ["/resources/comand", "/resources/comand/x", "/resources/comand/x/versions"] {
         let refused = server.get(path).await;
         assert_eq!((refused.status, refused.code()), (404, "KIND_NOT_FOUND"), "{path}");
-        assert_eq!(refused.body["error"]["details"]["kinds"], json!(["command", "secret_ref", "schedule"]));
+        assert_eq!(
+            refused.body["error"]["details"]["kinds"],
+            json!(["command", "rabbitmq", "secret_ref", "schedule", "trigger", "workflow", "blueprint"])
+        );
     }
     for path in ["?version=x", "?verison=1", "/versions?limit=0", "/versions?cursor=x", "/diff?from=-1"] {
         assert_eq!(server.get(&format!("{PATH}{path}")).await.status, 400, "{path}");

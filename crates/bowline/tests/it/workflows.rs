@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use bowline_testkit::until;
+use bowline_testkit::{Child, until};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, TestServer};
@@ -161,7 +161,8 @@ async fn wrong_definitions_are_told_with_every_mistake_and_its_place() {
     let named = json!({"workflow": {"name": "count", "version": 1}, "input": {"to": 1}});
     assert_eq!(server.send("POST", "/jobs", &runner, Some(named)).await.status, 202);
     let types = server.get("/workflows/node-types").await.expect(200);
-    let types: Vec<&str> = types["types"].as_array().expect("a list").iter().filter_map(|t| t["type"].as_str()).collect();
+    let types: Vec<&str> =
+        types["types"].as_array().expect("a list").iter().filter_map(|t| t["type"].as_str()).collect();
     assert!(types.contains(&"approval") && types.contains(&"start"), "{types:?}");
 }
 
@@ -209,7 +210,11 @@ async fn a_run_is_stepped_through_changed_and_let_go() {
     let audit = server.get("/audit?limit=50").await.expect(200).to_string();
     assert!(audit.contains("edit n") && audit.contains("see what happens"), "{audit}");
     // A pinned output is not carried out.
-    let begun = begin(&server, json!({"workflow": waiting(json!({"type": "approval", "config": {"title": "Go?"}})), "debug": true})).await;
+    let begun = begin(
+        &server,
+        json!({"workflow": waiting(json!({"type": "approval", "config": {"title": "Go?"}})), "debug": true}),
+    )
+    .await;
     let id = self::id(&begun);
     let runner = server.token(json!({"kind": "api", "name": "runner", "scopes": ["jobs.write", "jobs.read"]})).await;
     let pin = json!({"order": {"pin": {"node": "ask", "output": {"approved": true}}}});
@@ -290,7 +295,10 @@ async fn people_and_events_let_runs_go_on() {
     assert_eq!((&wait["kind"], &wait["node"], &wait["name"]), (&json!("approval"), &json!("ask"), &json!("Release?")));
     let list = server.get("/approvals").await.expect(200);
     let listed = &list["approvals"][0];
-    assert_eq!((&listed["job_id"], &listed["workflow"], &listed["title"]), (&json!(id), &json!("release"), &json!("Release?")));
+    assert_eq!(
+        (&listed["job_id"], &listed["workflow"], &listed["title"]),
+        (&json!(id), &json!("release"), &json!("Release?"))
+    );
     let one = server.get("/approvals?limit=1").await.expect(200);
     let cursor = one["next_cursor"].as_str().expect("commands may follow");
     assert_eq!(server.get(&format!("/approvals?cursor={cursor}")).await.expect(200)["approvals"], json!([]));
@@ -443,7 +451,7 @@ async fn the_program_runs_workflows_and_looks_at_them() {
     assert!(text(&forked).contains("{\"n\": 5}"), "{}", told(&forked));
     let bad = ran(bowline(&server, &["workflow", "fork", &id, "--from-step", "99"]), "").await;
     assert!(bad.status.code() == Some(1) && told(&bad).contains("STEP_NOT_FOUND"), "{}", told(&bad));
-    let json = ran(bowline(&server, &["workflow", "run", file, "--input", "{\"to\": 1}", "-o", "json"]), "").await;
+    let json = ran(bowline(&server, &["workflow", "run", file, "--input", "{\"to\": 1}", "--json"]), "").await;
     let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["job"]["result"], json!({"n": 1}));
     // One that fails.
@@ -474,19 +482,16 @@ async fn the_program_runs_workflows_and_looks_at_them() {
 async fn ctrl_c_leaves_a_run_running() {
     let server = TestServer::start().await;
     stored(&server, "order", waiting(json!({"type": "wait_event", "config": {"event": "paid"}}))).await;
-    let child = bowline(&server, &["workflow", "run", "order"]).spawn().expect("the program runs");
-    let pid = child.id();
-    let waits = until(PATIENCE, "the run", async || {
-        let jobs = server.jobs().await;
-        jobs.first().map(|job| job["id"].as_str().expect("an id").to_owned()).ok_or("none")
-    });
-    let id = waits.await;
-    // The program listens for Ctrl-C before it looks for the first time; give it that.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    Command::new("kill").args(["-INT", &pid.to_string()]).status().expect("a signal");
-    let out = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends")).await.expect("it ends");
-    assert_eq!(out.status.code(), Some(130), "{}", told(&out));
-    assert!(told(&out).contains(&format!("bowline workflow steps {id}")), "{}", told(&out));
+    let mut command = bowline(&server, &["workflow", "run", "order"]);
+    command.stdin(Stdio::null());
+    let watch = Child::spawn(command, "bowline workflow run");
+    let words = "waits for the event paid at ask";
+    until(PATIENCE, words, async || if watch.log().contains(words) { Ok(()) } else { Err(watch.log()) }).await;
+    watch.interrupt();
+    let status = watch.wait_exit(PATIENCE).await;
+    assert_eq!(status.code(), Some(130), "{}", watch.log());
+    let id = server.jobs().await[0]["id"].as_str().expect("an id").to_owned();
+    assert!(watch.stderr().contains(&format!("bowline workflow steps {id}")), "{}", watch.log());
     assert_eq!(job(&server, &id).await["job"]["status"], "paused");
 }
 
@@ -495,7 +500,7 @@ async fn the_debugger_takes_lines() {
     let server = TestServer::start().await;
     stored(&server, "count", counting()).await;
     let script = "step\nbreak add if variables.n == 2\nbreak nowhere\ncontinue\nedit n=40\nedit n=40 because of a test\n\
-                  context variables.n\ngraph\njump\nsteps\npin end {\"n\": \"pinned\"}\ncontinue\nfork 4 n=7\nstep\nquit\n";
+                  context variables.n\ngraph\njump\nsteps\npin end {\"n\": \"pinned\"}\ncontinue\nfork 4 n=1\nstep\nquit\n";
     let out = ran(bowline(&server, &["workflow", "debug", "count", "--set", "to=5"]), script).await;
     assert_eq!(out.status.code(), Some(0), "{}", told(&out));
     let said = told(&out);

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod oracle;
+pub mod queue;
 pub mod simulation;
 pub mod small_disk;
 

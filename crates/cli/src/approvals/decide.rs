@@ -57,10 +57,7 @@ async fn approve_node(
     if !screen.json() {
         print_node(screen, detail, run)?;
     }
-    if run.waits.iter().any(|wait| wait.kind.as_str() == "approval")
-        && !args.yes
-        && !screen.confirm("Approve this?")?
-    {
+    if run.waits.iter().any(|wait| wait.kind.as_str() == "approval") && !args.yes && !screen.confirm("Approve this?")? {
         return Err(Failure::Declined);
     }
     let mut body = serde_json::json!({ "reason": args.reason });

@@ -196,7 +196,8 @@ pub async fn follow(remote: &Remote<'_>, screen: &mut Screen) -> Result<Exit, Fa
             (waits, _) => waits.join("\n"),
         });
         if waits != said && !screen.json() {
-            for line in waits.iter().filter(|line| !said.contains(line)) {
+            // On a terminal it stands in the last line anyway.
+            for line in waits.iter().filter(|line| !said.contains(line) && !screen.live()) {
                 screen.note(line);
             }
             if view.waits.iter().any(|wait| wait.kind.as_str() == "approval") {

@@ -97,10 +97,11 @@ mod tests {
     fn differences_in_words() {
         let outcome = |n: i32| json!({"status": "success", "exit": "success", "output": {"n": n}, "set": []});
         let step = json!({"kind": "step", "node": "add", "visit": 2, "recorded": outcome(1), "shadow": outcome(2)});
-        let lines: Vec<String> = [step, json!({"kind": "only_shadow", "node": "x", "visit": 1}), json!({"kind": "new"})]
-            .iter()
-            .flat_map(lines)
-            .collect();
+        let lines: Vec<String> =
+            [step, json!({"kind": "only_shadow", "node": "x", "visit": 1}), json!({"kind": "new"})]
+                .iter()
+                .flat_map(lines)
+                .collect();
         let wanted = [
             "add (visit 2) would give something else",
             "  output: {\"n\":1} → {\"n\":2}",

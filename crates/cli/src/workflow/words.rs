@@ -34,10 +34,18 @@ pub fn step(screen: &Screen, step: &StepView) -> String {
     };
     let way = way.map(|way| format!(" → {}", Text::new(way))).unwrap_or_default();
     let took = between(&step.began_at, &step.ended_at);
-    let took = if took.is_empty() { took } else { Paint::Quiet.on(&format!(" in {took}"), color) };
-    format!("{mark} {:>3}  {}{visit}  {kind}{pinned}{took}{way}  {came}", step.n, Paint::Strong.on(step.node.as_str(), color))
-        .trim_end()
-        .to_owned()
+    // What was worked out at once took no time worth telling.
+    let took = match took.as_str() {
+        "" | "0ms" => String::new(),
+        took => Paint::Quiet.on(&format!(" in {took}"), color),
+    };
+    format!(
+        "{mark} {:>3}  {}{visit}  {kind}{pinned}{took}{way}  {came}",
+        step.n,
+        Paint::Strong.on(step.node.as_str(), color)
+    )
+    .trim_end()
+    .to_owned()
 }
 
 /// What a paused or running run waits for; nothing if nothing is known.

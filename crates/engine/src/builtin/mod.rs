@@ -7,6 +7,6 @@ mod rabbitmq;
 mod worker;
 
 pub use handlers::{Handler, HandlerFuture, Handlers, Task};
-pub use rabbitmq::RabbitmqPublish;
 pub use http_request::HttpRequest;
+pub use rabbitmq::RabbitmqPublish;
 pub use worker::{BuiltInWorker, NAME_PREFIX};

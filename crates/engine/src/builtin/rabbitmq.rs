@@ -11,17 +11,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_amqp::{AmqpError, Broker, Message, MessageProperties, Published, Publisher};
-use bowline_model::broker::RabbitmqSpec;
-use bowline_model::resource::ResourceKind;
+use bowline_amqp::{AmqpError, Message, MessageProperties, Published, Publisher};
 use bowline_model::{ErrorClass, ResourceName, RunError, TenantId};
-use bowline_store::{Ledger, ResourceKey};
+use bowline_store::Ledger;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::handlers::{Handler, HandlerFuture, Task, read};
+use crate::brokers::Brokers;
 use crate::secrets::Secrets;
 
 /// How long a broker may take to confirm. The run's own time limit ends it too.
@@ -69,8 +68,7 @@ pub struct RabbitmqPublish(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    ledger: Arc<dyn Ledger>,
-    secrets: Arc<Secrets>,
+    brokers: Brokers,
     publishers: Mutex<HashMap<(TenantId, ResourceName), Kept>>,
 }
 
@@ -84,7 +82,7 @@ impl RabbitmqPublish {
     pub const TASK_TYPE: &str = "rabbitmq_publish";
 
     pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
-        Self(Arc::new(Inner { ledger, secrets, publishers: Mutex::default() }))
+        Self(Arc::new(Inner { brokers: Brokers::new(ledger, secrets), publishers: Mutex::default() }))
     }
 }
 
@@ -120,7 +118,7 @@ impl Inner {
 
     /// The publisher for a broker as it is described now: the one we have, unless it goes elsewhere or as somebody else.
     async fn publisher(&self, tenant: TenantId, name: &ResourceName) -> Result<Arc<Publisher>, RunError> {
-        let broker = self.find(tenant, name).await?;
+        let broker = self.brokers.find(tenant, name).await?;
         let mut kept = self.publishers.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         kept.retain(|_, kept| now.duration_since(kept.used_at) < UNUSED_MAX);
@@ -134,24 +132,6 @@ impl Inner {
         let publisher = Arc::new(Publisher::new(broker));
         kept.insert(key, Kept { publisher: Arc::clone(&publisher), used_at: now });
         Ok(publisher)
-    }
-
-    async fn find(&self, tenant: TenantId, name: &ResourceName) -> Result<Broker, RunError> {
-        let key = ResourceKey { tenant, kind: ResourceKind::Rabbitmq, name: name.clone() };
-        let found = self.ledger.find_resource(key, None).await;
-        let found = found.map_err(|error| RunError::new(ErrorClass::Transient, format!("broker {name}: {error}")))?;
-        let found = found.filter(|record| record.active.is_some()).ok_or_else(|| {
-            permanent(format!("there is no resource rabbitmq {name}, or none of its versions is active"))
-        })?;
-        let spec: RabbitmqSpec = serde_json::from_str(&found.version.spec)
-            .map_err(|_| permanent(format!("the resource rabbitmq {name} cannot be read")))?;
-        let url = spec.address().map_err(|error| permanent(format!("the resource rabbitmq {name}: url: {error}")))?;
-        let password = self.secrets.for_server(tenant, &spec.password.secret_ref).await;
-        let password = password.map_err(|error| {
-            tracing::warn!("broker {name} is not used, because its password cannot be had: {}", error.whole());
-            RunError::new(error.class(), format!("the password of broker {name}: {error}"))
-        })?;
-        Ok(Broker { url, username: spec.username, password, ca: spec.ca })
     }
 }
 

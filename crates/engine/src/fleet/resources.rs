@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use bowline_model::audit::Author;
+use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::fleet::CommandSpec;
 use bowline_model::resource::{BadSpec, ResourceKind, Spec};
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
-use bowline_workflow::program::Program;
+use bowline_workflow::program::{DefinitionMistake, Program};
 
 use super::params::check_schema;
 use crate::fleet::CommandError;
+use crate::flow::DefinitionError;
 use crate::secrets::Secrets;
 use crate::starter::{StartError, Starter};
 
@@ -34,7 +36,15 @@ pub(super) fn check_command_spec(spec: &CommandSpec) -> Result<(), BadSpec> {
 
 /// Whether a workflow could run. Everything that is wrong is said at once.
 fn check_workflow_spec(spec: &WorkflowSpec) -> Result<(), BadSpec> {
-    let mistakes = Program::compile(spec).err().unwrap_or_default();
+    several(Program::compile(spec).err().unwrap_or_default())
+}
+
+/// Whether a blueprint could run. Everything that is wrong is said at once.
+fn check_blueprint_spec(spec: &BlueprintSpec) -> Result<(), BadSpec> {
+    several(Program::of_blueprint(spec).err().unwrap_or_default())
+}
+
+fn several(mistakes: Vec<DefinitionMistake>) -> Result<(), BadSpec> {
     BadSpec::several(mistakes.into_iter().map(|mistake| BadSpec::at(mistake.path, mistake.what)))
 }
 
@@ -60,18 +70,48 @@ impl Resources {
             Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
             Spec::Workflow(workflow) => Ok(check_workflow_spec(workflow)?),
-            Spec::Schedule(_) => Ok(()),
+            Spec::Blueprint(blueprint) => Ok(check_blueprint_spec(blueprint)?),
+            Spec::Schedule(_) | Spec::Trigger(_) => Ok(()),
         }
     }
 
     /// Whether the tenant could store a resource that says this. What it names must be there, or come with it.
     pub async fn check(&self, tenant: TenantId, spec: &Spec, with: &[ResourceKey]) -> Result<(), PutError> {
         self.check_alone(tenant, spec).await?;
-        let Spec::Schedule(schedule) = spec else { return Ok(()) };
-        match self.starter.check_whole(tenant, &schedule.start).await {
+        let startable = match spec {
+            Spec::Schedule(schedule) => self.starter.check_whole(tenant, &schedule.start).await,
+            Spec::Trigger(trigger) => {
+                self.check_broker(tenant, &trigger.rabbitmq.broker, with).await?;
+                // Its parameters come with the message.
+                self.starter.check(tenant, &trigger.start).await
+            }
+            _ => return Ok(()),
+        };
+        match startable {
             Ok(()) => Ok(()),
             Err(error) if comes_with(&error, with) => Ok(()),
             Err(error) => Err(not_startable(error)),
+        }
+    }
+
+    /// Whether a trigger's broker is there, or comes with it.
+    async fn check_broker(
+        &self,
+        tenant: TenantId,
+        broker: &ResourceName,
+        with: &[ResourceKey],
+    ) -> Result<(), PutError> {
+        let key = ResourceKey { tenant, kind: ResourceKind::Rabbitmq, name: broker.clone() };
+        if with.contains(&key) {
+            return Ok(());
+        }
+        match self.ledger.find_resource(key, None).await? {
+            None => Err(BadSpec::at("rabbitmq.broker", format!("there is no rabbitmq {broker}")).into()),
+            Some(found) if found.active.is_none() => {
+                let what = format!("no version of rabbitmq {broker} is active");
+                Err(BadSpec::at("rabbitmq.broker", what).into())
+            }
+            Some(_) => Ok(()),
         }
     }
 
@@ -97,18 +137,26 @@ impl Resources {
     }
 }
 
-/// The command that is missed is among those that are stored together with this. Its parameters are looked at later.
+/// What is missed is among what is stored together with this. Parameters are looked at later.
 fn comes_with(error: &StartError, with: &[ResourceKey]) -> bool {
-    let StartError::Command(CommandError::NoCommand(name) | CommandError::NotActive(name)) = error else {
-        return false;
+    let (kind, name) = match error {
+        StartError::Command(CommandError::NoCommand(name) | CommandError::NotActive(name)) => {
+            (ResourceKind::Command, name.as_str())
+        }
+        StartError::Workflow(DefinitionError::NoWorkflow(name) | DefinitionError::NotActive(name)) => {
+            (ResourceKind::Workflow, name.as_str())
+        }
+        _ => return false,
     };
-    with.iter().any(|key| key.kind == ResourceKind::Command && key.name == *name)
+    with.iter().any(|key| key.kind == kind && key.name.as_str() == name)
 }
 
-/// Why a schedule cannot be stored, and where in it that stands.
+/// Why a schedule or a trigger cannot be stored, and where in it that stands.
 fn not_startable(error: StartError) -> PutError {
     let place = match &error {
-        StartError::Store(error) | StartError::Command(CommandError::Store(error)) => {
+        StartError::Store(error)
+        | StartError::Command(CommandError::Store(error))
+        | StartError::Workflow(DefinitionError::Store(error)) => {
             return PutError::Store(error.clone());
         }
         StartError::Bad(bad) => return BadSpec { path: format!("start.{}", bad.path), ..bad.clone() }.into(),

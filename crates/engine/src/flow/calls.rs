@@ -10,7 +10,7 @@ use bowline_workflow::flow::Launch;
 use bowline_workflow::node::CallWhat;
 use serde_json::json;
 
-use super::definitions::DefinitionError;
+use super::definitions::{DefinitionError, DefinitionKind};
 use super::memory::About;
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
@@ -101,13 +101,18 @@ impl Flows {
                 })?;
                 Ok(hands.intake.name_one(about.tenant, &origin, JobRequest { id: Some(launch.job), ..request }))
             }
-            CallWhat::Workflow { name, version, input } => {
+            CallWhat::Workflow { .. } | CallWhat::Blueprint { .. } => {
+                let (kind, name, version, input) = match &launch.call.what {
+                    CallWhat::Blueprint { name, version, data } => (DefinitionKind::Blueprint, name, version, data),
+                    CallWhat::Workflow { name, version, input } => (DefinitionKind::Workflow, name, version, input),
+                    CallWhat::Task { .. } | CallWhat::Command(_) => return Err(failed("this is no run")),
+                };
                 if about.depth >= DEPTH_MAX {
-                    return Err(failed(format!("workflows are nested at most {DEPTH_MAX} levels deep")));
+                    return Err(failed(format!("runs are nested at most {DEPTH_MAX} levels deep")));
                 }
                 let name = ResourceName::new(name).map_err(|e| failed(e.to_string()))?;
                 let pinned =
-                    self.definitions.named(about.tenant, &name, *version).await.map_err(|error| match error {
+                    self.definitions.named(about.tenant, kind, &name, *version).await.map_err(|error| match error {
                         // What is stored and makes no sense will make none later.
                         DefinitionError::Store(error) if error.is_transient() => NotMade::Later(error),
                         other => failed(other.to_string()),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::ResourceKind;
 use bowline_model::workflow::WorkflowSpec;
@@ -22,6 +23,12 @@ pub enum DefinitionError {
     NoVersion { name: String, version: u32 },
     #[error("no version of workflow {0} is active")]
     NotActive(String),
+    #[error("there is no blueprint {0}")]
+    NoBlueprint(String),
+    #[error("blueprint {name} has no version {version}")]
+    NoBlueprintVersion { name: String, version: u32 },
+    #[error("no version of blueprint {0} is active")]
+    BlueprintNotActive(String),
     #[error("{}", first(.0))]
     Mistakes(Vec<DefinitionMistake>),
     #[error(transparent)]
@@ -33,6 +40,77 @@ fn first(mistakes: &[DefinitionMistake]) -> String {
         [] => "the definition is wrong".to_owned(),
         [only] => format!("{}: {}", only.path, only.what),
         [first, rest @ ..] => format!("{}: {} (and {} more)", first.path, first.what, rest.len()),
+    }
+}
+
+/// What a run can be a run of. For the ledger both are a text, and for the engine both are a program.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Definition {
+    Workflow(Box<WorkflowSpec>),
+    Blueprint(Box<BlueprintSpec>),
+}
+
+impl Definition {
+    /// Checks it and makes it ready to run.
+    pub fn compile(&self) -> Result<Program, Vec<DefinitionMistake>> {
+        match self {
+            Self::Workflow(spec) => Program::compile(spec),
+            Self::Blueprint(spec) => Program::of_blueprint(spec),
+        }
+    }
+
+    fn write(&self) -> Result<String, StoreError> {
+        let text = match self {
+            Self::Workflow(spec) => serde_json::to_string(spec),
+            Self::Blueprint(spec) => serde_json::to_string(spec),
+        };
+        text.map_err(|e| StoreError::Broken(e.to_string()))
+    }
+
+    /// Reads what was stored. A blueprint has states, a workflow has none.
+    fn read(text: &str) -> Result<Self, StoreError> {
+        #[derive(serde::Deserialize)]
+        struct Shape {
+            states: Option<serde::de::IgnoredAny>,
+        }
+        let broken = |e: serde_json::Error| StoreError::Broken(format!("a stored definition does not parse: {e}"));
+        let shape: Shape = serde_json::from_str(text).map_err(broken)?;
+        match shape.states {
+            Some(_) => serde_json::from_str(text).map(Self::Blueprint).map_err(broken),
+            None => serde_json::from_str(text).map(Self::Workflow).map_err(broken),
+        }
+    }
+}
+
+/// Which of the two a name is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DefinitionKind {
+    Workflow,
+    Blueprint,
+}
+
+impl DefinitionKind {
+    pub(super) const fn resource(self) -> ResourceKind {
+        match self {
+            Self::Workflow => ResourceKind::Workflow,
+            Self::Blueprint => ResourceKind::Blueprint,
+        }
+    }
+
+    fn not_there(self, name: String, version: Option<u32>) -> DefinitionError {
+        match (self, version) {
+            (Self::Workflow, None) => DefinitionError::NoWorkflow(name),
+            (Self::Workflow, Some(version)) => DefinitionError::NoVersion { name, version },
+            (Self::Blueprint, None) => DefinitionError::NoBlueprint(name),
+            (Self::Blueprint, Some(version)) => DefinitionError::NoBlueprintVersion { name, version },
+        }
+    }
+
+    const fn not_active(self, name: String) -> DefinitionError {
+        match self {
+            Self::Workflow => DefinitionError::NotActive(name),
+            Self::Blueprint => DefinitionError::BlueprintNotActive(name),
+        }
     }
 }
 
@@ -52,7 +130,7 @@ struct Known {
     programs: HashMap<i64, Arc<Program>>,
     /// Versions of resources, each with the text that it was made of. A version never changes; but a resource can be deleted,
     /// and another one by its name counts from the beginning.
-    versions: HashMap<(TenantId, String, u32), (Arc<str>, Pinned)>,
+    versions: HashMap<(TenantId, DefinitionKind, String, u32), (Arc<str>, Pinned)>,
 }
 
 /// Definitions, as programs.
@@ -71,33 +149,31 @@ impl Definitions {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A workflow that was stored: this version of it, or the active one.
+    /// A definition that was stored: this version of it, or the active one.
     pub async fn named(
         &self,
         tenant: TenantId,
+        kind: DefinitionKind,
         name: &ResourceName,
         version: Option<u32>,
     ) -> Result<Pinned, DefinitionError> {
         let text = name.to_string();
-        let key = ResourceKey { tenant, kind: ResourceKind::Workflow, name: name.clone() };
+        let key = ResourceKey { tenant, kind: kind.resource(), name: name.clone() };
         let found = self.ledger.find_resource(key, version).await?;
         let Some(found) = found else {
-            return Err(match version {
-                Some(version) => DefinitionError::NoVersion { name: text, version },
-                None => DefinitionError::NoWorkflow(text),
-            });
+            return Err(kind.not_there(text, version));
         };
         if version.is_none() && found.active.is_none() {
-            return Err(DefinitionError::NotActive(text));
+            return Err(kind.not_active(text));
         }
-        let key = (tenant, text, found.version.version);
+        let key = (tenant, kind, text, found.version.version);
         if let Some((spec, pinned)) = self.known().versions.get(&key)
             && *spec == found.version.spec
         {
             return Ok(pinned.clone());
         }
-        let spec = read(&found.version.spec)?;
-        let pinned = self.keep(tenant, name.as_str().into(), Some(key.2), &spec, &found.version.spec).await?;
+        let definition = Definition::read(&found.version.spec)?;
+        let pinned = self.keep(tenant, name.as_str().into(), Some(key.3), &definition, &found.version.spec).await?;
         let mut known = self.known();
         if known.versions.len() >= PROGRAMS_MAX {
             known.versions.clear();
@@ -106,10 +182,14 @@ impl Definitions {
         Ok(pinned)
     }
 
-    /// A workflow that was written for one run.
-    pub async fn inline(&self, tenant: TenantId, name: &str, spec: &WorkflowSpec) -> Result<Pinned, DefinitionError> {
-        let text = serde_json::to_string(spec).map_err(|e| StoreError::Broken(e.to_string()))?;
-        self.keep(tenant, name.into(), None, spec, &text).await
+    /// A definition that was written for one run.
+    pub async fn inline(
+        &self,
+        tenant: TenantId,
+        name: &str,
+        definition: &Definition,
+    ) -> Result<Pinned, DefinitionError> {
+        self.keep(tenant, name.into(), None, definition, &definition.write()?).await
     }
 
     async fn keep(
@@ -117,10 +197,10 @@ impl Definitions {
         tenant: TenantId,
         name: Arc<str>,
         version: Option<u32>,
-        spec: &WorkflowSpec,
+        definition: &Definition,
         text: &str,
     ) -> Result<Pinned, DefinitionError> {
-        let program = Arc::new(Program::compile(spec).map_err(DefinitionError::Mistakes)?);
+        let program = Arc::new(definition.compile().map_err(DefinitionError::Mistakes)?);
         let hash = RequestHash::of_parts(&[text.as_bytes()]);
         let id = self.ledger.keep_definition(tenant, *hash.as_bytes(), text.into()).await?;
         let program = self.remember(id, program);
@@ -140,19 +220,15 @@ impl Definitions {
         if let Some(program) = self.known().programs.get(&id) {
             return Ok(Arc::clone(program));
         }
-        let spec = self.spec_of_run(id).await?;
-        let program = Arc::new(Program::compile(&spec).map_err(DefinitionError::Mistakes)?);
+        let definition = self.definition_of_run(id).await?;
+        let program = Arc::new(definition.compile().map_err(DefinitionError::Mistakes)?);
         Ok(self.remember(id, program))
     }
 
     /// The same, as it was written.
-    pub async fn spec_of_run(&self, id: i64) -> Result<WorkflowSpec, DefinitionError> {
+    pub async fn definition_of_run(&self, id: i64) -> Result<Definition, DefinitionError> {
         let text = self.ledger.find_definition(id).await?;
         let text = text.ok_or_else(|| StoreError::Broken(format!("definition {id} is gone, and a run needs it")))?;
-        Ok(read(&text)?)
+        Ok(Definition::read(&text)?)
     }
-}
-
-fn read(text: &str) -> Result<WorkflowSpec, StoreError> {
-    serde_json::from_str(text).map_err(|e| StoreError::Broken(format!("a stored workflow does not parse: {e}")))
 }

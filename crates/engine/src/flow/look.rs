@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use bowline_model::idempotency::RequestHash;
-use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId};
 use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, Submitted};
 use bowline_workflow::flow::{Debug, Difference, Flow, Record, Step, read_records, shadow, write_records};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::definitions::DefinitionError;
+use super::definitions::{Definition, DefinitionError};
 use super::memory::Kept;
 use super::start::first_context;
 use super::turner::fold;
@@ -78,7 +77,7 @@ pub struct Forking {
     /// Variables to set before it goes on.
     pub variables: Map<String, Value>,
     /// Another definition to go on with.
-    pub definition: Option<Box<WorkflowSpec>>,
+    pub definition: Option<Definition>,
     pub debug: bool,
 }
 
@@ -182,8 +181,8 @@ impl Flows {
         let mut definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
         let mut program = Arc::clone(past.flow.program());
         let mut version = record.workflow_version;
-        if let Some(spec) = &forking.definition {
-            let pinned = self.definitions.inline(tenant, &record.workflow, spec).await?;
+        if let Some(other) = &forking.definition {
+            let pinned = self.definitions.inline(tenant, &record.workflow, other).await?;
             (definition, program, version) = (pinned.id, pinned.program, None);
         }
         let mut flow = past.flow.fork(program).map_err(|e| LookError::Bad(e.to_string()))?;
@@ -252,7 +251,7 @@ impl Flows {
         &self,
         tenant: TenantId,
         job: JobId,
-        definition: Option<&WorkflowSpec>,
+        definition: Option<&Definition>,
     ) -> Result<ShadowView, LookError> {
         let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
         let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
@@ -262,10 +261,7 @@ impl Flows {
             return Err(LookError::Bad(what));
         }
         let program = match definition {
-            Some(spec) => {
-                let mistakes = DefinitionError::Mistakes;
-                Arc::new(bowline_workflow::program::Program::compile(spec).map_err(mistakes)?)
-            }
+            Some(other) => Arc::new(other.compile().map_err(DefinitionError::Mistakes)?),
             None => self.definitions.of_run(stored.definition).await?,
         };
         let mut records = Vec::new();

@@ -13,10 +13,10 @@ mod start;
 mod steer;
 mod turner;
 
-pub use definitions::{DefinitionError, Definitions, Pinned};
+pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
 pub use look::{Changed, ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
 pub use picture::FlowPicture;
-pub use start::{FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+pub use start::{BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
 pub use turner::turn_forever;
 
 use std::sync::Arc;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 use bowline_model::{JobId, TenantId};
 use bowline_store::StoreError;
+use bowline_workflow::blueprint::drawing;
 use bowline_workflow::draw::{NodeStatus, Statuses};
 use bowline_workflow::flow::{Record, StepStatus, Waiting, read_records};
 use serde_json::Value;
 
 use super::Flows;
+use super::definitions::Definition;
 use super::look::{LookError, TURNS};
 
 /// A run, to be drawn.
@@ -26,7 +28,7 @@ impl Flows {
         let number = now.about.number;
         let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
         let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
-        let spec = self.definitions.spec_of_run(definition).await?;
+        let definition = self.definitions.definition_of_run(definition).await?;
         let mut statuses = Statuses::new();
         // What a run brought along from the one it goes on from is known by its outputs only.
         if let Some(Value::Object(steps)) = now.flow.context().to_json().get("steps") {
@@ -59,7 +61,12 @@ impl Flows {
             };
             statuses.insert(node.clone(), status);
         }
-        Ok(FlowPicture { spec, statuses })
+        Ok(match definition {
+            Definition::Workflow(spec) => FlowPicture { spec: *spec, statuses },
+            Definition::Blueprint(blueprint) => {
+                FlowPicture { spec: drawing::of(&blueprint), statuses: drawing::of_states(&statuses) }
+            }
+        })
     }
 
     /// What sort of node this is in a run.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::idempotency::RequestHash;
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, TenantId, Timestamp};
@@ -15,7 +16,7 @@ use bowline_workflow::node::Ended;
 use serde_json::{Value, json};
 
 use super::calls::NotMade;
-use super::definitions::{DefinitionError, Pinned};
+use super::definitions::{Definition, DefinitionError, DefinitionKind, Pinned};
 use super::memory::{About, Kept};
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
@@ -34,6 +35,17 @@ pub enum WorkflowChoice {
     Named { name: ResourceName, version: Option<u32> },
     /// Written for this one run.
     Inline(Box<WorkflowSpec>),
+    /// A blueprint instead. The input is its data.
+    Blueprint(BlueprintChoice),
+}
+
+/// Which blueprint.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BlueprintChoice {
+    /// One that was stored; its active version unless one is named.
+    Named { name: ResourceName, version: Option<u32> },
+    /// Written for this one run.
+    Inline { name: String, spec: Box<BlueprintSpec> },
 }
 
 /// What somebody asks for.
@@ -123,13 +135,18 @@ impl Flows {
     pub async fn prepare(
         &self,
         tenant: TenantId,
+        kind: DefinitionKind,
         workflow: &ResourceName,
         version: Option<u32>,
         input: Value,
     ) -> Result<JobRequest, DefinitionError> {
-        let pinned = self.definitions.named(tenant, workflow, version).await?;
+        let pinned = self.definitions.named(tenant, kind, workflow, version).await?;
         let which = version.map_or_else(|| workflow.to_string(), |version| format!("{workflow}@{version}"));
-        let hash = RequestHash::of_parts(&[b"workflow", which.as_bytes(), input.to_string().as_bytes()]);
+        let hash = RequestHash::of_parts(&[
+            kind.resource().as_str().as_bytes(),
+            which.as_bytes(),
+            input.to_string().as_bytes(),
+        ]);
         let flow = NewFlow {
             definition: pinned.id,
             workflow: Arc::clone(&pinned.name),
@@ -162,9 +179,23 @@ impl Flows {
         request: FlowRequest,
     ) -> Result<Begun, FlowError> {
         let pinned = match &request.workflow {
-            WorkflowChoice::Named { name, version } => self.definitions.named(tenant, name, *version).await?,
-            WorkflowChoice::Inline(spec) => self.definitions.inline(tenant, "inline", spec).await?,
+            WorkflowChoice::Named { name, version } => {
+                self.definitions.named(tenant, DefinitionKind::Workflow, name, *version).await?
+            }
+            WorkflowChoice::Inline(spec) => {
+                self.definitions.inline(tenant, "inline", &Definition::Workflow(spec.clone())).await?
+            }
+            WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => {
+                self.definitions.named(tenant, DefinitionKind::Blueprint, name, *version).await?
+            }
+            WorkflowChoice::Blueprint(BlueprintChoice::Inline { name, spec }) => {
+                self.definitions.inline(tenant, name, &Definition::Blueprint(spec.clone())).await?
+            }
         };
+        if matches!(request.workflow, WorkflowChoice::Blueprint(_)) {
+            bowline_workflow::blueprint::check_data(&request.input)
+                .map_err(|what| FlowError::Bad { path: "data".to_owned(), what })?;
+        }
         for (n, point) in request.breakpoints.iter().enumerate() {
             let order = Order::Break(point.clone());
             order.check(&pinned.program).map_err(|what| FlowError::Bad { path: format!("breakpoints[{n}]"), what })?;
@@ -374,7 +405,10 @@ fn hash_of(request: &FlowRequest, pinned: &Pinned) -> RequestHash {
     // By name, not by what is active: the same ask is the same ask after the workflow has changed.
     let which = match &request.workflow {
         WorkflowChoice::Named { name, version } => format!("{name}@{version:?}"),
-        WorkflowChoice::Inline(_) => format!("#{}", pinned.id),
+        WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => format!("blueprint {name}@{version:?}"),
+        WorkflowChoice::Inline(_) | WorkflowChoice::Blueprint(BlueprintChoice::Inline { .. }) => {
+            format!("#{}", pinned.id)
+        }
     };
     let run_at = request.run_at.map(|at| at.as_micros().to_be_bytes());
     RequestHash::of_parts(&[

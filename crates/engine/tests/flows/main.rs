@@ -1,6 +1,7 @@
 //! Runs of workflows, in an engine with everything but the network: a real ledger on disk, real loops, the built-in worker,
 //! and a clock that is turned by hand.
 
+mod blueprints;
 mod faults;
 mod graphs;
 mod steering;

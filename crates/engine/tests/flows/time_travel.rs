@@ -1,6 +1,6 @@
 //! Looking back, and going on from there.
 
-use bowline_engine::flow::{Forking, LookError};
+use bowline_engine::flow::{Definition, Forking, LookError};
 use bowline_model::JobStatus;
 use bowline_store::Submitted;
 use serde_json::{Map, Value, json};
@@ -49,7 +49,7 @@ async fn a_run_goes_on_from_a_past_step_of_another() {
     let fork = |from_step, definition: Option<Value>, variables: Map<String, Value>| Forking {
         from_step,
         variables,
-        definition: definition.map(|d| Box::new(serde_json::from_value(d).unwrap())),
+        definition: definition.map(|d| Definition::Workflow(serde_json::from_value(d).unwrap())),
         debug: false,
     };
     let engine = &house.engine;
@@ -83,7 +83,7 @@ async fn the_shadow_of_a_run_shows_what_another_definition_would_have_done() {
     assert_eq!((same.steps, same.differences.len()), (4, 0));
     let mut other = price();
     other["nodes"][2]["config"]["operands"][1] = json!(3);
-    let other = serde_json::from_value(other).unwrap();
+    let other = Definition::Workflow(serde_json::from_value(other).unwrap());
     let shadow = flows.shadow(house.tenant, record.id, Some(&other)).await.unwrap();
     let text = serde_json::to_value(&shadow.differences).unwrap();
     assert_eq!(text[0]["kind"], json!("step"));

@@ -18,17 +18,36 @@ pub enum ResourceKind {
     SecretRef,
     /// Something that is started again and again.
     Schedule,
+    /// Something that every message of a queue starts.
+    Trigger,
     /// A graph of nodes that a server carries out.
     Workflow,
+    /// A state machine that a server carries out.
+    Blueprint,
 }
 
 /// Why a text is not a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref, schedule, workflow")]
+#[error(
+    "there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref, schedule, trigger, workflow, blueprint"
+)]
 pub struct NotAKind;
 
 impl ResourceKind {
-    pub const ALL: [Self; 5] = [Self::Command, Self::Rabbitmq, Self::SecretRef, Self::Schedule, Self::Workflow];
+    pub const ALL: [Self; 7] = [
+        Self::Command,
+        Self::Rabbitmq,
+        Self::SecretRef,
+        Self::Schedule,
+        Self::Trigger,
+        Self::Workflow,
+        Self::Blueprint,
+    ];
+
+    /// Whether such a resource asks for jobs, for as long as it is there.
+    pub const fn starts_jobs(self) -> bool {
+        matches!(self, Self::Schedule | Self::Trigger)
+    }
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +55,9 @@ impl ResourceKind {
             Self::Rabbitmq => "rabbitmq",
             Self::SecretRef => "secret_ref",
             Self::Schedule => "schedule",
+            Self::Trigger => "trigger",
             Self::Workflow => "workflow",
+            Self::Blueprint => "blueprint",
         }
     }
 }

@@ -3,10 +3,12 @@
 use schemars::{Schema, SchemaGenerator};
 
 use super::ResourceKind;
+use crate::blueprint::BlueprintSpec;
 use crate::broker::RabbitmqSpec;
 use crate::fleet::CommandSpec;
 use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
+use crate::trigger::TriggerSpec;
 use crate::workflow::{WorkflowSpec, read_workflow};
 
 /// What is wrong with what somebody wrote, and where in it.
@@ -57,6 +59,8 @@ pub enum Spec {
     SecretRef(SecretRefSpec),
     Workflow(Box<WorkflowSpec>),
     Schedule(Box<ScheduleSpec>),
+    Blueprint(Box<BlueprintSpec>),
+    Trigger(Box<TriggerSpec>),
 }
 
 impl Spec {
@@ -67,6 +71,8 @@ impl Spec {
             Self::SecretRef(_) => ResourceKind::SecretRef,
             Self::Workflow(_) => ResourceKind::Workflow,
             Self::Schedule(_) => ResourceKind::Schedule,
+            Self::Blueprint(_) => ResourceKind::Blueprint,
+            Self::Trigger(_) => ResourceKind::Trigger,
         }
     }
 
@@ -90,6 +96,10 @@ impl Spec {
             ResourceKind::Schedule => {
                 serde_path_to_error::deserialize(value).map(|spec| Self::Schedule(Box::new(spec))).map_err(read)
             }
+            ResourceKind::Blueprint => BlueprintSpec::read(value).map(|spec| Self::Blueprint(Box::new(spec))),
+            ResourceKind::Trigger => {
+                serde_path_to_error::deserialize(value).map(|spec| Self::Trigger(Box::new(spec))).map_err(read)
+            }
         }
     }
 
@@ -101,6 +111,8 @@ impl Spec {
             Self::SecretRef(spec) => spec.check(),
             Self::Workflow(spec) => spec.check(),
             Self::Schedule(spec) => spec.check(),
+            Self::Blueprint(spec) => spec.check(),
+            Self::Trigger(spec) => spec.check(),
         }
     }
 
@@ -112,6 +124,8 @@ impl Spec {
             Self::SecretRef(spec) => serde_json::to_string(spec),
             Self::Workflow(spec) => serde_json::to_string(spec),
             Self::Schedule(spec) => serde_json::to_string(spec),
+            Self::Blueprint(spec) => serde_json::to_string(spec),
+            Self::Trigger(spec) => serde_json::to_string(spec),
         };
         text.expect("a spec has text keys and finite numbers, so it can be written as JSON")
     }
@@ -124,6 +138,8 @@ impl Spec {
             ResourceKind::SecretRef => generator.subschema_for::<SecretRefSpec>(),
             ResourceKind::Workflow => generator.subschema_for::<WorkflowSpec>(),
             ResourceKind::Schedule => generator.subschema_for::<ScheduleSpec>(),
+            ResourceKind::Blueprint => generator.subschema_for::<BlueprintSpec>(),
+            ResourceKind::Trigger => generator.subschema_for::<TriggerSpec>(),
         }
     }
 }

@@ -12,4 +12,4 @@ mod spec;
 pub use command::{CommandField, VersionedName};
 pub use payload::Payload;
 pub use request::{Asked, Misplaced, SubmitRequest};
-pub use spec::{CommandStart, StartSpec, TaskStart, WorkflowStart};
+pub use spec::{CommandStart, RunField, StartSpec, TaskStart, WorkflowStart};

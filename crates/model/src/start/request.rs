@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{CommandField, CommandStart, Payload, StartSpec, TaskStart, WorkflowStart};
+use super::{CommandField, CommandStart, Payload, RunField, StartSpec, TaskStart, WorkflowStart};
+use crate::blueprint::BlueprintField;
 use crate::fleet::Rollout;
 use crate::host::Vars;
 use crate::job::JobPolicy;
@@ -69,6 +70,12 @@ pub struct SubmitRequest {
     /// What the workflow is given: `webhook.payload` in its expressions.
     #[serde(default)]
     pub input: Option<Payload>,
+    /// A blueprint to run: its name, `{"name", "version"}`, or a definition.
+    #[serde(default)]
+    pub blueprint: Option<BlueprintField>,
+    /// What the blueprint begins with: `variables` in its expressions.
+    #[serde(default)]
+    pub data: Option<Payload>,
     /// Stop the workflow after each node.
     #[serde(default)]
     pub debug: bool,
@@ -98,15 +105,19 @@ pub struct Misplaced {
 const TASK: &str = "belongs to a job with a `type`";
 const COMMAND: &str = "belongs to a job with a `command`";
 const WORKFLOW: &str = "belongs to a job with a `workflow`";
+const BLUEPRINT: &str = "belongs to a job with a `blueprint`";
 
 impl SubmitRequest {
     /// The first field that means nothing for the sort of job this is.
     fn misplaced(&self) -> Option<Misplaced> {
-        let (task, command) = (self.command.is_none() && self.workflow.is_none(), self.command.is_some());
-        let workflow = self.workflow.is_some();
+        let (command, blueprint) = (self.command.is_some(), self.blueprint.is_some());
+        let workflow = self.workflow.is_some() || blueprint;
+        let task = !command && !workflow;
         let given = [
             ("type", self.r#type.is_some() && !task, "a job has a `type` or a `command`, not both"),
-            ("workflow", workflow && command, "a job has a `workflow` or a `command`, not both"),
+            ("workflow", self.workflow.is_some() && command, "a job has a `workflow` or a `command`, not both"),
+            ("blueprint", blueprint && command, "a job has a `blueprint` or a `command`, not both"),
+            ("blueprint", blueprint && self.workflow.is_some(), "a job has a `workflow` or a `blueprint`, not both"),
             ("payload", self.payload.is_some() && !task, TASK),
             ("labels", !self.labels.is_empty() && !task, TASK),
             ("policy", self.policy.is_some() && !task, TASK),
@@ -117,6 +128,8 @@ impl SubmitRequest {
             ("rollout", self.rollout.is_some() && !command, COMMAND),
             ("deadline_ms", self.deadline_ms.is_some() && !command, COMMAND),
             ("input", self.input.is_some() && !workflow, WORKFLOW),
+            ("data", self.data.is_some() && !blueprint, BLUEPRINT),
+            ("input", self.input.is_some() && self.data.is_some(), "`data` says it already"),
             ("debug", self.debug && !workflow, WORKFLOW),
             ("breakpoints", !self.breakpoints.is_empty() && !workflow, WORKFLOW),
         ];
@@ -147,10 +160,10 @@ impl SubmitRequest {
                 lane: self.lane,
                 priority: self.priority,
             }))
-        } else if let Some(workflow) = self.workflow {
+        } else if let Some(run) = self.workflow.map(RunField::Workflow).or(self.blueprint.map(RunField::Blueprint)) {
             StartSpec::Workflow(Box::new(WorkflowStart {
-                workflow,
-                input: self.input,
+                run,
+                input: self.data.or(self.input),
                 lane: self.lane,
                 priority: self.priority,
             }))
@@ -164,7 +177,10 @@ impl SubmitRequest {
                 policy: self.policy,
             })
         } else {
-            return Err(Misplaced { field: "type", why: "a job needs a `type`, a `command` and its hosts, or a `workflow`" });
+            return Err(Misplaced {
+                field: "type",
+                why: "a job needs a `type`, a `command` and its hosts, or a `workflow`",
+            });
         };
         Ok((start, asked))
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{CommandField, Payload, SubmitRequest};
+use crate::blueprint::BlueprintField;
 use crate::fleet::Rollout;
 use crate::host::{Selector, Vars};
 use crate::job::JobPolicy;
@@ -76,12 +77,22 @@ pub struct CommandStart {
     pub priority: i16,
 }
 
-/// A workflow.
+/// What is to be run: a graph or a state machine.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunField {
+    /// The name of a workflow, or `{"name", "version"}`.
+    Workflow(WorkflowField),
+    /// The name of a blueprint, or `{"name", "version"}`.
+    Blueprint(BlueprintField),
+}
+
+/// A workflow, or a blueprint.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct WorkflowStart {
-    /// The name of a workflow, or `{"name", "version"}`.
-    pub workflow: WorkflowField,
+    #[serde(flatten)]
+    pub run: RunField,
     /// What it is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
@@ -114,10 +125,10 @@ impl<'de> Deserialize<'de> for StartSpec {
             Some((field, _)) => {
                 Err(D::Error::custom(format_args!("{field}: belongs to one job, and this can start many")))
             }
-            None if matches!(&start, StartSpec::Workflow(start) if matches!(start.workflow, WorkflowField::Inline(_))) => {
-                Err(D::Error::custom("workflow: the name of a workflow that is stored, or its name and a version"))
-            }
-            None => Ok(start),
+            None => match &start {
+                StartSpec::Workflow(own) => own.stored().map(drop).map_err(D::Error::custom).map(|()| start),
+                StartSpec::Task(_) | StartSpec::Command(_) => Ok(start),
+            },
         }
     }
 }
@@ -152,10 +163,15 @@ impl WorkflowStart {
 
     /// The name and the version, if it is one that is stored.
     pub fn stored(&self) -> Result<(&ResourceName, Option<u32>), BadSpec> {
-        match &self.workflow {
-            WorkflowField::Name(name) => Ok((name, None)),
-            WorkflowField::Version(version) => Ok((&version.name, version.version)),
-            WorkflowField::Inline(_) => Err(BadSpec::at("workflow", "the name of a workflow that is stored")),
+        let inline = |field, what| Err(BadSpec::at(field, format!("the name of a {what} that is stored")));
+        match &self.run {
+            RunField::Workflow(WorkflowField::Name(name)) | RunField::Blueprint(BlueprintField::Name(name)) => {
+                Ok((name, None))
+            }
+            RunField::Workflow(WorkflowField::Version(version))
+            | RunField::Blueprint(BlueprintField::Version(version)) => Ok((&version.name, version.version)),
+            RunField::Workflow(WorkflowField::Inline(_)) => inline("workflow", "workflow"),
+            RunField::Blueprint(BlueprintField::Inline(_)) => inline("blueprint", "blueprint"),
         }
     }
 }

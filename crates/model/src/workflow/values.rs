@@ -23,7 +23,7 @@ impl WorkflowSpec {
 }
 
 /// Values are as deep as JSON may be that was read, so this does not go deeper either.
-fn look(value: &Value, path: &str, found: &mut Vec<BadSpec>) {
+pub(crate) fn look(value: &Value, path: &str, found: &mut Vec<BadSpec>) {
     match value {
         Value::String(text) => {
             if let Some(what) = looks_secret(text) {

@@ -38,6 +38,15 @@ impl ResourceStore for SqlLedger {
         .await
     }
 
+    async fn list_active(
+        &self,
+        kind: ResourceKind,
+        after: i64,
+        limit: u32,
+    ) -> StoreResult<Page<(TenantId, ResourceRecord), i64>> {
+        self.look(move |db| Box::pin(async move { read::list_active(db, kind, after, limit).await })).await
+    }
+
     async fn list_versions(
         &self,
         key: ResourceKey,

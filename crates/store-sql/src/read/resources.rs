@@ -65,6 +65,21 @@ pub async fn list_resources(
     Ok(Page { items, next })
 }
 
+pub async fn list_active(
+    db: &mut impl Db,
+    kind: ResourceKind,
+    after: i64,
+    limit: u32,
+) -> StoreResult<Page<(TenantId, ResourceRecord), i64>> {
+    let params = [Val::Text(kind.as_str()), Val::Int(after), Val::Int(i64::from(limit) + 1)];
+    let read = |row: &dyn Row| Ok((TenantId::from_uuid(row.id(12)?), resource(row)?));
+    let mut items = db.query(ACTIVE, &params, read).await?;
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = if more { items.last().map(|(_, last)| last.id) } else { None };
+    Ok(Page { items, next })
+}
+
 pub async fn list_versions(
     db: &mut impl Db,
     key: &ResourceKey,
@@ -95,6 +110,12 @@ macro_rules! record {
 
 const ONE: Sql = record!("r.name = $3 and v.version = case when $4 < 0 then coalesce(r.active, r.latest) else $4 end");
 const ALL: Sql = record!("r.name > $3 and v.version = coalesce(r.active, r.latest) order by r.name limit $4");
+const ACTIVE: Sql = Sql::Same(
+    "select r.id, r.kind, r.name, r.active, r.latest, r.created_at, r.updated_at,
+            v.version, v.spec, v.note, v.by, v.at, r.tenant
+     from resource r join resource_version v on v.resource = r.id and v.version = r.active
+     where r.kind = $1 and r.id > $2 order by r.id limit $3",
+);
 const VERSIONS: Sql = Sql::Same(
     "select version, spec, note, by, at from resource_version where resource = $1 and version < $2
      order by version desc limit $3",

@@ -86,6 +86,13 @@ pub async fn turn_flows(
         let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
         standing.insert(row.number, (row, lane, version));
     }
+    // The runs are held from here on, so nobody else hears anything for them. Somebody may have before: whoever read a
+    // message, and then the run as it was after that message, must not hear it a second time.
+    let named: Vec<i64> = orders.iter().flat_map(|order| &order.heard).copied().collect();
+    let mut unheard = std::collections::HashSet::new();
+    if !named.is_empty() {
+        unheard.extend(db.query_many(INBOX_UNHEARD, &[Col::Int(named)], |row| row.int(0)).await?);
+    }
     let mut answers = Vec::with_capacity(orders.len());
     let mut fresh: Vec<(&JobRow, Lane, u64, &NewTurn)> = Vec::with_capacity(orders.len());
     let mut heard_ids = Vec::new();
@@ -94,7 +101,7 @@ pub async fn turn_flows(
         let version = i64::try_from(order.version).unwrap_or(i64::MAX);
         let current = standing.get(&order.flow).filter(|(.., at)| *at == version || planted::on(Mistake::TurnTwice));
         match current {
-            Some((row, lane, at)) if taken.insert(order.flow) => {
+            Some((row, lane, at)) if order.heard.iter().all(|id| unheard.contains(id)) && taken.insert(order.flow) => {
                 let at = u64::try_from(*at).unwrap_or(order.version);
                 fresh.push((row, *lane, at, &order.turn));
                 heard_ids.extend(&order.heard);
@@ -350,6 +357,10 @@ const SNAPSHOT_ADD: Sql = Sql::Each {
     sqlite: "insert into flow_snapshot (flow, turn, steps, body) values (?1, ?2, ?3, ?4)",
     postgres: "insert into flow_snapshot (flow, turn, steps, body)
                select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])",
+};
+const INBOX_UNHEARD: Sql = Sql::Each {
+    sqlite: "select id from flow_inbox where id = ?1",
+    postgres: "select id from flow_inbox where id = any ($1::bigint[])",
 };
 const INBOX_REMOVE: Sql = Sql::Each {
     sqlite: "delete from flow_inbox where id = ?1",

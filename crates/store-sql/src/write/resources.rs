@@ -131,6 +131,11 @@ pub async fn delete_resource(
     {
         return Ok((Deleted::InUse(by), Heard::default()));
     }
+    if order.key.kind == ResourceKind::Rabbitmq
+        && let Some(trigger) = who_reads_from(db, &order.key).await?
+    {
+        return Ok((Deleted::InUse(format!("the trigger {trigger}")), Heard::default()));
+    }
     if order.key.kind == ResourceKind::Schedule {
         forget_schedule(db, found.id).await?;
     }
@@ -145,18 +150,26 @@ async fn who_names_secret(db: &mut impl Db, key: &ResourceKey) -> StoreResult<Op
     // As the canonical form of a command writes it.
     let named = format!("\"secret://{}\"", key.name);
     let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Command.as_str()), Val::Text(&named)];
-    if let Some(command) = db.query(SECRET_OF_TYPE, &wanted, |row| row.text(0)).await?.into_iter().next() {
+    if let Some(command) = db.query(NAMED_BY, &wanted, |row| row.text(0)).await?.into_iter().next() {
         return Ok(Some(format!("the command type {command}")));
     }
     // As the canonical form of a broker writes it.
     let of_broker = format!("\"secret_ref\":\"{}\"", key.name);
     let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Rabbitmq.as_str()), Val::Text(&of_broker)];
-    if let Some(broker) = db.query(SECRET_OF_TYPE, &wanted, |row| row.text(0)).await?.into_iter().next() {
+    if let Some(broker) = db.query(NAMED_BY, &wanted, |row| row.text(0)).await?.into_iter().next() {
         return Ok(Some(format!("the broker {broker}")));
     }
     let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(&named)];
     let jobs = db.query(SECRET_OF_JOBS, &wanted, |row| row.int(0)).await?.first().copied().unwrap_or(0);
     Ok((jobs > 0).then(|| format!("commands that are not over: {jobs}")))
+}
+
+/// The trigger that reads from a broker, as it counts now.
+async fn who_reads_from(db: &mut impl Db, key: &ResourceKey) -> StoreResult<Option<String>> {
+    // As the canonical form of a trigger writes it.
+    let named = format!("\"rabbitmq\":{{\"broker\":\"{}\"", key.name);
+    let wanted = [Val::Id(*key.tenant.as_uuid()), Val::Text(ResourceKind::Trigger.as_str()), Val::Text(&named)];
+    Ok(db.query(NAMED_BY, &wanted, |row| row.text(0)).await?.into_iter().next())
 }
 
 fn moved(before: Option<u32>, version: u32, reason: Option<&str>) -> String {
@@ -204,8 +217,8 @@ async fn tell(
         EventData { by: Some(by.to_owned()), reason: Some(reason), ..EventData::default() },
     );
     let mut heard = changes.write(db).await?;
-    // What is due, and when, may be something else now.
-    heard.timers |= key.kind == ResourceKind::Schedule;
+    // What is due, and when, may be something else now; so may which queues are read, and where.
+    heard.timers |= key.kind.starts_jobs() || key.kind == ResourceKind::Rabbitmq;
     Ok(heard)
 }
 
@@ -227,7 +240,7 @@ const POINT: Sql = Sql::Same("update resource set active = $2, updated_at = $3 w
 const USED_BY: Sql = Sql::Same(
     "select count(*) from fleet f join job j on j.number = f.number where f.resource = $1 and j.finished_at is null",
 );
-const SECRET_OF_TYPE: Sql = Sql::Each {
+const NAMED_BY: Sql = Sql::Each {
     sqlite: "select r.name from resource r join resource_version v on v.resource = r.id and v.version = r.active
              where r.tenant = ?1 and r.kind = ?2 and instr(v.spec, ?3) > 0 order by r.name limit 1",
     postgres: "select r.name from resource r join resource_version v on v.resource = r.id and v.version = r.active

@@ -158,6 +158,17 @@ pub async fn what_a_stale_turn_heard_is_heard_again(bench: &Bench) {
     assert!(inbox(bench).await.is_empty());
 }
 
+pub async fn a_message_is_heard_once_whatever_version_the_listener_knows(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    bench.ledger.steer_flow(order(bench, job, None)).await.expect("taken");
+    let heard: Vec<i64> = inbox(bench).await.iter().map(|item| item.id).collect();
+    assert_eq!(add(bench, flow, 1, heard.clone(), turn("[]", JobStatus::Running)).await, TurnAnswer::Stored);
+    // Somebody read the same message, and the run after the first one had heard it.
+    assert_eq!(add(bench, flow, 2, heard, turn("[]", JobStatus::Running)).await, TurnAnswer::Stale);
+    assert_eq!(load(bench, flow).await.version, 2);
+    assert_eq!(add(bench, flow, 2, Vec::new(), turn("[]", JobStatus::Running)).await, TurnAnswer::Stored);
+}
+
 pub async fn the_end_of_a_job_comes_to_the_run_that_began_it(bench: &Bench) {
     let (job, flow) = running(bench).await;
     let child = bench.job();
@@ -315,7 +326,9 @@ pub async fn the_same_ask_begins_one_run(bench: &Bench) {
     again.id = bench.job_id();
     assert!(matches!(bench.ask(again).await, Submitted::Replayed { id, .. } if id == first));
     // The answer to a commit was lost, and it is asked for again under the same name.
-    assert!(matches!(bench.ask(wish).await, Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } if id == first));
+    assert!(
+        matches!(bench.ask(wish).await, Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } if id == first)
+    );
     let jobs = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 100).await.expect("read").items;
     assert_eq!(jobs.len(), 2);
 }

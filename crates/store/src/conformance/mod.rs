@@ -120,6 +120,7 @@ macro_rules! for_each_promise {
                 a_run_for_later_waits_for_its_moment
                 a_turn_is_added_once_whoever_else_takes_it
                 what_a_stale_turn_heard_is_heard_again
+                a_message_is_heard_once_whatever_version_the_listener_knows
                 the_end_of_a_job_comes_to_the_run_that_began_it
                 jobs_that_a_run_no_longer_wants_are_stopped
                 a_paused_run_is_woken_at_its_moment
@@ -299,6 +300,8 @@ macro_rules! for_each_promise {
                 writers_at_once_get_a_version_each
                 resources_are_listed_by_name_and_versions_newest_first
                 a_secret_that_a_command_names_is_not_deleted
+                a_broker_that_a_trigger_reads_from_is_not_deleted
+                what_counts_is_listed_for_all_tenants
                 a_deleted_resource_is_gone_with_its_versions
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource

@@ -270,3 +270,51 @@ pub async fn documents_are_applied_together_or_not_at_all(bench: &Bench) {
     let hosts = bench.ledger.list_hosts(bench.tenant, inventory, None, 10).await.expect("read").items;
     assert_eq!(hosts.iter().map(|record| record.host.name.as_str()).collect::<Vec<_>>(), ["inner", "outer"]);
 }
+
+pub async fn a_broker_that_a_trigger_reads_from_is_not_deleted(bench: &Bench) {
+    let of = |kind, name: &str| ResourceKey { kind, ..key(bench, name) };
+    let (broker, other) = (of(ResourceKind::Rabbitmq, "mq"), of(ResourceKind::Rabbitmq, "mq-2"));
+    for key in [&broker, &other] {
+        put(bench, ResourcePut { key: key.clone(), ..wish(bench, "mq", "{}") }).await;
+    }
+    let reads = r#"{"rabbitmq":{"broker":"mq","queue":"q"}}"#;
+    let trigger = of(ResourceKind::Trigger, "orders");
+    put(bench, ResourcePut { key: trigger.clone(), ..wish(bench, "orders", reads) }).await;
+    let delete = |key: &ResourceKey| {
+        let order = ResourceOrder { key: key.clone(), ..order(bench, "mq") };
+        bench.ledger.delete_resource(order)
+    };
+    let in_use = Deleted::InUse("the trigger orders".to_owned());
+    assert_eq!(delete(&broker).await.expect("the ledger answers"), in_use);
+    assert_eq!(delete(&other).await.expect("the ledger answers"), Deleted::Done);
+    assert_eq!(delete(&trigger).await.expect("the ledger answers"), Deleted::Done);
+    assert_eq!(delete(&broker).await.expect("the ledger answers"), Deleted::Done);
+}
+
+pub async fn what_counts_is_listed_for_all_tenants(bench: &Bench) {
+    let kind = ResourceKind::Trigger;
+    let of = |tenant, name: &str| ResourceKey { tenant, kind, name: ResourceName::new(name).expect("a name") };
+    for (tenant, name, activate) in [
+        (bench.tenant, "b", true),
+        (bench.neighbour, "a", true),
+        (bench.tenant, "waits", false),
+        (bench.tenant, "c", true),
+    ] {
+        put(bench, ResourcePut { key: of(tenant, name), activate, ..wish(bench, name, "1") }).await;
+    }
+    put(bench, ResourcePut { key: of(bench.tenant, "b"), activate: false, ..wish(bench, "b", "2") }).await;
+    put(bench, wish(bench, "another-kind", "1")).await;
+    let (mut after, mut listed) = (0, Vec::new());
+    loop {
+        let page = bench.ledger.list_active(kind, after, 2).await.expect("the ledger can be read");
+        assert!(page.items.len() <= 2);
+        let ours = page.items.into_iter().filter(|(tenant, _)| [bench.tenant, bench.neighbour].contains(tenant));
+        listed.extend(ours.map(|(tenant, found)| (tenant, found.name.to_string(), found.version.spec.to_string())));
+        match page.next {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    let expected = [(bench.tenant, "b"), (bench.neighbour, "a"), (bench.tenant, "c")];
+    assert_eq!(listed, expected.map(|(tenant, name)| (tenant, name.to_owned(), "1".to_owned())));
+}

@@ -25,6 +25,7 @@ use crate::program::{DefinitionMistake, NodeIndex, Program, ProgramNode};
 
 use graph::Graph;
 pub(crate) use mistakes::{Mistakes, path_under, read_at, unknown};
+pub(crate) use nodes::check_id;
 pub use read::read_workflow;
 
 /// Nodes that a workflow may have.

@@ -48,7 +48,7 @@ pub(super) fn by_id(spec: &WorkflowSpec, mistakes: &mut Mistakes) -> HashMap<Nod
     by_id
 }
 
-fn check_id(id: &str) -> Result<(), String> {
+pub(crate) fn check_id(id: &str) -> Result<(), String> {
     if id.is_empty() {
         return Err("a node needs an id".to_owned());
     }

@@ -127,6 +127,16 @@ impl Context {
         }
     }
 
+    /// What the trigger brought.
+    pub fn webhook(&self) -> &Value {
+        &self.webhook
+    }
+
+    /// All variables, by name.
+    pub fn variables(&self) -> Map<String, Value> {
+        self.variables.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    }
+
     pub fn execution(&self) -> &Value {
         &self.execution
     }

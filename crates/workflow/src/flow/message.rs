@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::Timestamp;
 use bowline_model::workflow::NodeId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,8 +16,11 @@ use crate::node::Ended;
 pub enum Message {
     /// There is more to do than one turn takes, or nothing has been done yet.
     GoOn,
-    /// A time has come.
-    Due,
+    /// A time has come, by the clock of whoever says so.
+    Due {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
+    },
     /// A job that the run had wished for has ended.
     Ended(Ended),
     /// A person has decided.

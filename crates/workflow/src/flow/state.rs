@@ -314,17 +314,18 @@ impl Flow {
         match (&step.status, &step.exit) {
             (StepStatus::Failed, _) if self.canceling => {}
             (StepStatus::Failed, _) => {
-                if go(self, &Way::Failure) || go(self, &Way::Always) {
-                    return;
-                }
                 let error = step.error.clone().unwrap_or_else(|| {
                     RunError::new(bowline_model::ErrorClass::Permanent, "the node failed and did not say why")
                 });
+                // Whoever takes over, by an edge or as the handler of all errors, may want to know.
+                let told = json!({"node": step.node, "class": error.class, "message": error.message});
+                self.context.set_execution("error", told);
+                if go(self, &Way::Failure) || go(self, &Way::Always) {
+                    return;
+                }
                 match program.on_error.filter(|_| !self.handling) {
                     Some(handler) => {
                         self.handling = true;
-                        let told = json!({"node": step.node, "class": error.class, "message": error.message});
-                        self.context.set_execution("error", told);
                         self.arrive(handler);
                     }
                     None => {

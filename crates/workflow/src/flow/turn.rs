@@ -97,7 +97,8 @@ impl Flow {
         }
         match message {
             // What they ask for is done in any case.
-            Message::GoOn | Message::Due => {}
+            Message::GoOn => {}
+            Message::Due { at } => turning.now = turning.now.max(at.unwrap_or(turning.now)),
             Message::Ended(ended) => self.hear_of_job(turn, ended, turning),
             Message::Decided { node, visit, approved, by, reason } => {
                 let waits = |held: &Held| matches!(held.wait, Waiting::Approval { .. });

@@ -181,6 +181,7 @@ fn size(call: &Call) -> usize {
         CallWhat::Task { payload, .. } => size_of_json(payload),
         CallWhat::Command(request) => size_of_json(request),
         CallWhat::Workflow { input, .. } => size_of_json(input),
+        CallWhat::Blueprint { data, .. } => size_of_json(data),
     }
 }
 

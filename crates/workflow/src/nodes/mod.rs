@@ -37,6 +37,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use building::Building;
 use calling::{Caller, CallerType, Calling};
+pub(crate) use fields::{Condition, Text, Tree};
 
 use crate::expression::Reference;
 use crate::node::{Answer, Next, Node, Ports, Shape, Visit};

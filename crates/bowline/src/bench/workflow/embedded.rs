@@ -45,8 +45,7 @@ impl Embedded {
         let blobs = objects::open(&config, &*shared, true).await?;
         let places = secrets::sources(&config.server.data_dir);
         let secrets = Secrets::new(Arc::clone(&shared), Arc::clone(&opened.clock), config.secrets.rules(), places);
-        let engine =
-            Engine::new(shared, opened.clock, Meters::new(), settings, Handlers::standard(), blobs, secrets)?;
+        let engine = Engine::new(shared, opened.clock, Meters::new(), settings, Handlers::standard(), blobs, secrets)?;
         let supervisor = Supervisor::new();
         engine.start(&supervisor);
         let origin = Origin { actor: "bench".into(), request_id: "bench".into(), ..Origin::default() };

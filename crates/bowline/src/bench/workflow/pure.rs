@@ -22,7 +22,11 @@ fn definition() -> Value {
     let node = |id: &str, node_type: &str, config: Value| json!({"id": id, "type": node_type, "config": config});
     row(vec![
         node("n", "variable_set", json!({"name": "n", "value": "{{webhook.payload.n}}"})),
-        node("twice", "math", json!({"operation": "multiply", "operands": ["{{variables.n}}", 2], "store_as": "twice"})),
+        node(
+            "twice",
+            "math",
+            json!({"operation": "multiply", "operands": ["{{variables.n}}", 2], "store_as": "twice"}),
+        ),
         node("name", "transform", json!({"value": {"name": "order-{{variables.twice}}", "n": "{{variables.n}}"}})),
         node("keep", "variable_set", json!({"name": "order", "value": "{{steps.name.output}}"})),
         node("more", "math", json!({"operation": "add", "operands": ["{{variables.twice}}", 1], "store_as": "more"})),
@@ -51,12 +55,7 @@ pub async fn pure(house: &Embedded, at_a_time: usize, seconds: u64) -> anyhow::R
 }
 
 /// So many callers, each beginning a run when its last one is over.
-async fn submit(
-    house: &Embedded,
-    workflow: &WorkflowChoice,
-    at_a_time: usize,
-    time: Duration,
-) -> anyhow::Result<u64> {
+async fn submit(house: &Embedded, workflow: &WorkflowChoice, at_a_time: usize, time: Duration) -> anyhow::Result<u64> {
     let runs = Arc::new(AtomicU64::new(0));
     let end = Instant::now() + time;
     let callers = (0..at_a_time).map(|n| {

@@ -45,7 +45,12 @@ pub async fn tasks(server: &Measured, at_a_time: usize, seconds: u64) -> anyhow:
                 ensure!(status == 200, "a poll was answered {status}");
                 let tasks: Vec<Value> = serde_json::from_slice(body)?;
                 for task in tasks {
-                    results.send(json!({"task_id": task["task_id"], "status": "success", "data": task["params"]}).to_string()).await?;
+                    results
+                        .send(
+                            json!({"task_id": task["task_id"], "status": "success", "data": task["params"]})
+                                .to_string(),
+                        )
+                        .await?;
                 }
             }
         });
@@ -98,7 +103,9 @@ pub async fn tasks(server: &Measured, at_a_time: usize, seconds: u64) -> anyhow:
     let steps = done.load(Ordering::Relaxed) - at_start;
     let took = since.elapsed().as_secs_f64();
     worker.abort_all();
-    Ok(json!({"steps_per_s": per_second(steps, took), "runs_per_s": per_second(steps / TASKS, took), "at_a_time": at_a_time}))
+    Ok(
+        json!({"steps_per_s": per_second(steps, took), "runs_per_s": per_second(steps / TASKS, took), "at_a_time": at_a_time}),
+    )
 }
 
 async fn begin_one(line: &mut Line, request: &[u8]) -> anyhow::Result<()> {

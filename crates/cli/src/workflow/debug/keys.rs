@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Paint, Screen};
 
-const KEYS: &str = "s step  c continue  r run to  b break  e edit  p pin  g graph  x context  f fork  d detach  q quit  ? help";
+const KEYS: &str = "s step  c continue  r run to  b break  e edit  p pin  g graph  x context  f fork  w wait  : more  d detach  q quit  ? help";
 
 /// What a key means.
 enum Pressed {
@@ -63,10 +63,12 @@ fn read(session: &Session<'_>) -> Result<Pressed, Failure> {
         Key::Char(':') => line(&[("", ":")]),
         Key::Char('?' | 'h') => wish(Wish::Help),
         Key::Char('q') | Key::Escape if session.has_ended() => wish(Wish::Quit),
-        Key::Char('q') | Key::Escape => Ok(match ask("cancel the run as well? [y/N] ")?.to_ascii_lowercase().as_str() {
-            "y" | "yes" => Pressed::Line("cancel".to_owned()),
-            _ => Pressed::Wish(Wish::Quit),
-        }),
+        Key::Char('q') | Key::Escape => {
+            Ok(match ask("cancel the run as well? [y/N] ")?.to_ascii_lowercase().as_str() {
+                "y" | "yes" => Pressed::Line("cancel".to_owned()),
+                _ => Pressed::Wish(Wish::Quit),
+            })
+        }
         Key::CtrlC => wish(Wish::Quit),
         Key::Enter => wish(Wish::Nothing),
         _ => Ok(Pressed::Unknown),

@@ -171,7 +171,10 @@ impl<'c> Session<'c> {
                 self.remote.signal(&json!({"event": event, "payload": payload})).await?;
                 self.settle(screen, None).await?;
             }
-            Wish::Wait => self.settle(screen, Some(self.shown)).await?,
+            Wish::Wait => {
+                screen.note("waiting for it to go on; Ctrl-C stops that");
+                self.settle(screen, Some(self.shown)).await?;
+            }
             Wish::Cancel => {
                 self.remote.cancel("canceled in the debugger").await?;
                 self.settle(screen, Some(u32::MAX)).await?;
@@ -194,7 +197,12 @@ impl<'c> Session<'c> {
         Ok(After::Stay)
     }
 
-    async fn fork(&mut self, screen: &mut Screen, step: u32, set: &[(String, serde_json::Value)]) -> Result<(), Failure> {
+    async fn fork(
+        &mut self,
+        screen: &mut Screen,
+        step: u32,
+        set: &[(String, serde_json::Value)],
+    ) -> Result<(), Failure> {
         let answer = self.remote.fork(&fork::body(step, set, None, true)).await?;
         let forked: Forked = answer.read()?;
         let bad = || self.remote.client.strange("it has no job id".to_owned());

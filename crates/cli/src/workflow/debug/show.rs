@@ -78,8 +78,10 @@ pub async fn stop(screen: &mut Screen, remote: &Remote<'_>, shown: u32) -> Resul
         let line = words::step(screen, &step);
         screen.line(&line)?;
     }
-    let seen = remote.context(None).await?;
+    let mut seen = remote.context(None).await?;
     if last > shown {
+        // What the step gave stands in its line already.
+        seen.diff.retain(|change| !change.path.as_str().starts_with("steps."));
         show_diff(screen, &seen)?;
     }
     if detail.job.end().is_some() {

@@ -135,7 +135,10 @@ mod tests {
         let edit = Wish::Edit { name: "n".into(), value: json!(5), reason: "of a test".into() };
         assert_eq!(wish("edit n=5 because of a test"), edit);
         assert_eq!(wish("pin ask {\"ok\": true}"), Wish::Pin { node: "ask".into(), output: json!({"ok": true}) });
-        assert_eq!(wish("fork 3 n=1 m=a"), Wish::Fork { step: 3, set: vec![("n".into(), json!(1)), ("m".into(), json!("a"))] });
+        assert_eq!(
+            wish("fork 3 n=1 m=a"),
+            Wish::Fork { step: 3, set: vec![("n".into(), json!(1)), ("m".into(), json!("a"))] }
+        );
         assert_eq!(wish("reject because no"), Wish::Reject { node: None, reason: "no".into() });
         assert_eq!(wish("reject ask because no"), Wish::Reject { node: Some("ask".into()), reason: "no".into() });
         assert_eq!(wish("signal paid"), Wish::Signal { event: "paid".into(), payload: Value::Null });
@@ -143,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said() {
-        for line in ["break", "edit n=5", "edit n because x", "pin add", "fork", "fork x", "fork 1 n", "reject", "jump"] {
+        for line in ["break", "edit n=5", "edit n because x", "pin add", "fork", "fork x", "fork 1 n", "reject", "jump"]
+        {
             assert!(read(line).is_err(), "{line}");
         }
     }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use bowline_engine::flow::DefinitionKind;
 use bowline_model::{JobId, JobStatus};
 use bowline_store::{JobRecord, Submitted};
 use serde_json::{Value, json};
@@ -139,7 +140,9 @@ async fn a_turn_that_postgresql_cannot_store_is_given_up_and_holds_nobody_up() {
     for n in 0..=OTHERS {
         let (name, input) = if n == 50 { ("asks", "a\u{0}b") } else { ("works", "a\u{0}b") };
         let name = bowline_model::ResourceName::new(name).unwrap();
-        requests.push(house.engine.flows.prepare(house.tenant, &name, None, json!(input)).await.expect("a run"));
+        let request =
+            house.engine.flows.prepare(house.tenant, DefinitionKind::Workflow, &name, None, json!(input)).await;
+        requests.push(request.expect("a run"));
     }
     let begun = house.engine.intake.submit(house.tenant, &house.origin(), requests).await.expect("stored");
     let mut jobs: Vec<JobId> = begun

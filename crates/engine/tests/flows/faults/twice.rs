@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_engine::Engine;
-use bowline_engine::flow::StepView;
+use bowline_engine::flow::{DefinitionKind, StepView};
 use bowline_model::{JobId, JobStatus, ResourceName, TaskType};
 use bowline_store::{JobRecord, Submitted};
 use serde_json::json;
@@ -73,7 +73,11 @@ async fn race(house: &House, neighbour: Arc<Engine>, each: usize, patience: Dura
             // As a schedule begins them: stored without a first turn, so that every turn of theirs is raced for.
             let engine = if round % 2 == 0 { &house.engine } else { &neighbour };
             let by = if round % 3 == 0 { 0 } else { 2 };
-            let request = engine.flows.prepare(house.tenant, &name, None, json!({"by": by})).await.expect("a run");
+            let request = engine
+                .flows
+                .prepare(house.tenant, DefinitionKind::Workflow, &name, None, json!({"by": by}))
+                .await
+                .expect("a run");
             let answers = engine.intake.submit(house.tenant, &house.origin(), vec![request]).await.expect("stored");
             let [Submitted::Accepted { id, .. }] = answers[..] else { panic!("{answers:?}") };
             begun.push((n, by, id));

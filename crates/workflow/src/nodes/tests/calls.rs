@@ -34,7 +34,7 @@ fn a_request_has_its_values_encoded_by_where_they_stand() {
             "body": {"order": {"id": 7, "sum": 10}},
             "timeout_ms": 30_000,
             "follow_redirects": true,
-            "accept": [200, "4xx"],
+            "accept": ["200", "4xx"],
         })
     );
 }

@@ -1,0 +1,53 @@
+//! `GET /triggers`: the triggers by name, and how they stand on this server.
+
+use axum::Json;
+use axum::extract::State;
+use bowline_model::ResourceName;
+use bowline_model::resource::ResourceKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::view::TriggerView;
+use crate::app::App;
+use crate::door::Known;
+use crate::params::{Params, page_size};
+use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "TriggersQuery")]
+pub struct ListQuery {
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TriggerPage {
+    pub triggers: Vec<TriggerView>,
+    pub next_cursor: Option<String>,
+}
+
+const LIST: &str = "triggers";
+
+pub async fn list(
+    State(app): State<App>,
+    known: Known,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<TriggerPage>, Problem> {
+    let tenant = known.tenant()?;
+    let limit = page_size(query.limit, &app)?;
+    let after = match query.cursor {
+        None => None,
+        Some(text) => {
+            let place = app.cursors.read(LIST, tenant, &text)?;
+            Some(ResourceName::new(&place).map_err(Problem::validation)?)
+        }
+    };
+    let page = app.engine.ledger.list_resources(tenant, ResourceKind::Trigger, after, limit).await?;
+    let standing = |name| app.engine.triggers.standing(tenant, name);
+    Ok(Json(TriggerPage {
+        triggers: page.items.iter().map(|record| TriggerView::of(record, standing(&record.name))).collect(),
+        next_cursor: page.next.map(|name| app.cursors.write(LIST, tenant, name.as_str())),
+    }))
+}

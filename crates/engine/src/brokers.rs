@@ -1,0 +1,47 @@
+//! Brokers as resources describe them: from a name to where one is and how to get in, with the password.
+
+use std::sync::Arc;
+
+use bowline_amqp::Broker;
+use bowline_model::broker::RabbitmqSpec;
+use bowline_model::resource::ResourceKind;
+use bowline_model::{ErrorClass, ResourceName, RunError, TenantId};
+use bowline_store::{Ledger, ResourceKey};
+
+use crate::secrets::Secrets;
+
+/// Finds brokers.
+#[derive(Debug)]
+pub struct Brokers {
+    ledger: Arc<dyn Ledger>,
+    secrets: Arc<Secrets>,
+}
+
+impl Brokers {
+    pub const fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
+        Self { ledger, secrets }
+    }
+
+    /// A tenant's broker as it is described now.
+    pub async fn find(&self, tenant: TenantId, name: &ResourceName) -> Result<Broker, RunError> {
+        let key = ResourceKey { tenant, kind: ResourceKind::Rabbitmq, name: name.clone() };
+        let found = self.ledger.find_resource(key, None).await;
+        let found = found.map_err(|error| RunError::new(ErrorClass::Transient, format!("broker {name}: {error}")))?;
+        let found = found.filter(|record| record.active.is_some()).ok_or_else(|| {
+            permanent(format!("there is no resource rabbitmq {name}, or none of its versions is active"))
+        })?;
+        let spec: RabbitmqSpec = serde_json::from_str(&found.version.spec)
+            .map_err(|_| permanent(format!("the resource rabbitmq {name} cannot be read")))?;
+        let url = spec.address().map_err(|error| permanent(format!("the resource rabbitmq {name}: url: {error}")))?;
+        let password = self.secrets.for_server(tenant, &spec.password.secret_ref).await;
+        let password = password.map_err(|error| {
+            tracing::warn!("broker {name} is not used, because its password cannot be had: {}", error.whole());
+            RunError::new(error.class(), format!("the password of broker {name}: {error}"))
+        })?;
+        Ok(Broker { url, username: spec.username, password, ca: spec.ca })
+    }
+}
+
+fn permanent(message: String) -> RunError {
+    RunError::new(ErrorClass::Permanent, message)
+}

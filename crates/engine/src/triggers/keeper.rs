@@ -1,0 +1,281 @@
+//! The keeper: sees to it that the queues of all triggers that count are read, and no others.
+//!
+//! A reconciler like the others: woken by a bell or a timer, it asks the ledger which triggers and brokers count, and starts
+//! and ends readers until that is so. It holds nothing that a restart would miss.
+
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_amqp::{Broker, ConsumerSettings, News, consume_telling};
+use bowline_model::resource::ResourceKind;
+use bowline_model::trigger::TriggerSpec;
+use bowline_model::{ErrorClass, ResourceName, TenantId};
+use bowline_store::{Clock, Ledger, ResourceRecord, StoreResult};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::hand::Hand;
+use super::standing::{Board, Standing};
+use crate::brokers::Brokers;
+use crate::secrets::Secrets;
+use crate::starter::Starter;
+
+/// Another server may have changed a trigger; nobody rings for that.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A broker that cannot be found out about is asked for again after so long.
+const BROKER_AGAIN: Duration = Duration::from_secs(5);
+/// What is in hand when a reader ends may take so long.
+const GRACE: Duration = Duration::from_secs(5);
+/// Resources of one question to the ledger.
+const BITE: u32 = 500;
+
+type Key = (TenantId, ResourceName);
+
+/// Reads the queues of triggers.
+#[derive(Debug)]
+pub struct Triggers {
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    starter: Arc<Starter>,
+    brokers: Brokers,
+    boards: Mutex<HashMap<Key, Arc<Board>>>,
+}
+
+/// A queue that is being read.
+#[derive(Debug)]
+struct Reader {
+    stamp: Stamp,
+    broker: Broker,
+    stop: CancellationToken,
+    /// The broker was away or did not let us in: perhaps it has another password by now.
+    doubt: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// Which versions a reader was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    /// The trigger and its version. One that was deleted and made again is another one.
+    trigger: (i64, u32),
+    /// The same of its broker; `None` if no version of it counts.
+    broker: Option<(i64, u32)>,
+}
+
+/// What is there from one look to the next.
+#[derive(Debug, Default)]
+struct House {
+    readers: HashMap<Key, Reader>,
+    /// Also those that were asked to stop and are not over.
+    tasks: JoinSet<()>,
+    /// Triggers whose broker is not asked for before then.
+    not_before: HashMap<Key, Instant>,
+}
+
+impl House {
+    fn end(&mut self, key: &Key, board: &Board) {
+        if let Some(reader) = self.readers.remove(key) {
+            reader.stop.cancel();
+            board.change(|standing| standing.reading_since = None);
+        }
+    }
+}
+
+impl Triggers {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        starter: Arc<Starter>,
+        secrets: Arc<Secrets>,
+    ) -> Arc<Self> {
+        let brokers = Brokers::new(Arc::clone(&ledger), secrets);
+        Arc::new(Self { ledger, clock, starter, brokers, boards: Mutex::default() })
+    }
+
+    /// How a trigger stands on this server.
+    pub fn standing(&self, tenant: TenantId, name: &ResourceName) -> Standing {
+        self.boards().get(&(tenant, name.clone())).map(|board| board.look()).unwrap_or_default()
+    }
+
+    /// Reads until the house closes. What is in hand then is finished, or goes back to its queue.
+    pub async fn serve(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut bell = self.ledger.timer_wake().listen();
+        let mut house = House::default();
+        loop {
+            bell.forget();
+            if let Err(error) = self.look(&mut house, &stop).await {
+                tracing::warn!("triggers are as they were before: {error}");
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = bell.rung() => {}
+            }
+        }
+        // Their tokens are children of ours.
+        while house.tasks.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    /// Makes the readers what they should be.
+    async fn look(&self, house: &mut House, stop: &CancellationToken) -> StoreResult<()> {
+        self.bury(house);
+        let triggers = self.active(ResourceKind::Trigger).await?;
+        let brokers = if triggers.is_empty() { Vec::new() } else { self.active(ResourceKind::Rabbitmq).await? };
+        let stamp_of = |record: &ResourceRecord| (record.id, record.version.version);
+        let brokers: HashMap<Key, (i64, u32)> =
+            brokers.iter().map(|(tenant, record)| ((*tenant, record.name.clone()), stamp_of(record))).collect();
+        let mut wanted = HashSet::new();
+        for (tenant, record) in &triggers {
+            let key = (*tenant, record.name.clone());
+            let board = self.board(&key);
+            let spec: TriggerSpec = match serde_json::from_str(&record.version.spec) {
+                Ok(spec) => spec,
+                Err(error) => {
+                    board.trouble(self.clock.now(), format!("the trigger cannot be read: {error}"));
+                    continue;
+                }
+            };
+            if !spec.enabled {
+                continue;
+            }
+            wanted.insert(key.clone());
+            let broker = brokers.get(&(*tenant, spec.rabbitmq.broker.clone())).copied();
+            let stamp = Stamp { trigger: stamp_of(record), broker };
+            self.settle(house, stop, key, stamp, spec, &record.version.by).await;
+        }
+        for key in house.readers.keys().filter(|key| !wanted.contains(*key)).cloned().collect::<Vec<_>>() {
+            house.end(&key, &self.board(&key));
+        }
+        house.not_before.retain(|key, _| wanted.contains(key));
+        let there: HashSet<Key> = triggers.iter().map(|(tenant, record)| (*tenant, record.name.clone())).collect();
+        self.boards().retain(|key, _| there.contains(key));
+        Ok(())
+    }
+
+    /// Readers that fell are made anew.
+    fn bury(&self, house: &mut House) {
+        while let Some(ended) = house.tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!("the reader of a trigger fell, and is started again: {error}");
+            }
+        }
+        let fallen: Vec<Key> =
+            house.readers.iter().filter(|(_, reader)| reader.task.is_finished()).map(|(key, _)| key.clone()).collect();
+        for key in fallen {
+            let board = self.board(&key);
+            board.trouble(self.clock.now(), "its reader fell, and is started again".to_owned());
+            house.end(&key, &board);
+        }
+    }
+
+    /// Sees to one trigger that is to be read.
+    async fn settle(
+        &self,
+        house: &mut House,
+        stop: &CancellationToken,
+        key: Key,
+        stamp: Stamp,
+        spec: TriggerSpec,
+        by: &str,
+    ) {
+        let board = self.board(&key);
+        let same_trigger = match house.readers.get(&key) {
+            Some(reader) if reader.stamp == stamp && !reader.doubt.load(Ordering::Relaxed) => return,
+            Some(reader) => reader.stamp.trigger == stamp.trigger,
+            None => false,
+        };
+        if !same_trigger {
+            house.end(&key, &board);
+        }
+        if house.not_before.get(&key).is_some_and(|at| Instant::now() < *at) {
+            return;
+        }
+        let broker = match self.brokers.find(key.0, &spec.rabbitmq.broker).await {
+            Ok(broker) => broker,
+            Err(error) => {
+                board.trouble(self.clock.now(), error.message);
+                house.not_before.insert(key.clone(), Instant::now() + BROKER_AGAIN);
+                if error.class != ErrorClass::Transient {
+                    house.end(&key, &board);
+                }
+                return;
+            }
+        };
+        house.not_before.remove(&key);
+        if let Some(reader) = house.readers.get_mut(&key)
+            && reader.broker.is_same(&broker)
+        {
+            reader.stamp = stamp;
+            // While the broker is away there is nothing new to find out every second.
+            reader.doubt.store(false, Ordering::Relaxed);
+            return;
+        }
+        house.end(&key, &board);
+        let (stop, doubt) = (stop.child_token(), Arc::new(AtomicBool::new(false)));
+        let hand = Hand {
+            ledger: Arc::clone(&self.ledger),
+            clock: Arc::clone(&self.clock),
+            starter: Arc::clone(&self.starter),
+            board,
+            tenant: key.0,
+            name: key.1.clone(),
+            spec,
+            by: by.to_owned(),
+            stop: stop.clone(),
+        };
+        let task = house.tasks.spawn(read(broker.clone(), Arc::new(hand), Arc::clone(&doubt)));
+        house.readers.insert(key, Reader { stamp, broker, stop, doubt, task });
+    }
+
+    async fn active(&self, kind: ResourceKind) -> StoreResult<Vec<(TenantId, ResourceRecord)>> {
+        let (mut all, mut after) = (Vec::new(), 0);
+        loop {
+            let page = self.ledger.list_active(kind, after, BITE).await?;
+            all.extend(page.items);
+            match page.next {
+                Some(next) => after = next,
+                None => return Ok(all),
+            }
+        }
+    }
+
+    fn boards(&self) -> MutexGuard<'_, HashMap<Key, Arc<Board>>> {
+        self.boards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn board(&self, key: &Key) -> Arc<Board> {
+        Arc::clone(self.boards().entry(key.clone()).or_default())
+    }
+}
+
+/// Reads a queue until it is asked to stop.
+async fn read(broker: Broker, hand: Arc<Hand>, doubt: Arc<AtomicBool>) {
+    let source = &hand.spec.rabbitmq;
+    let prefetch = NonZeroU16::new(source.prefetch).unwrap_or(NonZeroU16::MIN);
+    let settings = ConsumerSettings { grace: GRACE, ..ConsumerSettings::new(&source.queue, prefetch) };
+    let tell = |news: News<'_>| {
+        // What comes later is the next reader's to tell.
+        if hand.stop.is_cancelled() {
+            return;
+        }
+        let now = hand.clock.now();
+        match news {
+            News::Reading => hand.board.change(|standing| standing.reading_since = Some(now)),
+            News::Interrupted(error) => {
+                doubt.store(true, Ordering::Relaxed);
+                hand.board.change(|standing| standing.reading_since = None);
+                hand.board.trouble(now, error.to_string());
+            }
+        }
+    };
+    let take = |delivery| {
+        let hand = Arc::clone(&hand);
+        async move { hand.take(delivery).await }
+    };
+    consume_telling(&broker, &settings, take, hand.stop.clone(), &tell).await;
+}

@@ -1,0 +1,115 @@
+//! A blueprint as people write it: states, what is done in them, and where they lead.
+//!
+//! Only the shape is known here. Whether the whole makes sense is the business of the room `workflow`, for which a state is
+//! a node like any other.
+
+mod action;
+mod answer;
+mod values;
+mod wish;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use action::{
+    Action, AwaitApproval, DispatchParallel, DispatchTask, ParallelTask, RunBlueprint, Sleep, Transitions,
+};
+pub use answer::{HandlerAnswer, TASK_RESULT};
+pub use wish::BlueprintField;
+
+use crate::name::TaskType;
+use crate::resource::BadSpec;
+
+/// A state machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BlueprintSpec {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The state in which every run begins.
+    pub start: String,
+    pub states: BTreeMap<String, StateSpec>,
+    /// Steps that one run may take; each state takes two. A loop that does not end, ends here.
+    #[serde(default = "max_steps")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_steps: u32,
+}
+
+const fn max_steps() -> u32 {
+    BlueprintSpec::MAX_STEPS
+}
+
+impl BlueprintSpec {
+    /// Unless the blueprint says otherwise.
+    pub const MAX_STEPS: u32 = crate::workflow::WorkflowSpec::MAX_STEPS;
+
+    /// Reads a blueprint. An unknown field is named with its path.
+    pub fn read(value: serde_json::Value) -> Result<Self, BadSpec> {
+        if !value.is_object() {
+            return Err(BadSpec::at("spec", "a blueprint is an object with `start` and `states`"));
+        }
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            BadSpec::at(if path == "." { "spec".to_owned() } else { path }, error.inner().to_string())
+        })
+    }
+}
+
+/// One state.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StateSpec {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Who decides what is done here: a task of this type is given the data, and answers with actions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<TaskType>,
+    /// How often the handler is asked again after it has failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(range(max = 999))]
+    pub retries: u32,
+    /// How long to wait before each time, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 86_400_000))]
+    pub retry_delay_ms: Option<u64>,
+    /// How long the handler may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800_000))]
+    pub timeout_ms: Option<u64>,
+    /// What is done here: changes of data first, then at most one action that leads on. Texts may have places.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action>,
+    /// Where it goes on if no action leads on: the first whose condition holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "crate::shape::each_by_name")]
+    pub transitions: Vec<TransitionSpec>,
+    /// The run ends here, and its data are its result.
+    #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
+    pub is_final: bool,
+    /// The run ends here, and has failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// Why it has failed. A text with places.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The state that takes over when this one fails. Without it, the run fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The way from one state to another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TransitionSpec {
+    /// Only if this holds, such as `variables.total > 100`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    pub to: String,
+}

@@ -1,0 +1,378 @@
+//! Blueprints as programs: what is refused, and how runs go, without anything around them.
+
+use std::sync::Arc;
+
+use bowline_model::{ErrorClass, JobId, JobStatus, RunError, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::expression::Context;
+use crate::flow::{Flow, Launch, Message, Record, Turning};
+use crate::node::{CallWhat, Ended};
+use crate::program::Program;
+
+fn compile(spec: Value) -> Result<Program, Vec<(String, String)>> {
+    let spec = serde_json::from_value(spec).expect("a blueprint");
+    Program::of_blueprint(&spec).map_err(|mistakes| mistakes.into_iter().map(|m| (m.path, m.what)).collect())
+}
+
+/// A run that is driven by hand.
+struct Run {
+    flow: Flow,
+    now: Timestamp,
+    minted: u64,
+    launched: Vec<Launch>,
+    path: Vec<String>,
+}
+
+impl Run {
+    fn begin(spec: Value, data: Value) -> Self {
+        let program = Arc::new(compile(spec).expect("no mistakes"));
+        let execution = json!({"id": "7", "workflow": "order"});
+        let context = Context::new(json!({"payload": data}), json!({"id": "ada"}), execution);
+        let now = Timestamp::from_millis(1_800_000_000_000);
+        let mut run =
+            Self { flow: Flow::new(program, context), now, minted: 0, launched: Vec::new(), path: Vec::new() };
+        run.hear([]);
+        run
+    }
+
+    fn hear(&mut self, messages: impl IntoIterator<Item = Message>) {
+        let minted = &mut self.minted;
+        let mut mint = || {
+            *minted += 1;
+            JobId::mint(Timestamp::from_millis(i64::try_from(*minted).unwrap_or(0)), [0; 10])
+        };
+        let turn = self.flow.turn(messages, &mut Turning { now: self.now, mint: &mut mint, limit: 1_000 });
+        self.launched.extend(turn.launches);
+        for record in turn.records {
+            if let Record::Step(step) = record {
+                self.path.push(step.node.to_string());
+            }
+        }
+    }
+
+    /// The only job that is out.
+    fn call(&self) -> &CallWhat {
+        &self.launched.last().expect("a job").call.what
+    }
+
+    fn payload(&self) -> Value {
+        let CallWhat::Task { payload, .. } = self.call() else { panic!("{:?}", self.call()) };
+        payload.clone()
+    }
+
+    fn succeed(&mut self, result: Value) {
+        let job = self.launched.last().map(|launch| launch.job);
+        self.hear([Message::Ended(Ended { job, status: JobStatus::Succeeded, result, error: None })]);
+    }
+
+    fn fail(&mut self, class: ErrorClass, message: &str) {
+        let job = self.launched.last().map(|launch| launch.job);
+        let error = Some(RunError::new(class, message));
+        self.hear([Message::Ended(Ended { job, status: JobStatus::Failed, result: Value::Null, error })]);
+    }
+
+    fn result(&self) -> Value {
+        let ending = self.flow.ending().expect("it is over");
+        assert_eq!(ending.status, JobStatus::Succeeded, "{:?}", ending.error);
+        ending.result.clone()
+    }
+
+    fn error(&self) -> String {
+        let ending = self.flow.ending().expect("it is over");
+        assert_eq!(ending.status, JobStatus::Failed);
+        ending.error.as_ref().expect("a reason").message.clone()
+    }
+}
+
+fn with_states(states: Value) -> Value {
+    json!({"start": "a", "states": states})
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let go = |to: &str| json!({"transitions": [{"to": to}]});
+    let end = || json!({"final": true});
+    for (spec, path, part) in [
+        (json!({"start": "b", "states": {"a": end()}}), "start", "did you mean `a`"),
+        (with_states(json!({"a": go("bb"), "b": end()})), "states.a.transitions[0].to", "did you mean `b`"),
+        (with_states(json!({"a": end(), "b": end()})), "states.b", "nothing leads here"),
+        (with_states(json!({"a": {}})), "states.a", "final: true"),
+        (with_states(json!({"a": {"final": true, "transitions": [{"to": "a"}]}})), "states.a.transitions", "is final"),
+        (
+            with_states(json!({"a": {"final": true, "actions": [{"transition_to": "a"}]}})),
+            "states.a.actions[0]",
+            "is final",
+        ),
+        (
+            with_states(json!({"a": {"transitions": [{"when": "variables.x >", "to": "b"}]}, "b": end()})),
+            "states.a.transitions[0].when",
+            "line 1",
+        ),
+        (
+            with_states(json!({"a": {"transitions": [{"to": "b"}, {"when": "true", "to": "b"}]}, "b": end()})),
+            "states.a.transitions[0]",
+            "always taken",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"transition_to": "b"}, {"transition_to": "b"}]}, "b": end()})),
+            "states.a.actions[1]",
+            "at most one",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"transition_to": "b"}, {"set": {"x": 1}}]}, "b": end()})),
+            "states.a.actions[1]",
+            "before it",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"transition_to": "b"}], "transitions": [{"to": "b"}]}, "b": end()})),
+            "states.a.transitions",
+            "never looked at",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"dispatch_task": {
+                "type": "x", "params": {"n": "{{variables.}}"}, "transitions": {"success": "b"}}}]}, "b": end()})),
+            "states.a.actions[0].dispatch_task.params.n",
+            "column",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"dispatch_task": {
+                "type": "x", "transitions": {"success": "nowhere"}}}]}, "b": end()})),
+            "states.a.actions[0].dispatch_task.transitions.success",
+            "there is no state `nowhere`",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"await_approval": {
+                "title": "?", "transitions": {"aproved": "b"}}}]}, "b": end()})),
+            "states.a.actions[0].await_approval.transitions.aproved",
+            "did you mean `approved`",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"sleep": {"then": "b"}}]}, "b": end()})),
+            "states.a.actions[0].sleep",
+            "one of",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"sleep": {"until": "soon", "then": "b"}}]}, "b": end()})),
+            "states.a.actions[0].sleep.until",
+            "",
+        ),
+        (with_states(json!({"a": {"retries": 3, "final": true}})), "states.a.retries", "handler"),
+        (with_states(json!({"a": {"handler": "x", "retries": 1000}})), "states.a.retries", "between 0 and 999"),
+        (with_states(json!({"a": {"handler": "bowline.x"}})), "states.a.handler", "bowline."),
+        (with_states(json!({"a": {"handler": "x", "on_failure": "z"}})), "states.a.on_failure", "no state `z`"),
+        (with_states(json!({"a": end(), "b.act": {"handler": "x"}})), "states.b.act", "letters"),
+        (
+            with_states(json!({"a": {"transitions": [{"when": "steps.c.output", "to": "b"}]}, "b": end()})),
+            "states.a.transitions[0].when",
+            "there is no state `c`",
+        ),
+        (json!({"start": "a", "states": {"a": end()}, "max_steps": 0}), "max_steps", "between"),
+    ] {
+        let mistakes = compile(spec.clone()).expect_err("a mistake");
+        let found = mistakes.iter().any(|(at, what)| at == path && what.contains(part));
+        assert!(found, "{path}: {part} is not among {mistakes:?}\n{spec}");
+    }
+    // A handler may lead anywhere, so nobody can say that `b` is not reached.
+    compile(with_states(json!({"a": {"handler": "x"}, "b": end()}))).expect("no mistakes");
+}
+
+#[test]
+fn guards_choose_the_first_that_holds() {
+    let spec = with_states(json!({
+        "a": {"actions": [{"set": {"twice": "{{variables.n * 2}}"}}, {"set": {"text": "{{variables.twice}}!"}}],
+              "transitions": [{"when": "variables.twice > 10", "to": "big"}, {"to": "small"}]},
+        "big": {"final": true},
+        "small": {"failed": true, "message": "only {{variables.twice}}"},
+    }));
+    let run = Run::begin(spec.clone(), json!({"n": 6}));
+    assert_eq!(run.result(), json!({"n": 6, "twice": 12, "text": "12!"}));
+    assert_eq!(run.path, ["blueprint.start", "a", "a.act", "big", "big.act"]);
+    assert_eq!(Run::begin(spec, json!({"n": 5})).error(), "only 10");
+}
+
+#[test]
+fn a_handler_is_given_the_data_and_answers_with_actions() {
+    let spec = with_states(json!({
+        "a": {"handler": "decide", "retries": 2, "retry_delay_ms": 700, "timeout_ms": 9_000},
+        "b": {"handler": "last"},
+    }));
+    let mut run = Run::begin(spec, json!({"n": 1}));
+    let policy = &run.launched[0].call.policy;
+    let retry = policy.retry.as_ref().expect("retries");
+    assert_eq!((retry.max_attempts, retry.delay_ms(0, 0.9), retry.delay_ms(1, 0.1)), (3, 700, 700));
+    assert_eq!(policy.timeout_ms, Some(9_000));
+    let payload = run.payload();
+    assert_eq!((&payload["blueprint"], &payload["state"]), (&json!("order"), &json!("a")));
+    assert_eq!((&payload["data"], &payload["task_result"]), (&json!({"n": 1}), &json!(null)));
+    // What stands in an answer is not looked at again.
+    let task =
+        json!({"type": "work", "params": {"text": "{{variables.n}}"}, "transitions": {"success": "b", "odd": "b"}});
+    run.succeed(json!({"data": {"m": "{{1 + 1}}"}, "actions": [{"dispatch_task": task}]}));
+    assert_eq!(run.payload(), json!({"text": "{{variables.n}}"}));
+    run.succeed(json!({"status": "odd", "x": 5}));
+    let payload = run.payload();
+    assert_eq!(payload["data"], json!({"n": 1, "m": "{{1 + 1}}"}));
+    assert_eq!(payload["task_result"]["status"], json!("odd"));
+    assert_eq!(payload["task_result"]["result"]["x"], json!(5));
+    run.succeed(Value::Null);
+    assert_eq!(run.result(), json!({"n": 1, "m": "{{1 + 1}}"}));
+}
+
+#[test]
+fn bad_answers_of_handlers_fail_with_their_place() {
+    let spec = with_states(json!({"a": {"handler": "x"}, "b": {"final": true}}));
+    for (answer, part) in [
+        (json!({"actions": [{"transition_to": "c"}]}), "actions[0].transition_to: there is no state `c`"),
+        (json!({"actions": [{"transition_to": "b"}, {"transition_to": "b"}]}), "actions[1].transition_to: actions[0]"),
+        (json!({"actions": [{"jump": "b"}]}), "unknown variant `jump`"),
+        (json!({"action": []}), "unknown field `action`"),
+        (json!("b"), "must be an object"),
+        (json!({"data": {"task_result": 1}}), "data.task_result: no data can have this name"),
+        (json!({"data": {"a b": 1}}), "data.a b: "),
+        (
+            json!({"actions": [{"dispatch_task": {"type": "bowline.workflow", "transitions": {"success": "b"}}}]}),
+            "type:",
+        ),
+        (json!({"actions": [{"sleep": {"seconds": -1.0, "then": "b"}}]}), "sleep.seconds: must be between"),
+        (json!({"actions": [{"sleep": {"seconds": 1.0, "until": "x", "then": "b"}}]}), "sleep: give one of"),
+    ] {
+        let mut run = Run::begin(spec.clone(), json!({"n": 1}));
+        run.succeed(answer);
+        let error = run.error();
+        assert!(error.contains("the handler of state `a` answered badly") && error.contains(part), "{part}: {error}");
+        // Nothing is lost: the data are there, and the state can be tried again.
+        assert_eq!(run.flow.context().variable("n"), Some(&json!(1)));
+        run.hear([Message::Retry]);
+        run.succeed(json!({"actions": [{"transition_to": "b"}]}));
+        assert_eq!(run.result(), json!({"n": 1}));
+    }
+}
+
+#[test]
+fn a_final_state_leads_nowhere_whatever_its_handler_says() {
+    let mut run = Run::begin(with_states(json!({"a": {"handler": "x", "final": true}})), json!({}));
+    run.succeed(json!({"actions": [{"transition_to": "a"}]}));
+    assert!(run.error().contains("the state is final"), "{}", run.error());
+}
+
+#[test]
+fn a_state_that_fails_hands_over() {
+    let spec = with_states(json!({
+        "a": {"handler": "x", "on_failure": "rescue"},
+        "rescue": {"handler": "y", "final": true},
+    }));
+    let mut run = Run::begin(spec, json!({}));
+    run.fail(ErrorClass::Transient, "no luck");
+    let payload = run.payload();
+    assert_eq!((&payload["error"]["message"], &payload["error"]["node"]), (&json!("no luck"), &json!("a")));
+    run.succeed(json!({"data": {"saved": true}}));
+    assert_eq!(run.result(), json!({"saved": true}));
+}
+
+#[test]
+fn tasks_go_on_by_how_they_end() {
+    let task = |transitions: Value| {
+        with_states(json!({
+            "a": {"actions": [{"dispatch_task": {"type": "work", "params": {"n": "{{variables.n}}"},
+                "timeout_seconds": 1.5, "transitions": transitions}}]},
+            "good": {"final": true},
+            "bad": {"actions": [{"set": {"why": "{{variables.task_result.error.message}}"}}], "transitions": [{"to": "good"}]},
+            "late": {"failed": true},
+        }))
+    };
+    let all = json!({"success": "good", "failure": "bad", "timeout": "late"});
+    let mut run = Run::begin(task(all.clone()), json!({"n": 4}));
+    assert_eq!((run.payload(), run.launched[0].call.policy.timeout_ms), (json!({"n": 4}), Some(1_500)));
+    // A word that no transition knows is a success.
+    run.succeed(json!({"status": "fine"}));
+    assert_eq!(run.result()["n"], json!(4));
+    let mut run = Run::begin(task(all.clone()), json!({"n": 4}));
+    run.fail(ErrorClass::Permanent, "broke");
+    assert_eq!(run.result()["why"], json!("broke"));
+    let mut run = Run::begin(task(all), json!({"n": 4}));
+    run.fail(ErrorClass::Timeout, "slow");
+    assert_eq!(run.error(), "the run ended in state `late`");
+    let mut run = Run::begin(task(json!({"success": "good", "failure": "bad", "other": "late"})), json!({"n": 4}));
+    run.fail(ErrorClass::Timeout, "slow");
+    assert_eq!(run.result()["why"], json!("slow"));
+    let spec = with_states(json!({
+        "a": {"actions": [{"dispatch_task": {"type": "work", "transitions": {"success": "good"}}}]},
+        "good": {"final": true},
+    }));
+    let mut run = Run::begin(spec, json!({}));
+    run.fail(ErrorClass::Permanent, "broke");
+    let error = run.error();
+    assert!(error.contains("`failure`") && error.contains("no transition") && error.contains("broke"), "{error}");
+}
+
+#[test]
+fn data_that_cannot_be_are_refused() {
+    for (data, part) in
+        [(json!([1]), "an object"), (json!({"task_result": 1}), "task_result"), (json!({"a-b": 1}), "a-b")]
+    {
+        let error = super::check_data(&data).expect_err("refused");
+        assert!(error.contains(part), "{error}");
+        let run = Run::begin(with_states(json!({"a": {"final": true}})), data);
+        assert!(run.error().contains(part), "{}", run.error());
+    }
+}
+
+#[test]
+fn a_run_folds_to_the_same_again() {
+    let spec = with_states(json!({
+        "a": {"handler": "x"},
+        "b": {"actions": [{"sleep": {"seconds": 60.0, "then": "c"}}]},
+        "c": {"final": true},
+    }));
+    let mut run = Run::begin(spec, json!({"n": 1}));
+    run.succeed(json!({"data": {"n": 2}, "actions": [{"transition_to": "b"}]}));
+    let (status, _, due) = run.flow.standing();
+    assert_eq!((status, due), (JobStatus::Paused, Some(run.now.plus_millis(60_000))));
+    let snapshot = serde_json::to_string(&run.flow.snapshot()).expect("JSON");
+    let program = Arc::clone(run.flow.program());
+    run.flow = Flow::restore(program, serde_json::from_str(&snapshot).expect("a snapshot")).expect("the same nodes");
+    run.now = run.now.plus_millis(60_000);
+    run.hear([Message::Due { at: None }]);
+    assert_eq!(run.result(), json!({"n": 2}));
+}
+
+/// Any JSON that is about as large as an answer.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(|n| serde_json::Number::from_f64(n).map_or(Value::Null, Value::Number)),
+        prop::sample::select(vec!["a", "b", "c", "work", "{{variables.n}}", "", "2027-01-01T00:00:00Z"])
+            .prop_map(Value::from),
+    ];
+    let actions = "data actions transition_to dispatch_task dispatch_parallel await_approval run_blueprint sleep set";
+    let fields =
+        "type params transitions success failure tasks aggregate_into title approved blueprint seconds until then n";
+    let words: Vec<String> = actions.split(' ').chain(fields.split(' ')).map(ToOwned::to_owned).collect();
+    let words = prop::sample::select(words);
+    leaf.prop_recursive(5, 40, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map(words.clone(), inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Whatever a handler says, the run goes on in a state that there is, waits for something, or is over. Its data stay.
+    #[test]
+    fn no_answer_breaks_a_run(data in any_json(), actions in prop::collection::vec(any_json(), 0..3), whole in any_json()) {
+        let spec = with_states(json!({"a": {"handler": "x", "on_failure": "b"}, "b": {"final": true}, "c": {"final": true}}));
+        for answer in [json!({"data": data, "actions": actions}), json!({"actions": actions}), whole] {
+            let mut run = Run::begin(spec.clone(), json!({"kept": 1}));
+            run.succeed(answer);
+            prop_assert!(run.flow.ending().is_some() || run.flow.places().any(|(_, _, wait)| wait.is_some()));
+            prop_assert_eq!(run.flow.context().variable("kept"), Some(&json!(1)));
+        }
+    }
+}
