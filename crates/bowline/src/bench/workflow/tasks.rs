@@ -47,7 +47,7 @@ pub async fn tasks(server: &Measured, at_a_time: usize, seconds: u64) -> anyhow:
                 for task in tasks {
                     results
                         .send(
-                            json!({"task_id": task["task_id"], "status": "success", "data": task["params"]})
+                            json!({"task_id": task["task_id"], "status": "success", "result": task["params"]})
                                 .to_string(),
                         )
                         .await?;

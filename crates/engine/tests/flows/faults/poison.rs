@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use bowline_engine::flow::DefinitionKind;
 use bowline_model::{JobId, JobStatus};
 use bowline_store::{JobRecord, Submitted};
 use serde_json::{Value, json};

@@ -73,7 +73,7 @@ fn watched(pattern: &Pattern, zone: &jiff::tz::TimeZone, from: jiff::Timestamp, 
         let mut skipped = latest + 1.minute();
         while skipped < shows {
             fires |= named && pattern.matches(skipped);
-            skipped = skipped + 1.minute();
+            skipped += 1.minute();
         }
         latest = latest.max(shows);
         if fires && instant > from {
