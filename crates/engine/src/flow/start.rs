@@ -360,22 +360,14 @@ impl Flows {
 fn moved_waits(turn: &Turn) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
     let mut opened: Vec<NewWait> = Vec::new();
     for record in &turn.records {
-        match record {
-            Record::Began { node, visit, wait, .. } => {
-                let (kind, name, key, expires_at) = match wait {
-                    Waiting::Approval { title, expires_at } => {
-                        (WaitKind::Approval, title.as_str().into(), None, expires_at)
-                    }
-                    Waiting::Event { name, key, expires_at } => {
-                        (WaitKind::Event, Arc::clone(name), key.clone(), expires_at)
-                    }
-                    _ => continue,
-                };
-                let node = Arc::clone(&node.0);
-                opened.push(NewWait { kind, node, visit: *visit, name, key, expires_at: *expires_at });
-            }
-            _ => {}
-        }
+        let Record::Began { node, visit, wait, .. } = record else { continue };
+        let (kind, name, key, expires_at) = match wait {
+            Waiting::Approval { title, expires_at } => (WaitKind::Approval, title.as_str().into(), None, expires_at),
+            Waiting::Event { name, key, expires_at } => (WaitKind::Event, Arc::clone(name), key.clone(), expires_at),
+            _ => continue,
+        };
+        let node = Arc::clone(&node.0);
+        opened.push(NewWait { kind, node, visit: *visit, name, key, expires_at: *expires_at });
     }
     // What began and was over in one turn was never seen.
     let mut closed = Vec::new();
