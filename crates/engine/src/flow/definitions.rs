@@ -124,8 +124,8 @@ pub struct Pinned {
     pub program: Arc<Program>,
 }
 
-/// A version of a resource.
-type VersionKey = (TenantId, DefinitionKind, String, u32);
+/// A version of a resource: whose, of what sort, its name and its number.
+type Version = (TenantId, DefinitionKind, String, u32);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -133,7 +133,7 @@ struct Known {
     programs: HashMap<i64, Arc<Program>>,
     /// Versions of resources, each with the text that it was made of. A version never changes; but a resource can be deleted,
     /// and another one by its name counts from the beginning.
-    versions: HashMap<VersionKey, (Arc<str>, Pinned)>,
+    versions: HashMap<Version, (Arc<str>, Pinned)>,
 }
 
 /// Definitions, as programs.

@@ -1,5 +1,6 @@
 //! Runs of workflows, in an engine with everything but the network: a real ledger on disk, real loops, the built-in worker,
 //! and a clock that is turned by hand.
+#![expect(clippy::unwrap_used, reason = "all of this is a test, its helpers too")]
 
 mod blueprints;
 mod faults;
@@ -75,12 +76,12 @@ fn engine_on(
     seed: u64,
 ) -> Arc<Engine> {
     let mut handlers = Handlers::standard();
-    handlers.add(TaskType::new("flaky").unwrap(), Arc::new(flaky));
-    handlers.add(TaskType::new("endless").unwrap(), Arc::new(endless));
+    handlers.add(TaskType::new("flaky").expect("a name"), Arc::new(flaky));
+    handlers.add(TaskType::new("endless").expect("a name"), Arc::new(endless));
     for name in ["witnessed", "http_request", "rabbitmq_publish"] {
         let witness = Arc::clone(witness);
         let handler = move |task| witnessed(Arc::clone(&witness), task);
-        handlers.add(TaskType::new(name).unwrap(), Arc::new(handler));
+        handlers.add(TaskType::new(name).expect("a name"), Arc::new(handler));
     }
     let settings = EngineSettings {
         weights: LaneWeights::default(),
@@ -232,7 +233,9 @@ impl House {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let record = self.job(job).await;
-        for other in self.engine.ledger.list_jobs(self.tenant, Default::default(), None, 100).await.unwrap().items {
+        for other in
+            self.engine.ledger.list_jobs(self.tenant, Default::default(), None, 100).await.expect("an answer").items
+        {
             eprintln!("{} {} {:?}", other.task_type, other.state.status, other.error);
         }
         let steps: Vec<String> = self.steps(job).await.iter().map(|s| s.step.node.to_string()).collect();

@@ -62,10 +62,12 @@ pub async fn tasks(server: &Measured, at_a_time: usize, seconds: u64) -> anyhow:
     }
     let (count, own) = (Arc::clone(&done), Arc::clone(&token));
     worker.spawn(async move {
+        let mut under_way = tokio::task::JoinSet::new();
         while let Some(result) = next.recv().await {
+            while under_way.try_join_next().is_some() {}
             let mut line = free.recv().await.context("no line")?;
             let (lines, token, count) = (lines.clone(), Arc::clone(&own), Arc::clone(&count));
-            tokio::spawn(async move {
+            under_way.spawn(async move {
                 if let Ok((200, _)) = line.send(&post("/tasks/result", &token, &result)).await {
                     count.fetch_add(1, Ordering::Relaxed);
                 }

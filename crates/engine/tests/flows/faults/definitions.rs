@@ -19,7 +19,7 @@ fn says(what: &str) -> Value {
 }
 
 fn asked(version: Option<u32>) -> FlowRequest {
-    let name = ResourceName::new("order").unwrap();
+    let name = ResourceName::new("order").expect("a name");
     let workflow = WorkflowChoice::Named { name, version };
     FlowRequest { workflow, ..crate::ask(row(&[]), json!(null)) }
 }
@@ -41,7 +41,7 @@ async fn refused(house: &House, version: Option<u32>) -> DefinitionError {
 
 /// The run was one of this version, did what it says, and the ledger says so as well.
 async fn by_version(house: &House, record: &JobRecord, said: &str, version: u32) -> Judgement {
-    let flow = house.engine.ledger.find_flow(house.tenant, record.id).await.unwrap().expect("a run");
+    let flow = house.engine.ledger.find_flow(house.tenant, record.id).await.expect("an answer").expect("a run");
     let expected = (JobStatus::Succeeded, json!({"said": said, "version": version}), Some(version));
     let seen = (record.state.status, result_of(record), flow.workflow_version);
     if seen == expected { Ok(()) } else { Err(format!("{seen:?} is not {expected:?}")) }
@@ -56,9 +56,9 @@ async fn a_run_ends_by_the_version_it_began_with() {
     let first = asleep(&house).await;
     assert_eq!(store(&house, "order", &says("two")).await, 2);
     let changed = asleep(&house).await;
-    assert_eq!(ledger.activate_resource(order(), 1).await.unwrap(), Activated::Done { before: Some(2) });
+    assert_eq!(ledger.activate_resource(order(), 1).await.expect("an answer"), Activated::Done { before: Some(2) });
     let rolled_back = asleep(&house).await;
-    assert_eq!(ledger.delete_resource(order()).await.unwrap(), Deleted::Done);
+    assert_eq!(ledger.delete_resource(order()).await.expect("an answer"), Deleted::Done);
     assert!(matches!(refused(&house, None).await, DefinitionError::NoWorkflow(_)));
     assert!(matches!(refused(&house, Some(1)).await, DefinitionError::NoVersion { version: 1, .. }));
     // Another one by the same name, whose versions are counted from the beginning.

@@ -31,7 +31,7 @@ pub async fn store(house: &House, name: &str, workflow: &Value) -> u32 {
 }
 
 pub fn key(house: &House, name: &str) -> ResourceKey {
-    ResourceKey { tenant: house.tenant, kind: ResourceKind::Workflow, name: ResourceName::new(name).unwrap() }
+    ResourceKey { tenant: house.tenant, kind: ResourceKind::Workflow, name: ResourceName::new(name).expect("a name") }
 }
 
 /// The run ended as it must, and the step of the node says why.
@@ -68,7 +68,7 @@ pub fn ended(sample: &Sample, edges: Edges, by: u64, record: &JobRecord, steps: 
 async fn an_error_at_any_node_ends_where_the_edges_say() {
     let house = House::open().await;
     store(&house, "inner", &inner()).await;
-    super::hosts::play(&house).await;
+    let _player = super::hosts::play(&house).await;
     let samples = samples();
     let mut begun = Vec::new();
     for sample in &samples {

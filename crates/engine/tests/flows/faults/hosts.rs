@@ -9,11 +9,12 @@ use bowline_model::lane::LaneWeights;
 use bowline_model::worker::{Abilities, Strategy};
 use bowline_model::{ErrorClass, HostName, InventoryName, Labels, Outcome, RunError, TaskType, WorkerName};
 use bowline_store::{ClaimRules, Claimant, ClaimedRun, InventoryPut, RunReport, Unmentioned};
+use tokio::task::JoinSet;
 
 use crate::{House, Witness};
 
-/// Makes the hosts `h-0` and `h-2`, and plays them until the test is over.
-pub async fn play(house: &House) {
+/// Makes the hosts `h-0` and `h-2`, and plays them for as long as somebody holds what is returned.
+pub async fn play(house: &House) -> JoinSet<()> {
     let host = |name: &str| Host {
         connection: Connection::Simulate { through: Labels::default() },
         ..Host::named(HostName::new(name).expect("a name"))
@@ -41,7 +42,8 @@ pub async fn play(house: &House) {
     };
     let (ledger, witness) = (Arc::clone(&house.engine.ledger), Arc::clone(&house.witness));
     let rules = ClaimRules { weights: LaneWeights::default(), strategy: Strategy::RoundRobin };
-    tokio::spawn(async move {
+    let mut player_at_work = JoinSet::new();
+    player_at_work.spawn(async move {
         loop {
             for run in ledger.claim(vec![player.clone()], rules).await.unwrap_or_default() {
                 let report = carry_out(&run, &witness);
@@ -50,6 +52,7 @@ pub async fn play(house: &House) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
+    player_at_work
 }
 
 fn carry_out(run: &ClaimedRun, witness: &Witness) -> RunReport {

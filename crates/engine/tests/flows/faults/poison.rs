@@ -60,7 +60,7 @@ async fn a_run_that_cannot_go_on_is_given_up_and_holds_nobody_up() {
     let refused = house.begin(nap(log("refused")), json!(null)).await;
     let calls = house.begin(nap(node("call", "workflow", json!({"name": "broken"}))), json!(null)).await;
     let mut failing = nap(log("after a failure"));
-    failing["nodes"].as_array_mut().unwrap().push(node(
+    failing["nodes"].as_array_mut().expect("a list").push(node(
         "fails",
         "task",
         json!({"type": "witnessed", "payload": {"by": 0}}),
@@ -80,7 +80,7 @@ async fn a_run_that_cannot_go_on_is_given_up_and_holds_nobody_up() {
     let mut numbers = Vec::new();
     for job in poisons {
         house.until(job, |status| status == JobStatus::Paused).await;
-        numbers.push(house.engine.ledger.flow_number(house.tenant, job).await.unwrap().expect("a run"));
+        numbers.push(house.engine.ledger.flow_number(house.tenant, job).await.expect("an answer").expect("a run"));
     }
     for job in &others {
         house.until(*job, |status| status == JobStatus::Paused).await;
@@ -139,15 +139,10 @@ async fn a_turn_that_postgresql_cannot_store_is_given_up_and_holds_nobody_up() {
     let mut requests = Vec::new();
     for n in 0..=OTHERS {
         let (name, input) = if n == 50 { ("asks", "a\u{0}b") } else { ("works", "a\u{0}b") };
-        let name = bowline_model::ResourceName::new(name).unwrap();
-        requests.push(
-            house
-                .engine
-                .flows
-                .prepare(house.tenant, bowline_engine::flow::DefinitionKind::Workflow, &name, None, json!(input))
-                .await
-                .expect("a run"),
-        );
+        let name = bowline_model::ResourceName::new(name).expect("a name");
+        let request =
+            house.engine.flows.prepare(house.tenant, DefinitionKind::Workflow, &name, None, json!(input)).await;
+        requests.push(request.expect("a run"));
     }
     let begun = house.engine.intake.submit(house.tenant, &house.origin(), requests).await.expect("stored");
     let mut jobs: Vec<JobId> = begun

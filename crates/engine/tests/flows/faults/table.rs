@@ -218,11 +218,15 @@ impl Sample {
 pub async fn decide_all(house: &House, approvals: usize) -> usize {
     let mut decided = 0;
     for _ in 0..1_000 {
-        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Approval, 1_000).await.unwrap();
+        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Approval, 1_000).await.expect("an answer");
         for wait in waits {
             let yes = &*wait.wait.name != "Pay 0?";
-            let answer =
-                house.engine.flows.decide(house.tenant, wait.job, None, yes, house.author(), None).await.unwrap();
+            let answer = house
+                .engine
+                .flows
+                .decide(house.tenant, wait.job, None, yes, house.author(), None)
+                .await
+                .expect("an answer");
             decided += usize::from(answer == FlowAnswer::Taken);
         }
         if decided >= approvals {
@@ -236,14 +240,14 @@ pub async fn decide_all(house: &House, approvals: usize) -> usize {
 /// Tells of the event that runs with `by: 2` wait for, once so many of them do, and says how many heard of it.
 pub async fn pay(house: &House, waiting: usize) -> u64 {
     for _ in 0..1_000 {
-        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Event, 1_000).await.unwrap();
+        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Event, 1_000).await.expect("an answer");
         if waits.iter().filter(|wait| wait.wait.key.as_deref() == Some("2")).count() >= waiting {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let paid = house.engine.flows.signal(house.tenant, "paid", Some("2".to_owned()), json!(1), house.author());
-    paid.await.unwrap()
+    paid.await.expect("an answer")
 }
 
 /// Waits until nothing happens any more unless time passes: every run is over, or has a moment to wait for. Time must not

@@ -11,6 +11,7 @@ use bowline_engine::flow::{DefinitionKind, StepView};
 use bowline_model::{JobId, JobStatus, ResourceName, TaskType};
 use bowline_store::{JobRecord, Submitted};
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::Judgement;
 use super::errors::{ended, store};
@@ -45,30 +46,29 @@ struct Sight {
 async fn race(house: &House, neighbour: Arc<Engine>, each: usize, patience: Duration) -> Sight {
     let samples = samples();
     store(house, "inner", &inner()).await;
-    super::hosts::play(house).await;
+    let _player = super::hosts::play(house).await;
     let stop = Arc::new(AtomicBool::new(false));
     let worked_out = Arc::new(AtomicUsize::new(0));
-    let racers: Vec<_> = (0..2)
-        .map(|_| {
-            let (one, other) = (Arc::clone(&house.engine), Arc::clone(&neighbour));
-            let (stop, worked_out) = (Arc::clone(&stop), Arc::clone(&worked_out));
-            tokio::spawn(async move {
-                while !stop.load(Ordering::SeqCst) {
-                    // Both read what came in before either stores what follows from it.
-                    let rounds = tokio::join!(one.flows.round(one.hands()), other.flows.round(other.hands()));
-                    for round in [rounds.0, rounds.1].into_iter().flatten() {
-                        worked_out.fetch_add(round.turned, Ordering::SeqCst);
-                    }
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+    let mut racers = JoinSet::new();
+    for _ in 0..2 {
+        let (one, other) = (Arc::clone(&house.engine), Arc::clone(&neighbour));
+        let (stop, worked_out) = (Arc::clone(&stop), Arc::clone(&worked_out));
+        racers.spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                // Both read what came in before either stores what follows from it.
+                let rounds = tokio::join!(one.flows.round(one.hands()), other.flows.round(other.hands()));
+                for round in [rounds.0, rounds.1].into_iter().flatten() {
+                    worked_out.fetch_add(round.turned, Ordering::SeqCst);
                 }
-            })
-        })
-        .collect();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
     let mut begun = Vec::new();
     for (n, sample) in samples.iter().enumerate() {
         let name = format!("w-{}", sample.node_type.replace('_', "-"));
         store(house, &name, &sample.workflow(Edges::Both)).await;
-        let name = ResourceName::new(&name).unwrap();
+        let name = ResourceName::new(&name).expect("a name");
         for round in 0..each {
             // As a schedule begins them: stored without a first turn, so that every turn of theirs is raced for.
             let engine = if round % 2 == 0 { &house.engine } else { &neighbour };
@@ -106,18 +106,17 @@ async fn race(house: &House, neighbour: Arc<Engine>, each: usize, patience: Dura
         runs.push(Seen { sample: *sample, by: *by, record, steps: house.steps(*job).await });
     }
     stop.store(true, Ordering::SeqCst);
-    for racer in racers {
-        racer.await.expect("a racer ends well");
-    }
+    racers.join_all().await;
     let mut stored = 0;
     for (.., job) in &begun {
-        let number = house.engine.ledger.flow_number(house.tenant, *job).await.unwrap().expect("a run");
-        stored += house.engine.ledger.load_flows(vec![number], None).await.unwrap()[0].version;
+        let number = house.engine.ledger.flow_number(house.tenant, *job).await.expect("an answer").expect("a run");
+        stored += house.engine.ledger.load_flows(vec![number], None).await.expect("an answer")[0].version;
     }
     let mut children = Vec::new();
     let mut after = None;
     loop {
-        let page = house.engine.ledger.list_jobs(house.tenant, Default::default(), after, 500).await.unwrap();
+        let page =
+            house.engine.ledger.list_jobs(house.tenant, Default::default(), after, 500).await.expect("an answer");
         children.extend(page.items.into_iter().filter(|job| job.begun_by.is_some()));
         after = page.next;
         if after.is_none() {
