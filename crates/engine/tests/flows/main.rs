@@ -1,6 +1,5 @@
 //! Runs of workflows, in an engine with everything but the network: a real ledger on disk, real loops, the built-in worker,
 //! and a clock that is turned by hand.
-#![expect(clippy::unwrap_used, reason = "all of this is a test, its helpers too")]
 
 mod blueprints;
 mod faults;

@@ -123,11 +123,12 @@ async fn race(house: &House, neighbour: Arc<Engine>, each: usize, patience: Dura
             break;
         }
     }
+    let handled = house.witness.lock().expect("nobody panicked").clone();
     Sight {
         samples,
         runs,
         children,
-        handled: house.witness.lock().expect("nobody panicked").clone(),
+        handled,
         faults: house.engine.ledger.verify(20).await.expect("verified").faults,
         worked_out: worked_out.load(Ordering::SeqCst),
         stored,
