@@ -1,44 +1,59 @@
 //! Wake-ups. A wake-up carries no news: it says "look", and the store says what there is.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
-/// A bell many tasks can listen to. A ring while nobody listens is not lost: the next wait returns at once.
-#[derive(Debug, Clone)]
-pub struct Wake(Arc<watch::Sender<u64>>);
+/// A bell many tasks can listen to. A ring while nobody listens is not lost: the next wait returns at once. Whoever waits
+/// longest is woken first; a watch channel would wake them by chance, and no simulation would run twice the same way.
+#[derive(Debug, Clone, Default)]
+pub struct Wake(Arc<Bell>);
 
-impl Default for Wake {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(0)))
-    }
+#[derive(Debug, Default)]
+struct Bell {
+    rings: AtomicU64,
+    heard: Notify,
 }
 
 impl Wake {
     pub fn ring(&self) {
-        self.0.send_modify(|count| *count = count.wrapping_add(1));
+        self.0.rings.fetch_add(1, Ordering::SeqCst);
+        self.0.heard.notify_waiters();
     }
 
     pub fn listen(&self) -> WakeListener {
-        WakeListener(self.0.subscribe())
+        WakeListener { bell: Arc::clone(&self.0), known: self.0.rings.load(Ordering::SeqCst) }
     }
 }
 
 /// One listener's ear.
 #[derive(Debug)]
-pub struct WakeListener(watch::Receiver<u64>);
+pub struct WakeListener {
+    bell: Arc<Bell>,
+    /// Rings that this listener has heard.
+    known: u64,
+}
 
 impl WakeListener {
     /// Returns after the next ring since the last time this returned.
     pub async fn rung(&mut self) {
-        if self.0.changed().await.is_err() {
-            // The bell is gone, so it never rings again.
-            std::future::pending::<()>().await;
+        loop {
+            let mut next = pin!(self.bell.heard.notified());
+            // From here on no ring is missed, so looking at the count afterwards misses none before.
+            next.as_mut().enable();
+            let rings = self.bell.rings.load(Ordering::SeqCst);
+            if rings != self.known {
+                self.known = rings;
+                return;
+            }
+            next.await;
         }
     }
 
     /// Forgets rings that already happened: call it right before looking.
     pub fn forget(&mut self) {
-        self.0.mark_unchanged();
+        self.known = self.bell.rings.load(Ordering::SeqCst);
     }
 }

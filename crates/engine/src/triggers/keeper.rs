@@ -102,10 +102,8 @@ impl Triggers {
 
     /// Reads until the house closes. What is in hand then is finished, or goes back to its queue.
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
-        let mut bell = self.ledger.timer_wake().listen();
         let mut house = House::default();
         loop {
-            bell.forget();
             if let Err(error) = self.look(&mut house, &stop).await {
                 tracing::warn!("triggers are as they were before: {error}");
             }
@@ -113,7 +111,6 @@ impl Triggers {
                 biased;
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = bell.rung() => {}
             }
         }
         // Their tokens are children of ours.

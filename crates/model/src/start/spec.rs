@@ -273,7 +273,8 @@ mod tests {
             (json!({"command": {"argv": []}, "selector": "all"}), "command."),
             (json!({"command": "restart", "selector": "all", "deadline_ms": 1}), "deadline_ms: must be"),
             (json!({"workflow": "release", "payload": 1}), "payload: belongs to a job with a `type`"),
-            (json!({"workflow": "release", "lane": "low"}), "lane: belongs"),
+            (json!({"workflow": "release", "data": 1}), "data: belongs to a job with a `blueprint`"),
+            (json!({"workflow": {"nodes": [], "edges": []}}), "workflow: the name of a workflow"),
         ] {
             let said = refused(value.clone());
             assert!(said.contains(says), "{value}: {said}");
