@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bowline_model::TenantId;
+use bowline_model::{ResourceName, TenantId};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -51,6 +51,12 @@ impl CursorKey {
         let mut bytes = self.seal(list, tenant, place).to_vec();
         bytes.extend_from_slice(place.as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The name after which a page of resources begins, if it is not the first page.
+    pub fn read_name(&self, list: &str, tenant: TenantId, text: Option<&str>) -> Result<Option<ResourceName>, Problem> {
+        let Some(text) = text else { return Ok(None) };
+        ResourceName::new(&self.read(list, tenant, text)?).map(Some).map_err(Problem::validation)
     }
 
     pub fn read(&self, list: &str, tenant: TenantId, text: &str) -> Result<String, Problem> {

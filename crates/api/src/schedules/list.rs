@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use bowline_model::ResourceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,13 +35,7 @@ pub async fn list(
 ) -> Result<Json<SchedulePage>, Problem> {
     let tenant = known.tenant()?;
     let limit = page_size(query.limit, &app)?;
-    let after = match query.cursor {
-        None => None,
-        Some(text) => {
-            let place = app.cursors.read(LIST, tenant, &text)?;
-            Some(ResourceName::new(&place).map_err(Problem::validation)?)
-        }
-    };
+    let after = app.cursors.read_name(LIST, tenant, query.cursor.as_deref())?;
     let page = app.engine.ledger.list_schedules(tenant, after, limit).await?;
     let now = app.engine.clock.now();
     Ok(Json(SchedulePage {
