@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Workflows beside n8n in one run: the same graph, the same machine, one after the other.
-#   PEERS_DIR=…  where the peers' programs are (n8n/run.sh); without it only Bowline is measured.
+# Workflows on both ledgers and, in the same run, beside n8n with the same graph.
+#   PEERS_SOURCE=DIR  where the peers' run.sh is; without it only Bowline is measured.
+#   OUT=DIR           where the figures go; bench/results unless given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-OUT=${OUT:-bench/results}
-STAMP=$(date -u +%Y-%m-%dT%H%M%SZ)
-mkdir -p "$OUT"
-cargo build --release -p bowline
-BOWLINE=target/release/bowline
-"$BOWLINE" bench workflow --json --out "$OUT/$STAMP.workflow-sqlite.json"
-if command -v target/release/with-postgres >/dev/null || cargo build --release -p bowline-testkit --bin with-postgres; then
-  # shellcheck disable=SC2016
-  target/release/with-postgres bash -c '"$0" bench workflow --json --database-url "$BOWLINE_TEST_POSTGRES" --out "$1"' \
-    "$BOWLINE" "$OUT/$STAMP.workflow-postgres.json"
-fi
+out=${OUT:-bench/results}
+stamp=$(date -u +%Y-%m-%dT%H%M%SZ)
+mkdir -p "$out"
+cargo build --release --locked -p bowline
+cargo build --release --locked -p bowline-testkit --bin with-postgres
+bowline=target/release/bowline
+"$bowline" bench workflow --json --out "$out/$stamp.workflow-sqlite.json"
+# shellcheck disable=SC2016
+target/release/with-postgres bash -c '"$0" bench workflow --json --database-url "$BOWLINE_TEST_POSTGRES" --out "$1"' \
+  "$bowline" "$out/$stamp.workflow-postgres.json"
 if [ -n "${PEERS_SOURCE:-}" ]; then
-  "$PEERS_SOURCE/run.sh" n8n | tee "$OUT/$STAMP.n8n.txt"
-  "$BOWLINE" bench workflow --only webhook --json --out "$OUT/$STAMP.workflow-beside-n8n.json"
+  "$PEERS_SOURCE/run.sh" n8n | tee "$out/$stamp.n8n.txt"
+  "$bowline" bench workflow --only webhook --json --out "$out/$stamp.workflow-beside-n8n.json"
 fi

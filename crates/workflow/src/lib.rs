@@ -1,7 +1,7 @@
-//! Workflows: graphs of nodes that a person drew and a server carries out.
+//! Workflows: graphs of nodes and state machines that a person wrote and a server carries out.
 //!
-//! Enters: definitions as people write them, and the context of a run. Leaves: what is wrong with a definition, and what
-//! its expressions mean. Nothing here waits, stores or calls.
+//! Enters: definitions as people write them, and what came in for a run. Leaves: what is wrong with a definition, pictures of
+//! it, and what a run does next, as records. Nothing here waits, stores or calls.
 
 pub mod blueprint;
 pub mod compile;

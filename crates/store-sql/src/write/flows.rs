@@ -267,7 +267,7 @@ async fn cancel_children(db: &mut impl Db, desk: &Desk<'_>, jobs: Vec<(uuid::Uui
 }
 
 /// Somebody says something to a run.
-pub async fn steer_flow(db: &mut impl Db, desk: &mut Desk<'_>, order: &FlowOrder) -> StoreResult<(FlowAnswer, Heard)> {
+pub async fn steer_flow(db: &mut impl Db, order: &FlowOrder) -> StoreResult<(FlowAnswer, Heard)> {
     let key = [Val::Id(*order.tenant.as_uuid()), Val::Id(*order.job.as_uuid())];
     let found = db.query(FLOW_OF_JOB, &key, |row| Ok((row.int(0)?, row.int(1)?))).await?;
     let Some((number, status)) = found.into_iter().next() else {
@@ -284,7 +284,6 @@ pub async fn steer_flow(db: &mut impl Db, desk: &mut Desk<'_>, order: &FlowOrder
         }
     }
     tell(db, &[number], &order.message).await?;
-    let _ = desk;
     Ok((FlowAnswer::Taken, Heard { flows: true, ..Heard::default() }))
 }
 
