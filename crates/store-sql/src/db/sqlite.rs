@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bowline_model::Timestamp;
 use bowline_store::{Clock, StoreError, StoreResult};
+use rusqlite::config::DbConfig;
 use rusqlite::types::{Null, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Statement, ToSql};
 use uuid::Uuid;
@@ -57,6 +58,9 @@ impl SqliteDb {
     fn prepare(connection: Connection, clock: Arc<dyn Clock>, pragmas: &str) -> StoreResult<Self> {
         connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(error)?;
         connection.set_prepared_statement_cache_capacity(128);
+        // Plans must not depend on what is bound. Where SQLite thinks they might, it would prepare the statement again for
+        // every row, which costs more than running it.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
         connection
             .execute_batch("pragma cache_size = -16384; pragma temp_store = memory; pragma foreign_keys = off;")
             .map_err(error)?;
