@@ -440,22 +440,24 @@ impl Changes {
             fleets: self.fleets,
             flows: !self.inbox.is_empty(),
         };
-        // A row that must go and is not there means that the place and the state of a job have parted: stop at once.
-        let removed = self.queue_remove.len();
-        if removed > 0 && !planted::on(Mistake::QueueTwice) {
-            let gone = db.execute_many(QUEUE_REMOVE, &keys(&self.queue_remove)).await?;
-            if gone != removed as u64 {
-                return Err(StoreError::Conflict(format!("{removed} queue rows should go, {gone} were there")));
-            }
+        let removed = if planted::on(Mistake::QueueTwice) { 0 } else { self.queue_remove.len() };
+        let mut batch = Vec::with_capacity(12);
+        if removed > 0 {
+            batch.push((QUEUE_REMOVE, keys(&self.queue_remove)));
         }
-        let mut batch = self.batch();
+        self.batch(&mut batch);
         self.fleet_batch(&mut batch);
-        db.execute_batch(&batch).await?;
-        Ok(heard)
+        let changed = db.execute_batch(&batch).await?;
+        // A row that must go and is not there means that the place and the state of a job have parted: nothing of it stays.
+        match changed.first() {
+            Some(gone) if removed > 0 && *gone != removed as u64 => {
+                Err(StoreError::Conflict(format!("{removed} queue rows should go, {gone} were there")))
+            }
+            _ => Ok(heard),
+        }
     }
 
-    fn batch(&self) -> Batch<'_> {
-        let mut batch: Batch<'_> = Vec::with_capacity(10);
+    fn batch<'a>(&'a self, batch: &mut Batch<'a>) {
         if !self.timer_remove.is_empty() {
             batch.push((TIMER_REMOVE, timers(self.timer_remove.iter().copied())));
         }
@@ -550,7 +552,6 @@ impl Changes {
                 ],
             ));
         }
-        batch
     }
 
     fn fleet_batch<'a>(&'a self, batch: &mut Batch<'a>) {

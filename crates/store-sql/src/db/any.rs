@@ -46,8 +46,18 @@ impl Db for AnyDb {
         either!(self, db => db.execute_many(sql, cols).await)
     }
 
-    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<()> {
+    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<Vec<u64>> {
         either!(self, db => db.execute_batch(batch).await)
+    }
+
+    async fn query_two<A, B>(
+        &mut self,
+        first: (Sql, &[Col<'_>]),
+        read_first: impl FnMut(&dyn Row) -> StoreResult<A>,
+        second: (Sql, &[Col<'_>]),
+        read_second: impl FnMut(&dyn Row) -> StoreResult<B>,
+    ) -> StoreResult<(Vec<A>, Vec<B>)> {
+        either!(self, db => db.query_two(first, read_first, second, read_second).await)
     }
 
     async fn query<T>(

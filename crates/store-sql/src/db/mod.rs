@@ -133,8 +133,19 @@ pub trait Db {
     async fn execute(&mut self, sql: Sql, params: &[Val<'_>]) -> StoreResult<u64>;
     /// Runs the statement for every row of the columns; answers how many rows were changed in all.
     async fn execute_many(&mut self, sql: Sql, cols: &[Col<'_>]) -> StoreResult<u64>;
-    /// Runs several such statements in order, with one round trip where that matters.
-    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<()>;
+    /// Runs several such statements in order, with one round trip where that matters; answers how many rows each changed.
+    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<Vec<u64>>;
+    /// Runs two queries for every row of their columns, the second after the first, with one round trip where that matters.
+    async fn query_two<A, B>(
+        &mut self,
+        first: (Sql, &[Col<'_>]),
+        read_first: impl FnMut(&dyn Row) -> StoreResult<A>,
+        second: (Sql, &[Col<'_>]),
+        read_second: impl FnMut(&dyn Row) -> StoreResult<B>,
+    ) -> StoreResult<(Vec<A>, Vec<B>)> {
+        let found = self.query_many(first.0, first.1, read_first).await?;
+        Ok((found, self.query_many(second.0, second.1, read_second).await?))
+    }
     async fn query<T>(
         &mut self,
         sql: Sql,

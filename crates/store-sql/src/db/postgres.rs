@@ -185,40 +185,70 @@ impl Db for PgDb {
         self.settle(done)
     }
 
-    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<()> {
+    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<Vec<u64>> {
         let mut ready = Vec::with_capacity(batch.len());
-        for (sql, cols) in batch {
+        let mut changed = vec![0; batch.len()];
+        for (place, (sql, cols)) in batch.iter().enumerate() {
             if cols.first().is_some_and(|col| !col.is_empty()) {
                 let statement = self.statement(*sql).await?;
-                ready.push((statement, cols.iter().map(Arrays::of).collect::<Vec<_>>()));
+                ready.push((place, statement, cols.iter().map(Arrays::of).collect::<Vec<_>>()));
             }
         }
         let params: Vec<Vec<&(dyn ToSql + Sync)>> =
-            ready.iter().map(|(_, cols)| cols.iter().map(Arrays::as_sql).collect()).collect();
+            ready.iter().map(|(.., cols)| cols.iter().map(Arrays::as_sql).collect()).collect();
         let patience = self.settings.statement_timeout;
         let client = &self.client;
         let mut calls: Vec<_> = ready
             .iter()
             .zip(&params)
-            .map(|((statement, _), params)| Some(Box::pin(client.execute(statement, params))))
+            .map(|((place, statement, _), params)| Some((*place, Box::pin(client.execute(statement, params)))))
             .collect();
         // Every call is polled once before the first is waited for, so all are on the wire together, in order.
         let together = std::future::poll_fn(move |cx| {
             use std::task::Poll;
             let mut waiting = false;
             for slot in &mut calls {
-                if let Some(call) = slot {
+                if let Some((place, call)) = slot {
                     match call.as_mut().poll(cx) {
-                        Poll::Ready(Ok(_)) => *slot = None,
+                        Poll::Ready(Ok(rows)) => {
+                            changed[*place] = rows;
+                            *slot = None;
+                        }
                         Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
                         Poll::Pending => waiting = true,
                     }
                 }
             }
-            if waiting { Poll::Pending } else { Poll::Ready(Ok(())) }
+            if waiting { Poll::Pending } else { Poll::Ready(Ok(std::mem::take(&mut changed))) }
         });
         let done = tokio::time::timeout(patience, together).await;
         self.settle(done)
+    }
+
+    async fn query_two<A, B>(
+        &mut self,
+        first: (Sql, &[Col<'_>]),
+        mut read_first: impl FnMut(&dyn Row) -> StoreResult<A>,
+        second: (Sql, &[Col<'_>]),
+        mut read_second: impl FnMut(&dyn Row) -> StoreResult<B>,
+    ) -> StoreResult<(Vec<A>, Vec<B>)> {
+        if [first.1, second.1].iter().any(|cols| cols.first().is_none_or(Col::is_empty)) {
+            let found = self.query_many(first.0, first.1, read_first).await?;
+            return Ok((found, self.query_many(second.0, second.1, read_second).await?));
+        }
+        let statements = (self.statement(first.0).await?, self.statement(second.0).await?);
+        let boxed = [first.1, second.1].map(|cols| cols.iter().map(Arrays::of).collect::<Vec<_>>());
+        let [one, two] = boxed.each_ref().map(|cols| cols.iter().map(Arrays::as_sql).collect::<Vec<_>>());
+        let patience = self.settings.statement_timeout;
+        let client = &self.client;
+        let done = tokio::time::timeout(patience, async {
+            // Polled together, sent together; the server answers the first before it looks at the second.
+            tokio::try_join!(client.query(&statements.0, &one), client.query(&statements.1, &two))
+        })
+        .await;
+        let (one, two) = self.settle(done)?;
+        let found = one.iter().map(|row| read_first(&PgRow(row))).collect::<StoreResult<_>>()?;
+        Ok((found, two.iter().map(|row| read_second(&PgRow(row))).collect::<StoreResult<_>>()?))
     }
 
     async fn query<T>(

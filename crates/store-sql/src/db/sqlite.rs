@@ -143,11 +143,12 @@ impl Db for SqliteDb {
         Ok(changed)
     }
 
-    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<()> {
+    async fn execute_batch(&mut self, batch: &Batch<'_>) -> StoreResult<Vec<u64>> {
+        let mut changed = Vec::with_capacity(batch.len());
         for (sql, cols) in batch {
-            self.execute_many(*sql, cols).await?;
+            changed.push(self.execute_many(*sql, cols).await?);
         }
-        Ok(())
+        Ok(changed)
     }
 
     async fn query<T>(

@@ -1,6 +1,6 @@
 //! Runs of workflows: a turn is added by whoever was first, together with everything that follows from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bowline_model::event::EventData;
@@ -16,7 +16,7 @@ use bowline_store::{
 use super::Desk;
 use super::submit::insert_children;
 use crate::changes::{Changes, Heard, INBOX_ADD, Telling};
-use crate::db::{Col, Db, Sql, Val};
+use crate::db::{Batch, Col, Db, Sql, Val};
 use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
 
 /// Keeps a definition once, and says what it is called.
@@ -44,7 +44,7 @@ pub(super) async fn open_flows(
 ) -> StoreResult<Vec<Heard>> {
     let of = |read: fn(&NewFlow) -> Option<i64>| opened.iter().map(|o| read(o.flow)).collect::<Vec<_>>();
     let turned = |o: &&Opened<'_>| o.flow.first.is_some();
-    let cols = [
+    let cols = vec![
         Col::Int(opened.iter().map(|o| o.row.number).collect()),
         Col::Id(opened.iter().map(|o| *o.row.tenant.as_uuid()).collect()),
         Col::Int(opened.iter().map(|o| o.flow.definition).collect()),
@@ -58,13 +58,12 @@ pub(super) async fn open_flows(
         Col::OptInt(of(|flow| flow.forked_from.map(|(_, step)| i64::from(step)))),
         Col::Int(opened.iter().map(|o| i64::from(o.flow.depth)).collect()),
     ];
-    db.execute_many(FLOW_ADD, &cols).await?;
     for waiting in opened.iter().filter(|o| o.flow.first.is_none() && o.row.state.status == JobStatus::Running) {
         changes.go_on(waiting.row.number);
     }
     let begun: Vec<(&JobRow, Lane, u64, &NewTurn)> =
         opened.iter().filter(turned).filter_map(|o| Some((&o.row, o.lane, 0, o.flow.first.as_ref()?))).collect();
-    add_turns(db, desk, &begun, changes).await
+    add_turns(db, desk, &begun, vec![(FLOW_ADD, cols)], changes).await
 }
 
 /// Adds each turn, unless somebody else was first.
@@ -76,27 +75,27 @@ pub async fn turn_flows(
     let mut numbers: Vec<i64> = orders.iter().map(|order| order.flow).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let found = db
-        .query_many(FLOWS, &[Col::Int(numbers)], |row| {
-            Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?, row.int(JOB_COLUMNS + 1)?))
-        })
+    // The first query holds the runs, so nobody else hears anything for them from then on. Somebody may have before: whoever
+    // read a message, and then the run as it was after that message, must not hear it a second time.
+    let named: Vec<i64> = orders.iter().flat_map(|order| &order.heard).copied().collect();
+    let (found, unheard) = db
+        .query_two(
+            (FLOWS, &[Col::Int(numbers)]),
+            |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?, row.int(JOB_COLUMNS + 1)?)),
+            (INBOX_UNHEARD, &[Col::Int(named)]),
+            |row| row.int(0),
+        )
         .await?;
+    let unheard: HashSet<i64> = unheard.into_iter().collect();
     let mut standing: HashMap<i64, (JobRow, Lane, i64)> = HashMap::with_capacity(found.len());
     for (row, lane, version) in found {
         let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
         standing.insert(row.number, (row, lane, version));
     }
-    // The runs are held from here on, so nobody else hears anything for them. Somebody may have before: whoever read a
-    // message, and then the run as it was after that message, must not hear it a second time.
-    let named: Vec<i64> = orders.iter().flat_map(|order| &order.heard).copied().collect();
-    let mut unheard = std::collections::HashSet::new();
-    if !named.is_empty() {
-        unheard.extend(db.query_many(INBOX_UNHEARD, &[Col::Int(named)], |row| row.int(0)).await?);
-    }
     let mut answers = Vec::with_capacity(orders.len());
     let mut fresh: Vec<(&JobRow, Lane, u64, &NewTurn)> = Vec::with_capacity(orders.len());
     let mut heard_ids = Vec::new();
-    let mut taken = std::collections::HashSet::new();
+    let mut taken = HashSet::new();
     // The mistake: nobody looks whether somebody else has taken the turn, or heard what it heard.
     let blind = planted::on(Mistake::TurnTwice);
     for order in orders {
@@ -117,35 +116,35 @@ pub async fn turn_flows(
     if fresh.is_empty() {
         return Ok((answers, Vec::new()));
     }
-    if !heard_ids.is_empty() {
-        db.execute_many(INBOX_REMOVE, &[Col::Int(heard_ids)]).await?;
-    }
-    let cols = [
+    let cols = vec![
         Col::Int(fresh.iter().map(|(row, ..)| row.number).collect()),
         Col::Int(fresh.iter().map(|(_, _, version, _)| i64::try_from(version + 1).unwrap_or(i64::MAX)).collect()),
         Col::Int(fresh.iter().map(|(.., turn)| i64::from(turn.steps.1)).collect()),
         Col::OptText(fresh.iter().map(|(.., turn)| turn.standing.node.as_deref()).collect()),
         Col::OptText(fresh.iter().map(|(.., turn)| turn.standing.paused_for.as_deref()).collect()),
     ];
-    db.execute_many(FLOW_MOVE, &cols).await?;
+    let before = vec![(INBOX_REMOVE, vec![Col::Int(heard_ids)]), (FLOW_MOVE, cols)];
     let mut changes = Changes::at(desk.now);
-    let mut heard = add_turns(db, desk, &fresh, &mut changes).await?;
+    let mut heard = add_turns(db, desk, &fresh, before, &mut changes).await?;
     heard.push(changes.write(db).await?);
     Ok((answers, heard))
 }
 
-/// What turns leave behind: records, waits, jobs, and how the run stands.
-async fn add_turns(
+/// What turns leave behind: records, waits, jobs, and how the run stands. `batch` is what is to be written before, in the
+/// same round trip.
+async fn add_turns<'a>(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
-    turns: &[(&JobRow, Lane, u64, &NewTurn)],
+    turns: &[(&'a JobRow, Lane, u64, &'a NewTurn)],
+    mut batch: Batch<'a>,
     changes: &mut Changes,
 ) -> StoreResult<Vec<Heard>> {
     if turns.is_empty() {
+        db.execute_batch(&batch).await?;
         return Ok(Vec::new());
     }
     let number = |version: &u64| i64::try_from(version + 1).unwrap_or(i64::MAX);
-    let cols = [
+    let cols = vec![
         Col::Int(turns.iter().map(|(row, ..)| row.number).collect()),
         Col::Int(turns.iter().map(|(_, _, version, _)| number(version)).collect()),
         Col::Int(turns.iter().map(|(.., turn)| i64::from(turn.steps.0)).collect()),
@@ -153,21 +152,23 @@ async fn add_turns(
         Col::At(vec![desk.now; turns.len()]),
         Col::Text(turns.iter().map(|(.., turn)| &*turn.records).collect()),
     ];
-    let added = db.execute_many(TURN_ADD, &cols).await?;
-    if added != turns.len() as u64 {
-        return Err(StoreError::Conflict("somebody else took the same turn".to_owned()));
-    }
+    let at = batch.len();
+    batch.push((TURN_ADD, cols));
     let snapshots: Vec<_> = turns.iter().filter(|(.., turn)| turn.snapshot.is_some()).collect();
     if !snapshots.is_empty() {
-        let cols = [
+        let cols = vec![
             Col::Int(snapshots.iter().map(|(row, ..)| row.number).collect()),
             Col::Int(snapshots.iter().map(|(_, _, version, _)| number(version)).collect()),
             Col::Int(snapshots.iter().map(|(.., turn)| i64::from(turn.steps.1)).collect()),
             Col::Text(snapshots.iter().map(|(.., turn)| turn.snapshot.as_deref().unwrap_or_default()).collect()),
         ];
-        db.execute_many(SNAPSHOT_ADD, &cols).await?;
+        batch.push((SNAPSHOT_ADD, cols));
     }
-    move_waits(db, desk, turns).await?;
+    move_waits(desk, turns, &mut batch);
+    let changed = db.execute_batch(&batch).await?;
+    if changed.get(at) != Some(&(turns.len() as u64)) {
+        return Err(StoreError::Conflict("somebody else took the same turn".to_owned()));
+    }
     let mut children: Vec<(&NewJob, i64)> = Vec::new();
     for (row, lane, _, turn) in turns {
         children.extend(turn.children.iter().map(|child| (child, row.number)));
@@ -210,25 +211,25 @@ async fn add_turns(
     Ok(heard)
 }
 
-async fn move_waits(db: &mut impl Db, desk: &Desk<'_>, turns: &[(&JobRow, Lane, u64, &NewTurn)]) -> StoreResult<()> {
+fn move_waits<'a>(desk: &Desk<'_>, turns: &[(&'a JobRow, Lane, u64, &'a NewTurn)], batch: &mut Batch<'a>) {
     let closed: Vec<(i64, &str, u32)> = turns
         .iter()
         .flat_map(|(row, _, _, turn)| turn.closed.iter().map(|(node, visit)| (row.number, &**node, *visit)))
         .collect();
     if !closed.is_empty() {
-        let cols = [
+        let cols = vec![
             Col::Int(closed.iter().map(|c| c.0).collect()),
             Col::Text(closed.iter().map(|c| c.1).collect()),
             Col::Int(closed.iter().map(|c| i64::from(c.2)).collect()),
         ];
-        db.execute_many(WAIT_REMOVE, &cols).await?;
+        batch.push((WAIT_REMOVE, cols));
     }
     let opened: Vec<_> =
         turns.iter().flat_map(|(row, _, _, turn)| turn.opened.iter().map(move |wait| (*row, wait))).collect();
     if opened.is_empty() {
-        return Ok(());
+        return;
     }
-    let cols = [
+    let cols = vec![
         Col::Int(opened.iter().map(|(row, _)| row.number).collect()),
         Col::Text(opened.iter().map(|(_, wait)| &*wait.node).collect()),
         Col::Int(opened.iter().map(|(_, wait)| i64::from(wait.visit)).collect()),
@@ -239,7 +240,7 @@ async fn move_waits(db: &mut impl Db, desk: &Desk<'_>, turns: &[(&JobRow, Lane, 
         Col::OptAt(opened.iter().map(|(_, wait)| wait.expires_at).collect()),
         Col::At(vec![desk.now; opened.len()]),
     ];
-    db.execute_many(WAIT_ADD, &cols).await.map(drop)
+    batch.push((WAIT_ADD, cols));
 }
 
 /// Jobs that a run began and no longer wants.
