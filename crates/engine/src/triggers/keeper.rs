@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 use super::hand::Hand;
 use super::standing::{Board, Standing};
 use crate::brokers::Brokers;
-use crate::secrets::Secrets;
 use crate::starter::Starter;
 
 /// Another server may have changed a trigger; nobody rings for that.
@@ -89,9 +88,8 @@ impl Triggers {
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
         starter: Arc<Starter>,
-        secrets: Arc<Secrets>,
+        brokers: Brokers,
     ) -> Arc<Self> {
-        let brokers = Brokers::new(Arc::clone(&ledger), secrets);
         Arc::new(Self { ledger, clock, starter, brokers, boards: Mutex::default() })
     }
 

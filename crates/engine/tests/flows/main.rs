@@ -15,7 +15,7 @@ use std::time::Duration;
 use bowline_engine::builtin::{Handlers, Task};
 use bowline_engine::flow::{FlowRequest, FlowSubmitted, StepView, WorkflowChoice};
 use bowline_engine::secrets::{SecretRules, Secrets};
-use bowline_engine::{Engine, EngineSettings};
+use bowline_engine::{Engine, EngineSettings, TenantRules};
 use bowline_model::audit::Author;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
@@ -88,6 +88,7 @@ fn engine_on(
         lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 50, deadline_grace_ms: 500 },
         retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
         builtin_slots: 64,
+        egress: TenantRules::default(),
         server_name: name.to_owned(),
         seed,
     };
