@@ -103,7 +103,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut handlers = Handlers::standard();
     let publish = RabbitmqPublish::new(Arc::clone(&shared), Arc::clone(&secrets), settings.egress.clone());
     handlers.add(TaskType::new(RabbitmqPublish::TASK_TYPE)?, Arc::new(publish));
-    let calls = HttpRequest::new(Doors::new(settings.egress.clone())?, Arc::clone(&secrets));
+    let calls = HttpRequest::new(Doors::new(settings.egress.clone())?, Arc::clone(&secrets), Arc::clone(&clock));
     handlers.add(HttpRequest::task_type(), Arc::new(calls));
     let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, handlers, blobs, secrets)?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());

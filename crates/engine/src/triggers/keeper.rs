@@ -84,12 +84,7 @@ impl House {
 }
 
 impl Triggers {
-    pub fn new(
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-        starter: Arc<Starter>,
-        brokers: Brokers,
-    ) -> Arc<Self> {
+    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, starter: Arc<Starter>, brokers: Brokers) -> Arc<Self> {
         Arc::new(Self { ledger, clock, starter, brokers, boards: Mutex::default() })
     }
 
