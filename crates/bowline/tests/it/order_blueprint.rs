@@ -7,7 +7,7 @@ use std::process::Command;
 use bowline_testkit::Child;
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Setup, TestServer};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -55,7 +55,17 @@ async fn promises(server: &TestServer) {
 
 #[tokio::test]
 async fn an_order_as_data_and_with_handlers_in_python() {
-    let mut server = TestServer::start().await;
+    as_data_and_with_handlers(Setup::default()).await;
+}
+
+#[tokio::test]
+async fn an_order_as_data_and_with_handlers_in_python_on_postgresql() {
+    let database = bowline_testkit::fresh_database();
+    as_data_and_with_handlers(Setup { database_url: Some(database.url().to_owned()), ..Setup::default() }).await;
+}
+
+async fn as_data_and_with_handlers(setup: Setup) {
+    let mut server = TestServer::with(setup).await;
     let token = server.token(json!({"kind": "worker", "name": "order-py"})).await;
     let mut command = Command::new("python3");
     command.arg(example("order-remote/worker.py")).arg("order-py");
