@@ -5,6 +5,7 @@ mod blueprints;
 mod calls;
 mod faults;
 mod graphs;
+mod odd;
 mod steering;
 mod time_travel;
 mod waits;
