@@ -1,11 +1,12 @@
 //! The one place where a connection to a broker is made.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_connect::egress::EgressError;
 use lapin::auth::AuthProvider;
 use lapin::tcp::OwnedTLSConfig;
 use lapin::types::{LongString, ShortString};
@@ -21,8 +22,21 @@ const HEARTBEAT: u16 = 20;
 
 /// Connects, or says why not. Dropped halfway, it leaves nothing behind.
 pub(crate) async fn connect(broker: &Broker, name: &str) -> Result<Connection, AmqpError> {
+    let late = |_| unreachable(broker, format!("no answer for {} seconds", CONNECT_TIMEOUT.as_secs()));
+    tokio::time::timeout(CONNECT_TIMEOUT, reach(broker, name)).await.map_err(late)?
+}
+
+fn unreachable(broker: &Broker, why: String) -> AmqpError {
+    AmqpError::Unreachable { address: broker.url.clone(), why }
+}
+
+async fn reach(broker: &Broker, name: &str) -> Result<Connection, AmqpError> {
     let url = &broker.url;
-    let unreachable = |why: String| AmqpError::Unreachable { address: url.clone(), why };
+    // What was judged is what is dialled: the name is not asked for again.
+    let addresses = broker.judge.addresses(&url.host, url.port).await.map_err(|error| match error {
+        EgressError::Denied => AmqpError::Denied { address: url.clone() },
+        error => unreachable(broker, error.to_string()),
+    })?;
     let uri = AMQPUri {
         scheme: if url.tls { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
         authority: AMQPAuthority {
@@ -38,14 +52,13 @@ pub(crate) async fn connect(broker: &Broker, name: &str) -> Result<Connection, A
         .with_connection_name(LongString::from(name))
         .with_auth_provider(Plain(broker.clone()));
     let tls = OwnedTLSConfig { identity: None, cert_chain: broker.ca.clone() };
-    let runtime = lapin::runtime::default_runtime().map_err(|error| unreachable(error.to_string()))?;
+    let runtime = lapin::runtime::default_runtime().map_err(|error| unreachable(broker, error.to_string()))?;
     let wire = Wire::default();
     let mut guard = CutUnlessDone { wire: wire.clone(), done: false };
     let dialing = runtime.clone();
     let dial = async move |uri: AMQPUri, _| {
-        let addresses = permitted(&uri.authority.host, uri.authority.port).await?;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in addresses {
+        for &address in &addresses {
             match AsyncTcpStream::connect(&dialing, address).await {
                 Ok(stream) => {
                     if let AsyncTcpStream::Plain(socket) = &stream {
@@ -61,27 +74,19 @@ pub(crate) async fn connect(broker: &Broker, name: &str) -> Result<Connection, A
         }
         Err(last.into())
     };
-    let connecting = Connection::connector(uri, runtime, dial, properties);
-    match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-        Ok(Ok(connection)) => {
+    match Connection::connector(uri, runtime, dial, properties).await {
+        Ok(connection) => {
             guard.done = true;
             Ok(connection)
         }
-        Ok(Err(error)) => Err(match error.kind() {
+        Err(error) => Err(match error.kind() {
             // 403: the login; 530: the virtual host; 402: the same, as older brokers say it.
             ErrorKind::ProtocolError(said) if matches!(said.get_id(), 402 | 403 | 530) => {
                 AmqpError::NotLetIn { address: url.clone(), why: said.get_message().to_string() }
             }
-            _ => unreachable(error.to_string()),
+            _ => unreachable(broker, error.to_string()),
         }),
-        Err(_) => Err(unreachable(format!("no answer for {} seconds", CONNECT_TIMEOUT.as_secs()))),
     }
-}
-
-/// The addresses behind a host's name that we may go to. Every connection to a broker comes through here, with the address it
-/// really goes to: this is where rules about where the server may go are asked.
-async fn permitted(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    Ok(tokio::net::lookup_host((host, port)).await?.collect())
 }
 
 /// User and password as SASL PLAIN wants them, put together at the moment they are needed.

@@ -7,6 +7,9 @@ use lapin::ErrorKind;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AmqpError {
+    /// The rules do not let us go there. Which of its addresses it was, and whether somebody is there, is not said.
+    #[error("EGRESS_DENIED: the broker at {address} has an address or a port that this tenant may not reach")]
+    Denied { address: AmqpUrl },
     #[error("the broker at {address} cannot be reached: {why}")]
     Unreachable { address: AmqpUrl, why: String },
     /// The broker does not let us in: the user, the password or the virtual host is not one it knows.
@@ -35,7 +38,7 @@ impl AmqpError {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Lost(_) | Self::Nacked => true,
             Self::Refused { code, .. } => is_passing(*code),
-            Self::NotLetIn { .. } | Self::BadMessage { .. } => false,
+            Self::Denied { .. } | Self::NotLetIn { .. } | Self::BadMessage { .. } => false,
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings};
+use bowline_connect::egress::Doors;
 use bowline_engine::builtin::{Handlers, HttpRequest, NAME_PREFIX, RabbitmqPublish};
 use bowline_engine::secrets::Secrets;
 use bowline_engine::{Engine, EngineSettings, Figures};
@@ -92,6 +93,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             events_ms: (config.retention.events_days * DAY_MS) as i64,
         },
         builtin_slots: config.builtin.slots,
+        egress: config.egress.rules(),
         server_name: format!("{seed:016x}"),
         seed,
     };
@@ -99,9 +101,9 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let places = secrets::sources(&config.server.data_dir);
     let secrets = Secrets::new(Arc::clone(&shared), Arc::clone(&clock), config.secrets.rules(), places);
     let mut handlers = Handlers::standard();
-    let publish = RabbitmqPublish::new(Arc::clone(&shared), Arc::clone(&secrets));
+    let publish = RabbitmqPublish::new(Arc::clone(&shared), Arc::clone(&secrets), settings.egress.clone());
     handlers.add(TaskType::new(RabbitmqPublish::TASK_TYPE)?, Arc::new(publish));
-    let calls = HttpRequest::new(config.egress.doors()?, Arc::clone(&secrets));
+    let calls = HttpRequest::new(Doors::new(settings.egress.clone())?, Arc::clone(&secrets), Arc::clone(&clock));
     handlers.add(HttpRequest::task_type(), Arc::new(calls));
     let engine = Engine::new(Arc::clone(&shared), Arc::clone(&clock), meters, settings, handlers, blobs, secrets)?;
     let gate = Gate::new(Arc::clone(&shared), Arc::clone(&clock), jwt, GateSettings::default());

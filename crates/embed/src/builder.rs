@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bowline_backbone::MemoryBlobs;
 use bowline_engine::builtin::{Handler, HandlerFuture, Handlers, NAME_PREFIX, Task};
 use bowline_engine::secrets::{SecretRules, Secrets};
-use bowline_engine::{Engine, EngineSettings};
+use bowline_engine::{Engine, EngineSettings, TenantRules};
 use bowline_inventory::document::documents;
 use bowline_model::audit::Author;
 use bowline_model::blueprint::BlueprintSpec;
@@ -252,6 +252,7 @@ fn engine_settings(seed: u64, slots: u32) -> EngineSettings {
         lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 1_000, deadline_grace_ms: 500 },
         retention: Retention { finished_jobs_ms: 30 * 86_400_000, events_ms: 30 * 86_400_000 },
         builtin_slots: slots,
+        egress: TenantRules::default(),
         server_name: format!("{seed:016x}"),
         seed,
     }

@@ -1,8 +1,10 @@
-//! Brokers as resources describe them: from a name to where one is and how to get in, with the password.
+//! Brokers as resources describe them: from a name to where one is and how to get in, with the password and with the rules about
+//! where this tenant may go.
 
 use std::sync::Arc;
 
 use bowline_amqp::Broker;
+use bowline_connect::egress::{Judge, TenantRules};
 use bowline_model::broker::RabbitmqSpec;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ErrorClass, ResourceName, RunError, TenantId};
@@ -15,11 +17,12 @@ use crate::secrets::Secrets;
 pub struct Brokers {
     ledger: Arc<dyn Ledger>,
     secrets: Arc<Secrets>,
+    rules: TenantRules,
 }
 
 impl Brokers {
-    pub const fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
-        Self { ledger, secrets }
+    pub const fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>, rules: TenantRules) -> Self {
+        Self { ledger, secrets, rules }
     }
 
     /// A tenant's broker as it is described now.
@@ -38,7 +41,10 @@ impl Brokers {
             tracing::warn!("broker {name} is not used, because its password cannot be had: {}", error.whole());
             RunError::new(error.class(), format!("the password of broker {name}: {error}"))
         })?;
-        Ok(Broker { url, username: spec.username, password, ca: spec.ca })
+        let tenant = self.secrets.tenant_name(tenant).await;
+        let tenant = tenant.map_err(|error| RunError::new(ErrorClass::Transient, format!("broker {name}: {error}")))?;
+        let judge = Judge::new(self.rules.of(&tenant).clone());
+        Ok(Broker { url, username: spec.username, password, ca: spec.ca, judge })
     }
 }
 

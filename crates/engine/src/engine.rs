@@ -7,6 +7,7 @@ use bowline_model::{JobId, RunStatus, TenantId};
 use bowline_store::{Clock, JobOrder, Ledger, OrderAnswer, StoreResult};
 use bowline_supervise::{Meters, Supervisor, TaskKind};
 
+use crate::brokers::Brokers;
 use crate::builtin::{BuiltInWorker, Handlers};
 use crate::dispatcher::Dispatcher;
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
@@ -71,7 +72,7 @@ impl Engine {
                 Arc::clone(&ledger),
                 Arc::clone(&clock),
                 Arc::clone(&starter),
-                Arc::clone(&secrets),
+                Brokers::new(Arc::clone(&ledger), Arc::clone(&secrets), settings.egress.clone()),
             ),
             starter,
             commands,

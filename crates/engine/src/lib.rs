@@ -24,6 +24,7 @@ pub mod triggers;
 mod watermark;
 mod why;
 
+pub use bowline_connect::egress::TenantRules;
 pub use dispatcher::Dispatcher;
 pub use engine::Engine;
 pub use figures::Figures;

@@ -1,5 +1,6 @@
 //! The numbers the engine runs by.
 
+use bowline_connect::egress::TenantRules;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
@@ -14,6 +15,8 @@ pub struct EngineSettings {
     pub retention: Retention,
     /// Runs the built-in worker may have at once; 0 switches it off.
     pub builtin_slots: u32,
+    /// Where the brokers of tenants may be. (Handlers that go out have theirs already.)
+    pub egress: TenantRules,
     /// Tells this server's own worker from those of other servers.
     pub server_name: String,
     pub seed: u64,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bowline_engine::builtin::Handlers;
 use bowline_engine::fleet::PutError;
 use bowline_engine::secrets::{SecretRules, Secrets};
-use bowline_engine::{Engine, EngineSettings, TriggerError};
+use bowline_engine::{Engine, EngineSettings, TenantRules, TriggerError};
 use bowline_model::fleet::CommandSpec;
 use bowline_model::host::{Host, Inventory};
 use bowline_model::lane::LaneWeights;
@@ -47,6 +47,7 @@ fn engine(ledger: &Arc<dyn Ledger>, clock: &Arc<ManualClock>, seed: u64) -> Arc<
         lease: LeaseTimes { ttl_ms: 3_000, accept_ms: 1_000, heartbeat_ms: 500, deadline_grace_ms: 500 },
         retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
         builtin_slots: 0,
+        egress: TenantRules::default(),
         server_name: format!("{seed:x}"),
         seed,
     };

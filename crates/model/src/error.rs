@@ -48,6 +48,9 @@ impl ErrorClass {
 pub struct RunError {
     pub class: ErrorClass,
     pub message: String,
+    /// Whoever refused wants to be left alone for so long. Heard once, when the failure is reported, and not kept.
+    #[serde(skip)]
+    pub retry_after_ms: Option<u64>,
 }
 
 impl RunError {
@@ -68,6 +71,6 @@ impl RunError {
             message.truncate(end);
             message.push('…');
         }
-        Self { class, message }
+        Self { class, message, retry_after_ms: None }
     }
 }

@@ -16,12 +16,13 @@ fn facts() -> Vec<Fact> {
     vec![
         Fact::Due,
         Fact::Claimed,
-        Fact::Reported { fence: 2, outcome: Outcome::Succeeded },
-        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Transient) },
-        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Permanent) },
-        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Busy) },
-        Fact::Reported { fence: 2, outcome: Outcome::Canceled },
-        Fact::Reported { fence: 1, outcome: Outcome::Succeeded },
+        Fact::Reported { fence: 2, outcome: Outcome::Succeeded, retry_after_ms: None },
+        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Transient), retry_after_ms: None },
+        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Transient), retry_after_ms: Some(60_000) },
+        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Permanent), retry_after_ms: None },
+        Fact::Reported { fence: 2, outcome: Outcome::Failed(ErrorClass::Busy), retry_after_ms: None },
+        Fact::Reported { fence: 2, outcome: Outcome::Canceled, retry_after_ms: None },
+        Fact::Reported { fence: 1, outcome: Outcome::Succeeded, retry_after_ms: None },
         Fact::LeaseExpired { fence: 2 },
         Fact::LeaseExpired { fence: 1 },
         Fact::Returned { fence: 2 },
@@ -54,7 +55,9 @@ fn the_whole_table() {
                 ),
                 Err(refused) => format!("refused: {refused}"),
             };
-            table.push_str(&format!("{status} + {fact:?} -> {answer}\n"));
+            // What nobody said is not in the table.
+            let fact = format!("{fact:?}").replace(", retry_after_ms: None", "");
+            table.push_str(&format!("{status} + {fact} -> {answer}\n"));
         }
     }
     insta::assert_snapshot!(table);
@@ -83,6 +86,23 @@ fn poison_that_kills_its_workers_ends_in_the_dead_letters() {
     }
     assert_eq!(state.status, JobStatus::Dead);
     assert_eq!(state.losses, policy.retry.max_losses + 1);
+}
+
+#[test]
+fn who_is_asked_to_stay_away_does_and_then_waits_as_the_policy_says() {
+    let retry = RetryPolicy { base_ms: 1_000, jitter: bowline_model::retry::Jitter::None, ..RetryPolicy::default() };
+    let policy = JobPolicy { retry, ..JobPolicy::default() };
+    let (state, _) = JobState::accepted(None, at(0));
+    let state = state.on(&Fact::Claimed, &policy, at(1), 0.0).unwrap().next;
+    let failed = |class, retry_after_ms| {
+        let fact = Fact::Reported { fence: 1, outcome: Outcome::Failed(class), retry_after_ms };
+        state.on(&fact, &policy, at(10), 0.0).unwrap()
+    };
+    assert_eq!(failed(ErrorClass::Transient, None).retry_at, Some(at(1_010)));
+    assert_eq!(failed(ErrorClass::Transient, Some(60_000)).retry_at, Some(at(61_010)));
+    assert_eq!(failed(ErrorClass::Transient, Some(60_000)).next.place(), Place::Timer(at(61_010)));
+    // It is no reason to try what cannot be tried.
+    assert_eq!(failed(ErrorClass::Permanent, Some(60_000)).next.status, JobStatus::Dead);
 }
 
 #[derive(Debug, Clone)]
@@ -179,7 +199,7 @@ proptest! {
             let fact = match nudge {
                 Nudge::Due => Fact::Due,
                 Nudge::Claim => Fact::Claimed,
-                Nudge::Report { back: n, outcome } => Fact::Reported { fence: back(n), outcome },
+                Nudge::Report { back: n, outcome } => Fact::Reported { fence: back(n), outcome, retry_after_ms: None },
                 Nudge::Expire { back: n } => Fact::LeaseExpired { fence: back(n) },
                 Nudge::Return { back: n } => Fact::Returned { fence: back(n) },
                 Nudge::Overdue { back: n } => Fact::DeadlinePassed { fence: back(n) },

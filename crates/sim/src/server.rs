@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bowline_engine::builtin::Handlers;
 use bowline_engine::secrets::{SecretRules, Secrets};
-use bowline_engine::{Engine, EngineSettings};
+use bowline_engine::{Engine, EngineSettings, TenantRules};
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
@@ -36,6 +36,7 @@ impl Server {
             lease: TIMES,
             retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
             builtin_slots: 0,
+            egress: TenantRules::default(),
             server_name: format!("{seed:x}"),
             seed,
         };

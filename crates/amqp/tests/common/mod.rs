@@ -2,6 +2,7 @@
 //! with the code under test.
 
 use bowline_amqp::{Broker, Message, MessageProperties};
+use bowline_connect::egress::{EgressRules, Judge};
 use bowline_seal::SecretValue;
 use bowline_testkit::BrokerAddress;
 use lapin::message::BasicGetMessage;
@@ -68,7 +69,14 @@ pub fn broker(address: &BrokerAddress) -> Broker {
         username: address.user.clone(),
         password: SecretValue::new(address.password.as_str()),
         ca: None,
+        judge: Judge::new(rules()),
     }
+}
+
+/// `127.0.0.1` and what `localhost` may be besides stand for the outside. No other address of this machine does.
+pub fn rules() -> EgressRules {
+    let allow_networks = ["127.0.0.1/32", "::1/128"].map(|net| net.parse().expect("a network")).into();
+    EgressRules { allow_networks, ..EgressRules::default() }
 }
 
 /// To a queue by its name, mandatory.

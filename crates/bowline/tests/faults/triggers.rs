@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_testkit::{Postgres, shared_rabbitmq, until};
 use serde_json::json;
 
-use crate::support::queue::{TestQueue, broker_documents};
+use crate::support::queue::{BROKER_ALLOWED, TestQueue, broker_documents};
 use crate::support::{Setup, TestServer};
 
 const MESSAGES: usize = 8;
@@ -39,7 +39,7 @@ async fn a_message_whose_job_was_stored_and_not_acknowledged_starts_no_second_on
     let queue = TestQueue::on(&address).await;
     fill(&queue).await;
     let env = vec![("BOWLINE_FAILPOINT".to_owned(), "after_commit:submit:3".to_owned())];
-    let mut server = TestServer::with(Setup { env, ..Setup::default() }).await;
+    let mut server = TestServer::with(Setup { env, config: BROKER_ALLOWED.to_owned(), ..Setup::default() }).await;
     // One at a time, so that the third commit is the third message.
     let mut trigger = queue.trigger(json!({"type": "echo"}));
     trigger["rabbitmq"]["prefetch"] = json!(1);
@@ -82,7 +82,8 @@ async fn a_message_whose_job_was_stored_and_not_acknowledged_starts_no_second_on
 async fn messages_that_come_while_the_database_is_away_are_started_when_it_is_back() {
     let address = shared_rabbitmq();
     let (queue, postgres) = (TestQueue::on(&address).await, Postgres::start());
-    let setup = Setup { database_url: Some(postgres.create_database()), ..Setup::default() };
+    let database_url = Some(postgres.create_database());
+    let setup = Setup { database_url, config: BROKER_ALLOWED.to_owned(), ..Setup::default() };
     let mut server = TestServer::with(setup).await;
     let mut documents = broker_documents(&server, &address);
     let trigger = queue.trigger(json!({"type": "echo"}));

@@ -7,7 +7,7 @@ use std::process::Command;
 use bowline_testkit::Child;
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Setup, TestServer};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -55,7 +55,17 @@ async fn promises(server: &TestServer) {
 
 #[tokio::test]
 async fn an_order_as_data_and_with_handlers_in_python() {
-    let mut server = TestServer::start().await;
+    as_data_and_with_handlers(Setup::default()).await;
+}
+
+#[tokio::test]
+async fn an_order_as_data_and_with_handlers_in_python_on_postgresql() {
+    let database = bowline_testkit::fresh_database();
+    as_data_and_with_handlers(Setup { database_url: Some(database.url().to_owned()), ..Setup::default() }).await;
+}
+
+async fn as_data_and_with_handlers(setup: Setup) {
+    let mut server = TestServer::with(setup).await;
     let token = server.token(json!({"kind": "worker", "name": "order-py"})).await;
     let mut command = Command::new("python3");
     command.arg(example("order-remote/worker.py")).arg("order-py");
@@ -73,6 +83,40 @@ async fn an_order_as_data_and_with_handlers_in_python() {
     assert!(status.success(), "{}", worker.log());
     server.stop().await;
     server.assert_verified();
+}
+
+fn said(arguments: &[&str], server: &TestServer) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["--server", &server.url("")]).args(arguments).env("BOWLINE_TOKEN", server.admin());
+    let output = command.output().expect("the program runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// In the file and on the server, it is the same picture.
+#[tokio::test]
+async fn the_examples_are_valid_and_can_be_drawn() {
+    let server = TestServer::start().await;
+    let (data, remote) = (example("order-blueprint.yaml"), example("order-remote/order.yaml"));
+    let (data, remote) = (data.to_str().expect("a path"), remote.to_str().expect("a path"));
+    assert_eq!(said(&["workflow", "validate", data, remote], &server), (true, "valid: 2 blueprints\n".to_owned()));
+    let (drawn, mermaid) = said(&["workflow", "graph", data], &server);
+    assert!(drawn && mermaid.contains("variables.total #62; 100") && mermaid.contains("otherwise"), "{mermaid}");
+    apply(&server, Path::new(data));
+    assert_eq!(said(&["workflow", "graph", "order"], &server), (true, mermaid));
+    let (drawn, svg) = said(&["workflow", "graph", "order", "--format", "svg"], &server);
+    assert!(drawn && svg.starts_with("<svg ") && svg.contains("variables.total &gt; 100"), "{svg}");
+    // What the command finds is what the server would say.
+    let wrong = server.data_dir().join("wrong.yaml");
+    let text = "kind: blueprint\nname: wrong\nspec: {start: a, states: {a: {transitions: [{when: 'x >', to: b}]}}}\n";
+    std::fs::write(&wrong, text).expect("a file");
+    let wrong = wrong.to_str().expect("a path");
+    let (valid, mistakes) = said(&["workflow", "validate", wrong], &server);
+    let (applied, refusal) = said(&["apply", "-f", wrong], &server);
+    assert!(!valid && !applied);
+    for place in ["spec.states.a.transitions[0].to: ", "spec.states.a.transitions[0].when: "] {
+        assert!(mistakes.contains(place) && refusal.contains(place), "{mistakes}\n{refusal}");
+    }
 }
 
 #[tokio::test]

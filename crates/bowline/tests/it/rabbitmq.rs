@@ -9,6 +9,7 @@ use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
 use serde_json::{Value, json};
 
+use crate::support::queue::BROKER_ALLOWED;
 use crate::support::{Setup, TestServer};
 
 /// The broker as a plain client sees it, with a queue of this test's own.
@@ -55,7 +56,8 @@ async fn publish(server: &TestServer, payload: Value) -> String {
 }
 
 async fn server(address: &BrokerAddress) -> TestServer {
-    let server = TestServer::with(Setup { config: "[log]\nlevel = \"debug\"\n".to_owned(), ..Setup::default() }).await;
+    let config = format!("[log]\nlevel = \"debug\"\n{BROKER_ALLOWED}");
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
     keep(&server, "mq", &address.password);
     put(&server, "secret_ref/mq", json!({"ref": "file://mq"})).await;
     let broker = json!({"url": address.url(), "username": address.user, "password": {"secret_ref": "mq"}});
@@ -102,6 +104,10 @@ async fn what_cannot_be_published_fails_the_job_with_the_reason_and_no_password(
     put(&server, "rabbitmq/wrong", with(address.url(), "wrong")).await;
     put(&server, "rabbitmq/unkept", with(address.url(), "nowhere")).await;
     put(&server, "rabbitmq/away", with(format!("amqp://127.0.0.1:{}", bowline_testkit::free_port()), "mq")).await;
+    // Not allowed: another address of the machine, the same in a spelling that only a resolver knows, a port of the mail.
+    put(&server, "rabbitmq/inside", with(format!("amqp://127.0.0.2:{}", address.port), "mq")).await;
+    put(&server, "rabbitmq/named", with(format!("amqp://127.2:{}", address.port), "mq")).await;
+    put(&server, "rabbitmq/smtp", with("amqp://127.0.0.1:25".to_owned(), "mq")).await;
     let marked = "a body that nobody may log 8f3a";
     let to = |broker: &str| json!({"broker": broker, "routing_key": eyes.queue, "body": marked});
     let mut lost = to("orders");
@@ -118,6 +124,9 @@ async fn what_cannot_be_published_fails_the_job_with_the_reason_and_no_password(
         (to("wrong"), "permanent", "does not let us in"),
         (to("unkept"), "permanent", "no secret_ref nowhere"),
         (to("away"), "transient", "cannot be reached"),
+        (to("inside"), "permanent", "EGRESS_DENIED: the broker at amqp://127.0.0.2:"),
+        (to("named"), "permanent", "EGRESS_DENIED: the broker at amqp://127.2:"),
+        (to("smtp"), "permanent", "EGRESS_DENIED: the broker at amqp://127.0.0.1:25 "),
     ] {
         let job = publish(&server, payload.clone()).await;
         let done = server.until_status(&job, "dead").await;

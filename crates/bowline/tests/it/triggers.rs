@@ -5,8 +5,8 @@ use std::time::Duration;
 use bowline_testkit::{shared_rabbitmq, until};
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
-use crate::support::queue::{TestQueue, broker_documents};
+use crate::support::queue::{TestQueue, broker_documents, server_with_broker};
+use crate::support::{Setup, TestServer};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -53,7 +53,7 @@ fn workflow() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_starts_a_workflow_once_with_itself_as_the_input() {
     let address = shared_rabbitmq();
-    let (queue, server) = (TestQueue::on(&address).await, TestServer::start().await);
+    let (queue, server) = (TestQueue::on(&address).await, server_with_broker().await);
     // All at once, and the trigger first: what it names comes with it.
     let trigger = queue.trigger(json!({"workflow": "ship", "input": {"from": "queue"}}));
     let mut documents = vec![json!({"kind": "trigger", "name": "orders", "spec": trigger})];
@@ -98,7 +98,7 @@ async fn a_message_starts_a_workflow_once_with_itself_as_the_input() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_can_start_nothing_is_a_dead_letter_with_a_reason() {
     let address = shared_rabbitmq();
-    let (queue, server) = (TestQueue::on(&address).await, TestServer::start().await);
+    let (queue, server) = (TestQueue::on(&address).await, server_with_broker().await);
     let trigger = queue.trigger(json!({"workflow": "ship"}));
     let mut documents = broker_documents(&server, &address);
     documents.push(json!({"kind": "workflow", "name": "ship", "spec": workflow()}));
@@ -141,7 +141,7 @@ async fn a_message_that_can_start_nothing_is_a_dead_letter_with_a_reason() {
 async fn a_trigger_reads_while_it_is_enabled_and_follows_what_it_says() {
     let address = shared_rabbitmq();
     let (queue, other, server) =
-        (TestQueue::on(&address).await, TestQueue::on(&address).await, TestServer::start().await);
+        (TestQueue::on(&address).await, TestQueue::on(&address).await, server_with_broker().await);
     server.post("/apply", json!({"documents": broker_documents(&server, &address)})).await.expect(200);
     let mut spec = queue.trigger(json!({"type": "echo", "payload": {"from": "queue"}}));
     spec["enabled"] = json!(false);
@@ -185,6 +185,23 @@ async fn a_trigger_reads_while_it_is_enabled_and_follows_what_it_says() {
         queue.waiting().await > 0
     })
     .await;
+}
+
+/// The rules of another tenant are not ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_not_read_where_the_tenant_may_not_go() {
+    let address = shared_rabbitmq();
+    let config = "[egress.tenants.others]\nallow_networks = [\"127.0.0.1/32\"]\n".to_owned();
+    let (queue, server) = (TestQueue::on(&address).await, TestServer::with(Setup { config, ..Setup::default() }).await);
+    let mut documents = broker_documents(&server, &address);
+    documents.push(json!({"kind": "trigger", "name": "orders", "spec": queue.trigger(json!({"type": "echo"}))}));
+    server.post("/apply", json!({"documents": documents})).await.expect(200);
+    queue.publish(Some("m1"), None, b"1").await;
+    let shown = until_here(&server, "it says why", |here| here["last_error"]["message"].is_string()).await;
+    let error = shown["here"]["last_error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(error.starts_with("EGRESS_DENIED: ") && error.contains(&address.url()), "{shown}");
+    assert!(shown["here"]["reading_since"].is_null(), "{shown}");
+    assert_eq!((queue.waiting().await, server.jobs().await.len()), (1, 0));
 }
 
 #[tokio::test]

@@ -12,7 +12,15 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use serde_json::{Value, json};
 
-use super::TestServer;
+use super::{Setup, TestServer};
+
+/// The line of configuration that lets tenants reach the broker, which is not out in the public.
+pub const BROKER_ALLOWED: &str = "[egress]\nallow_networks = [\"127.0.0.1/32\"]\n";
+
+/// A server that may reach the broker.
+pub async fn server_with_broker() -> TestServer {
+    TestServer::with(Setup { config: BROKER_ALLOWED.to_owned(), ..Setup::default() }).await
+}
 
 pub struct TestQueue {
     _connection: Connection,

@@ -1,4 +1,5 @@
-//! Workflows in files: documents of the kind `workflow`, or definitions alone, with `nodes` and `edges` at the top.
+//! Workflows and blueprints in files: documents of these kinds, or definitions alone, with `nodes` and `edges` or with `start`
+//! and `states` at the top.
 
 use std::path::Path;
 
@@ -8,9 +9,40 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::source;
 
-/// A workflow that somebody wrote.
+/// Which of the two ways to write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Workflow,
+    Blueprint,
+}
+
+impl Kind {
+    /// As a document has it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Blueprint => "blueprint",
+        }
+    }
+
+    /// What a definition is that has no document around it.
+    fn of_definition(value: &Value) -> Option<Self> {
+        match (value.get("nodes"), value.get("states")) {
+            (Some(_), _) => Some(Self::Workflow),
+            (None, Some(_)) => Some(Self::Blueprint),
+            (None, None) => None,
+        }
+    }
+
+    fn of_document(kind: &str) -> Option<Self> {
+        [Self::Workflow, Self::Blueprint].into_iter().find(|known| known.word() == kind)
+    }
+}
+
+/// A workflow or a blueprint that somebody wrote.
 #[derive(Debug)]
 pub struct Definition {
+    pub kind: Kind,
     /// The file, and the line if it is known.
     pub place: String,
     /// A definition alone has no name.
@@ -20,7 +52,7 @@ pub struct Definition {
     pub prefix: &'static str,
 }
 
-/// Every workflow of a file, in its order. Documents of other kinds are passed over.
+/// Every workflow and blueprint of a file, in its order. Documents of other kinds are passed over.
 pub fn read(path: &Path) -> Result<Vec<Definition>, Failure> {
     let text = source::read(path)?;
     let file = if source::is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
@@ -31,29 +63,33 @@ pub fn read(path: &Path) -> Result<Vec<Definition>, Failure> {
     for document in read {
         let place = document.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
         let mut value = document.value;
-        if value.get("nodes").is_some() && value.get("kind").is_none() {
-            found.push(Definition { place, name: None, spec: value, prefix: "" });
-        } else if value.get("kind").and_then(Value::as_str) == Some("workflow") {
+        let Some(kind) = value.get("kind") else {
+            let Some(kind) = Kind::of_definition(&value) else {
+                let what = "this is no workflow and no blueprint: a document has kind, name and spec, a definition has \
+                            nodes and edges, or start and states";
+                return Err(Failure::Usage(format!("{place}: {what}")));
+            };
+            found.push(Definition { kind, place, name: None, spec: value, prefix: "" });
+            continue;
+        };
+        if let Some(kind) = kind.as_str().and_then(Kind::of_document) {
             let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
             let Some(spec) = value.get_mut("spec").map(Value::take) else {
                 return Err(Failure::Usage(format!("{place}: a document has kind, name and spec")));
             };
-            found.push(Definition { place, name, spec, prefix: "spec." });
-        } else if value.get("kind").is_none() {
-            let what = "this is no workflow: a document has kind, name and spec, a definition has nodes and edges";
-            return Err(Failure::Usage(format!("{place}: {what}")));
+            found.push(Definition { kind, place, name, spec, prefix: "spec." });
         }
     }
     Ok(found)
 }
 
-/// A workflow that somebody names on the command line.
+/// A workflow or a blueprint that somebody names on the command line.
 #[derive(Debug)]
 pub enum Target {
     /// By the name that the server knows.
     Stored(String),
     /// In a file, or on standard input.
-    Written(Value),
+    Written(Definition),
 }
 
 /// What a word on the command line means: a file if there is one, a name otherwise.
@@ -72,18 +108,20 @@ fn has_ending(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml" || ending == "json")
 }
 
-/// The one workflow of a file, or the one of this name.
-pub fn one(path: &Path, name: Option<&str>) -> Result<Value, Failure> {
+/// The one workflow or blueprint of a file, or the one of this name.
+pub fn one(path: &Path, name: Option<&str>) -> Result<Definition, Failure> {
     let mut found = read(path)?;
     if let Some(name) = name {
         found.retain(|definition| definition.name.as_deref() == Some(name));
     }
     match found.len() {
-        1 => Ok(found.swap_remove(0).spec),
-        0 => Err(Failure::Usage(format!("there is no such workflow in {}", path.display()))),
+        1 => Ok(found.swap_remove(0)),
+        0 => Err(Failure::Usage(format!("there is no such workflow or blueprint in {}", path.display()))),
         several => {
             let file = path.display();
-            Err(Failure::Usage(format!("there are {several} workflows in {file}; say which with --name")))
+            Err(Failure::Usage(format!(
+                "there are {several} workflows and blueprints in {file}; say which with --name"
+            )))
         }
     }
 }
@@ -101,16 +139,23 @@ mod tests {
 
     #[test]
     fn documents_and_definitions_alone() {
-        let text = "kind: command\nname: x\nspec: {}\n---\nkind: workflow\nname: a\nspec: {nodes: []}\n---\nnodes: []\nedges: []\n";
+        let text = "kind: command\nname: x\nspec: {}\n---\nkind: workflow\nname: a\nspec: {nodes: []}\n---\nnodes: []\nedges: []\n---\nkind: blueprint\nname: b\nspec: {}\n---\nstart: a\nstates: {}\n";
         let found = read_text(text).unwrap();
-        let names: Vec<_> = found.iter().map(|found| (found.name.as_deref(), found.prefix)).collect();
-        assert_eq!(names, [(Some("a"), "spec."), (None, "")]);
+        let names: Vec<_> = found.iter().map(|found| (found.kind, found.name.as_deref(), found.prefix)).collect();
+        use Kind::{Blueprint, Workflow};
+        let all = [
+            (Workflow, Some("a"), "spec."),
+            (Workflow, None, ""),
+            (Blueprint, Some("b"), "spec."),
+            (Blueprint, None, ""),
+        ];
+        assert_eq!(names, all);
         assert!(found[0].place.ends_with("w.yaml:5"), "{}", found[0].place);
     }
 
     #[test]
     fn what_is_no_workflow_is_said() {
-        for text in ["- 1\n", "name: x\n", "kind: workflow\nname: x\n", "nodes: [\n"] {
+        for text in ["- 1\n", "name: x\n", "kind: workflow\nname: x\n", "kind: blueprint\nname: x\n", "nodes: [\n"] {
             assert!(matches!(read_text(text), Err(Failure::Usage(_))), "{text}");
         }
     }

@@ -64,7 +64,7 @@ pub fn body(from_step: u32, set: &[(String, Value)], definition: Option<Value>, 
 }
 
 pub async fn fork(client: &Client, screen: &mut Screen, args: &ForkArgs) -> Result<Exit, Failure> {
-    let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?;
+    let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?.map(|one| one.spec);
     let body = body(args.from_step, &args.set, definition, args.debug);
     let answer = Remote::new(client, args.job).fork(&body).await?;
     if args.no_wait && screen.json() {

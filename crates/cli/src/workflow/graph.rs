@@ -1,14 +1,17 @@
-//! `workflow graph FILE|NAME`: a picture of it.
+//! `workflow graph FILE|NAME`: a picture of it. A blueprint is drawn as its states, with the guards on the ways between them.
 
 use std::path::{Path, PathBuf};
 
+use bowline_model::blueprint::BlueprintSpec;
+use bowline_model::workflow::WorkflowSpec;
+use bowline_workflow::blueprint::drawing;
 use bowline_workflow::compile::read_workflow;
 use bowline_workflow::draw::{Statuses, mermaid, svg};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::files::{self, Target};
+use super::files::{self, Kind, Target};
 use crate::client::{Client, Request};
 use crate::connection::Connection;
 use crate::exit::Exit;
@@ -22,7 +25,7 @@ use crate::output::Screen;
 
 Mermaid is text that many editors and forges draw; SVG is a picture for browsers.")]
 pub struct GraphArgs {
-    /// A file with a workflow, - for standard input, or the name of a workflow that the server has
+    /// A file with a workflow or a blueprint, - for standard input, or the name of one that the server has
     #[arg(value_name = "FILE|NAME")]
     what: String,
     /// Which one, if the file has several
@@ -52,20 +55,40 @@ struct Resource {
     spec: Value,
 }
 
-pub async fn graph(connection: &Connection, screen: &mut Screen, args: &GraphArgs) -> Result<Exit, Failure> {
-    let spec = match files::target(&args.what, args.name.as_deref())? {
-        Target::Written(spec) => spec,
-        Target::Stored(name) => {
-            let client = Client::new(connection, screen.notes())?;
-            let answer: One = client.call(&Request::get(["resources", "workflow", &name])).await?.read()?;
-            answer.resource.spec
-        }
+/// What the server has under a name: a workflow, or else a blueprint.
+async fn stored(client: &Client, name: &str) -> Result<(Kind, Value), Failure> {
+    let ask = async |kind: Kind| {
+        let answer: One = client.call(&Request::get(["resources", kind.word(), name])).await?.read()?;
+        Ok((kind, answer.resource.spec))
     };
-    // What has mistakes in it can be drawn as long as it can be read: looking at it may show why.
-    let spec = read_workflow(spec).map_err(|mistakes| {
-        let lines: Vec<_> = mistakes.iter().map(|mistake| format!("{}: {}", mistake.path, mistake.what)).collect();
-        Failure::Usage(format!("it cannot be drawn: {}", lines.join("; ")))
-    })?;
+    match ask(Kind::Workflow).await {
+        Err(Failure::Refused(no)) if no.status == 404 => match ask(Kind::Blueprint).await {
+            // The first question is the one that was meant, so its answer is the one to tell.
+            Err(Failure::Refused(neither)) if neither.status == 404 => Err(Failure::Refused(no)),
+            other => other,
+        },
+        other => other,
+    }
+}
+
+/// What has mistakes in it can be drawn as long as it can be read: looking at it may show why.
+fn drawable(kind: Kind, spec: Value) -> Result<WorkflowSpec, Failure> {
+    let cannot = |lines: Vec<String>| Failure::Usage(format!("it cannot be drawn: {}", lines.join("; ")));
+    match kind {
+        Kind::Workflow => read_workflow(spec)
+            .map_err(|all| cannot(all.iter().map(|mistake| format!("{}: {}", mistake.path, mistake.what)).collect())),
+        Kind::Blueprint => BlueprintSpec::read(spec)
+            .map(|spec| drawing::of(&spec))
+            .map_err(|bad| cannot(bad.all().map(|bad| format!("{}: {}", bad.path, bad.what)).collect())),
+    }
+}
+
+pub async fn graph(connection: &Connection, screen: &mut Screen, args: &GraphArgs) -> Result<Exit, Failure> {
+    let (kind, spec) = match files::target(&args.what, args.name.as_deref())? {
+        Target::Written(definition) => (definition.kind, definition.spec),
+        Target::Stored(name) => stored(&Client::new(connection, screen.notes())?, &name).await?,
+    };
+    let spec = drawable(kind, spec)?;
     let ends_in_svg = args.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending == "svg");
     let drawn = match args.format {
         Some(GraphFormat::Svg) => svg(&spec, &Statuses::new()),

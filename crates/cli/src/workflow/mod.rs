@@ -29,9 +29,9 @@ use crate::output::Screen;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum WorkflowCommand {
-    /// Say everything that is wrong with workflows in files; no server is asked
+    /// Say everything that is wrong with workflows and blueprints in files; no server is asked
     Validate(validate::ValidateArgs),
-    /// Draw a workflow, from a file or by the name that the server knows
+    /// Draw a workflow or a blueprint, from a file or by the name that the server knows
     Graph(graph::GraphArgs),
     /// The types of nodes there are, and what can be said about each
     Nodes(nodes::NodesArgs),

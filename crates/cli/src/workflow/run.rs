@@ -6,7 +6,7 @@ use bowline_model::{JobId, Lane, Timestamp};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::files::{self, Target};
+use super::files::{self, Kind, Target};
 use super::remote::Remote;
 use super::{values, words};
 use crate::client::{Again, Client, Request};
@@ -76,8 +76,12 @@ pub struct RunArgs {
 impl BeginArgs {
     /// The body of `POST /jobs`.
     fn body(&self, what: &str, debug: bool) -> Result<Value, Failure> {
+        let mut kind = Kind::Workflow;
         let workflow = match files::target(what, self.name.as_deref())? {
-            Target::Written(spec) => spec,
+            Target::Written(definition) => {
+                kind = definition.kind;
+                definition.spec
+            }
             Target::Stored(name) => match name.split_once('@') {
                 None => name.into(),
                 Some((name, version)) => {
@@ -88,9 +92,10 @@ impl BeginArgs {
                 }
             },
         };
-        let mut body = json!({ "workflow": workflow });
+        let mut body = json!({ kind.word(): workflow });
         if let Some(input) = values::input(self.input.as_deref(), &self.set)? {
-            body["input"] = input;
+            let field = if kind == Kind::Blueprint { "data" } else { "input" };
+            body[field] = input;
         }
         if debug {
             body["debug"] = true.into();

@@ -36,7 +36,7 @@ struct ShadowView {
 }
 
 pub async fn shadow(client: &Client, screen: &mut Screen, args: &ShadowArgs) -> Result<Exit, Failure> {
-    let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?;
+    let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?.map(|one| one.spec);
     let body = definition.map_or_else(|| json!({}), |definition| json!({ "definition": definition }));
     let answer = Remote::new(client, args.job).shadow(&body).await?;
     let view: ShadowView = answer.read()?;

@@ -62,6 +62,93 @@ async fn a_workflow_is_checked_without_a_server() {
     assert!(fake.lines().is_empty());
 }
 
+const BAD_BLUEPRINT: &str = "kind: workflow
+name: good
+spec:
+  nodes: [{id: start, type: start}, {id: done, type: end}]
+  edges: [{source: start, target: done}]
+---
+# everything that can be wrong with the parts of it
+kind: blueprint
+name: wrong
+spec:
+  start: begin
+  states:
+    begin:
+      retries: 3
+      transitions:
+        - {when: 'variables.total >', to: nowhere}
+        - {to: done}
+        - {to: alone}
+    alone: {}
+    done: {final: true, message: 'why'}
+    lost: {actions: [{transition_to: dnoe}]}
+---
+start: a
+states:
+  a: {transitons: [{to: b}]}
+";
+
+/// Each mistake has the file, the line of its document, and the path in it.
+#[tokio::test]
+async fn a_blueprint_is_checked_without_a_server() {
+    let fake = nobody();
+    let order = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/order-blueprint.yaml");
+    let remote = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/order-remote/order.yaml");
+    let ran = fake.run(&["workflow", "validate", order, remote]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, "valid: 2 blueprints\n"));
+    let (_directory, path) = file(BAD_BLUEPRINT);
+    let ran = fake.run(&["workflow", "validate", &path]).await;
+    assert_eq!(ran.exit, Exit::Refused);
+    insta::assert_snapshot!(ran.out.replace(&path, "w.yaml"));
+    let said = fake.run(&["--json", "workflow", "validate", &path]).await.json();
+    assert_eq!((&said["workflows"], &said["blueprints"]), (&1.into(), &2.into()), "{said}");
+    assert!(fake.lines().is_empty());
+}
+
+#[tokio::test]
+async fn a_blueprint_is_drawn_as_its_states_with_the_guards_on_their_ways() {
+    let order = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/order-blueprint.yaml");
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "GET /resources/blueprint/turn" => {
+            ok(r#"{"resource":{"spec":{"start":"a","states":{"a":{"transitions":[{"to":"b"}]},"b":{"final":true}}}}}"#)
+        }
+        _ => refused(404, "RESOURCE_NOT_FOUND", "there is none"),
+    });
+    let drawn = fake.run(&["workflow", "graph", order]).await;
+    assert_eq!(drawn.exit, Exit::Success, "{}", drawn.err);
+    insta::assert_snapshot!(drawn.out);
+    assert!(fake.lines().is_empty());
+    let directory = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("order.svg");
+    let ran = fake.run(&["workflow", "graph", order, "-o", picture.to_str().unwrap()]).await;
+    assert_eq!(ran.exit, Exit::Success, "{}", ran.err);
+    let svg = std::fs::read_to_string(picture).unwrap();
+    assert!(svg.contains("variables.total &gt; 100") && svg.contains("approved"), "{svg}");
+    // By its name, too. A workflow of that name would have been meant first.
+    let by_name = fake.run(&["workflow", "graph", "turn"]).await;
+    assert!(by_name.exit == Exit::Success && by_name.out.contains("n0 --> n1"), "{}{}", by_name.out, by_name.err);
+    assert_eq!(fake.lines(), ["GET /resources/workflow/turn", "GET /resources/blueprint/turn"]);
+    assert_eq!(fake.run(&["workflow", "graph", "nothing"]).await.exit, Exit::Refused);
+    // What cannot be read cannot be drawn, and why.
+    let (_directory, path) = file("start: a\nstates:\n  a: {transitons: []}\n");
+    let ran = fake.run(&["workflow", "graph", &path]).await;
+    assert!(ran.exit == Exit::Usage && ran.err.contains("states.a.transitons"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_blueprint_in_a_file_is_begun_with_its_data() {
+    let fake = Fake::start(|_, _| {
+        Reply::Text(202, r#"{"job_id":"019a8b5e-0000-7000-8000-000000000001","number":1}"#.to_owned())
+    });
+    let (_directory, path) = file("start: a\nstates:\n  a: {final: true}\n");
+    let ran = fake.run(&["workflow", "run", &path, "--set", "n=1", "--no-wait"]).await;
+    assert_eq!(ran.exit, Exit::Success, "{}", ran.err);
+    let sent = fake.asked()[0].json();
+    assert_eq!(sent["blueprint"]["start"], "a");
+    assert_eq!((&sent["data"]["n"], sent.get("workflow"), sent.get("input")), (&1.into(), None, None), "{sent}");
+}
+
 #[tokio::test]
 async fn what_is_no_workflow_is_said() {
     let fake = nobody();

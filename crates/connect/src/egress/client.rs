@@ -12,6 +12,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 use tokio_util::sync::CancellationToken;
 
 use super::error::EgressError;
+use super::judge::Judge;
 use super::redirect::{Hop, REDIRECTS_MAX, RedirectRefused, redirects};
 use super::resolver::{JudgingResolver, Resolver, SystemResolver};
 use super::rules::EgressRules;
@@ -45,7 +46,7 @@ pub struct Answer {
 /// The door to the outside.
 #[derive(Debug, Clone)]
 pub struct Egress {
-    rules: Arc<EgressRules>,
+    judge: Judge,
     http: reqwest::Client,
 }
 
@@ -58,8 +59,8 @@ impl Egress {
     pub fn with_resolver(rules: EgressRules, resolver: Arc<dyn Resolver>) -> Result<Self, EgressError> {
         // The second one to install it finds it there; that is all right.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let rules = Arc::new(rules);
-        let client = || builder(Arc::clone(&rules), Arc::clone(&resolver));
+        let judge = Judge::with_resolver(rules, resolver);
+        let client = || builder(judge.clone());
         let http = client().build().or_else(|error| {
             // A machine without certificates is no reason not to serve: http works, and of https nothing is believed.
             tracing::warn!(
@@ -68,7 +69,7 @@ impl Egress {
             client().tls_certs_only([]).build()
         });
         let http = http.map_err(|error| EgressError::Client(error.to_string()))?;
-        Ok(Self { rules, http })
+        Ok(Self { judge, http })
     }
 
     /// Asks, and waits for the whole answer. Gives up when `stop` is canceled.
@@ -100,7 +101,7 @@ impl Egress {
     }
 
     async fn send(&self, hop: &Hop) -> Result<Response, EgressError> {
-        if !self.rules.admits_target(&hop.url) {
+        if !self.judge.rules().admits_target(&hop.url) {
             return Err(EgressError::Denied);
         }
         let mut request = self.http.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
@@ -112,7 +113,7 @@ impl Egress {
     }
 
     async fn read(&self, mut response: Response, method: &Method) -> Result<Answer, EgressError> {
-        let max_bytes = self.rules.response_max_bytes;
+        let max_bytes = self.judge.rules().response_max_bytes;
         let too_large = EgressError::TooLarge { max_bytes };
         // An answer to HEAD tells the length of what it does not bring.
         let told = response.content_length().filter(|_| method != Method::HEAD);
@@ -132,9 +133,9 @@ impl Egress {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one client that others must use")]
-fn builder(rules: Arc<EgressRules>, inner: Arc<dyn Resolver>) -> reqwest::ClientBuilder {
+fn builder(judge: Judge) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
-        .dns_resolver(JudgingResolver { rules, inner })
+        .dns_resolver(JudgingResolver(judge))
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())

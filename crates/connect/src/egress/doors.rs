@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Egress, EgressError, EgressRules};
+use super::{Egress, EgressError, TenantRules};
 
 /// Doors by the name of the tenant.
 #[derive(Debug, Clone)]
@@ -12,9 +12,9 @@ pub struct Doors {
 }
 
 impl Doors {
-    pub fn new(everybody: EgressRules, tenants: BTreeMap<String, EgressRules>) -> Result<Self, EgressError> {
-        let tenants = tenants.into_iter().map(|(name, rules)| Ok((name, Egress::new(rules)?)));
-        Ok(Self { everybody: Egress::new(everybody)?, tenants: tenants.collect::<Result<_, EgressError>>()? })
+    pub fn new(rules: TenantRules) -> Result<Self, EgressError> {
+        let tenants = rules.tenants.into_iter().map(|(name, rules)| Ok((name, Egress::new(rules)?)));
+        Ok(Self { everybody: Egress::new(rules.everybody)?, tenants: tenants.collect::<Result<_, EgressError>>()? })
     }
 
     pub fn of(&self, tenant: &str) -> &Egress {

@@ -1,16 +1,13 @@
-//! From names to addresses that may be connected to.
-//!
-//! The resolver that judges is the one the connection is made with. So there is no moment between the question and the
-//! connection in which a name could change its mind.
+//! Whoever knows the addresses of names, and how the HTTP client asks the judge.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::rules::EgressRules;
+use super::error::EgressError;
+use super::judge::Judge;
 
 /// Whoever knows the addresses of a name.
 #[async_trait]
@@ -38,26 +35,19 @@ pub(super) struct NotAdmitted;
 #[error("the name of the server cannot be resolved")]
 pub(super) struct NoAddress;
 
-/// Gives out addresses that are all allowed, or none.
-pub(super) struct JudgingResolver {
-    pub rules: Arc<EgressRules>,
-    pub inner: Arc<dyn Resolver>,
-}
+/// The judge in the place where the HTTP client asks for addresses: all that it gives out are allowed.
+pub(super) struct JudgingResolver(pub Judge);
 
 impl Resolve for JudgingResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (rules, inner) = (Arc::clone(&self.rules), Arc::clone(&self.inner));
+        let judge = self.0.clone();
         Box::pin(async move {
-            let found = inner.resolve(name.as_str()).await.map_err(|_| NoAddress)?;
-            if found.is_empty() {
-                return Err(NoAddress.into());
+            match judge.resolve(name.as_str()).await {
+                // Port 0 is replaced by the target's own.
+                Ok(found) => Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs),
+                Err(EgressError::Denied) => Err(NotAdmitted.into()),
+                Err(_) => Err(NoAddress.into()),
             }
-            // One bad address among good ones is no accident of theirs.
-            if !found.iter().all(|address| rules.admits(*address)) {
-                return Err(NotAdmitted.into());
-            }
-            // Port 0 is replaced by the target's own.
-            Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_amqp::{AmqpError, Message, MessageProperties, Published, Publisher};
+use bowline_connect::egress::TenantRules;
 use bowline_model::{ErrorClass, ResourceName, RunError, TenantId};
 use bowline_store::Ledger;
 use serde::Deserialize;
@@ -81,8 +82,8 @@ struct Kept {
 impl RabbitmqPublish {
     pub const TASK_TYPE: &str = "rabbitmq_publish";
 
-    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
-        Self(Arc::new(Inner { brokers: Brokers::new(ledger, secrets), publishers: Mutex::default() }))
+    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>, rules: TenantRules) -> Self {
+        Self(Arc::new(Inner { brokers: Brokers::new(ledger, secrets, rules), publishers: Mutex::default() }))
     }
 }
 

@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 use super::hand::Hand;
 use super::standing::{Board, Standing};
 use crate::brokers::Brokers;
-use crate::secrets::Secrets;
 use crate::starter::Starter;
 
 /// Another server may have changed a trigger; nobody rings for that.
@@ -85,13 +84,7 @@ impl House {
 }
 
 impl Triggers {
-    pub fn new(
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-        starter: Arc<Starter>,
-        secrets: Arc<Secrets>,
-    ) -> Arc<Self> {
-        let brokers = Brokers::new(Arc::clone(&ledger), secrets);
+    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, starter: Arc<Starter>, brokers: Brokers) -> Arc<Self> {
         Arc::new(Self { ledger, clock, starter, brokers, boards: Mutex::default() })
     }
 

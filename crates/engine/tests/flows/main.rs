@@ -2,8 +2,10 @@
 //! and a clock that is turned by hand.
 
 mod blueprints;
+mod calls;
 mod faults;
 mod graphs;
+mod odd;
 mod steering;
 mod time_travel;
 mod waits;
@@ -12,10 +14,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_engine::builtin::{Handlers, Task};
+use bowline_connect::egress::{Doors, EgressRules};
+use bowline_engine::builtin::{Handlers, HttpRequest, Task};
 use bowline_engine::flow::{FlowRequest, FlowSubmitted, StepView, WorkflowChoice};
 use bowline_engine::secrets::{SecretRules, Secrets};
-use bowline_engine::{Engine, EngineSettings};
+use bowline_engine::{Engine, EngineSettings, TenantRules};
 use bowline_model::audit::Author;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
@@ -36,7 +39,16 @@ pub struct House {
     supervisor: Supervisor,
     /// Where everything of the engine runs, so that all of it can die at once.
     runtime: Option<tokio::runtime::Runtime>,
-    directory: Option<tempfile::TempDir>,
+    home: Option<Home>,
+}
+
+/// Where the ledger is when nobody is there.
+enum Home {
+    Directory(tempfile::TempDir),
+    /// The address of a database, which somebody else keeps.
+    Database(String),
+    /// Nowhere.
+    Memory,
 }
 
 /// Fails as often as its payload says, by attempt.
@@ -66,6 +78,15 @@ async fn endless(task: Task) -> Result<Option<Arc<str>>, RunError> {
     Ok(None)
 }
 
+/// What `http_request` does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// It writes down that it was asked.
+    Witnessed,
+    /// It calls, on this machine.
+    Made,
+}
+
 /// An engine with everything but its loops.
 fn engine_on(
     ledger: Arc<dyn Ledger>,
@@ -73,6 +94,7 @@ fn engine_on(
     witness: &Witness,
     name: &str,
     seed: u64,
+    calls: Calls,
 ) -> Arc<Engine> {
     let mut handlers = Handlers::standard();
     handlers.add(TaskType::new("flaky").expect("a name"), Arc::new(flaky));
@@ -88,11 +110,19 @@ fn engine_on(
         lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 50, deadline_grace_ms: 500 },
         retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
         builtin_slots: 64,
+        egress: TenantRules::default(),
         server_name: name.to_owned(),
         seed,
     };
     let as_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
     let secrets = Secrets::new(Arc::clone(&ledger), Arc::clone(&as_clock), SecretRules::default(), BTreeMap::default());
+    if calls == Calls::Made {
+        let here = vec!["127.0.0.1/32".parse().expect("a network")];
+        let everybody = EgressRules { allow_networks: here, ..EgressRules::default() };
+        let doors = Doors::new(TenantRules { everybody, ..TenantRules::default() }).expect("doors");
+        let calls = HttpRequest::new(doors, Arc::clone(&secrets), Arc::clone(&as_clock));
+        handlers.add(HttpRequest::task_type(), Arc::new(calls));
+    }
     let blobs = Arc::default() as Arc<bowline_backbone::MemoryBlobs>;
     Engine::new(ledger, as_clock, Meters::new(), settings, handlers, blobs, secrets).expect("an engine")
 }
@@ -120,6 +150,18 @@ impl House {
         Self::open_in(directory, ManualClock::at(start_of_time()), true).await
     }
 
+    /// With calls that are made, to servers on this machine.
+    pub async fn open_calling() -> Self {
+        let clock = ManualClock::at(start_of_time());
+        let as_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let ledger = SqlLedger::open_memory_alone(&SqlSettings::new(as_clock)).expect("a ledger");
+        let house = Self::around(Arc::new(ledger), clock, Home::Memory, true, Calls::Made);
+        // Where a call may lead depends on the tenant's name.
+        let made = house.engine.ledger.create_tenant(house.tenant, "acme".to_owned(), "ada".into()).await;
+        made.expect("stored").expect("a tenant");
+        house
+    }
+
     /// Without its loops: nothing happens but what a test does.
     pub async fn open_still() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
@@ -138,24 +180,22 @@ impl House {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        Self::around(ledger, clock, Some(directory), moves)
+        Self::around(ledger, clock, Home::Directory(directory), moves, Calls::Witnessed)
     }
 
-    /// On a database of PostgreSQL. It cannot die and return.
+    /// On a database of PostgreSQL.
     pub async fn on_postgres(url: &str) -> Self {
-        let clock = ManualClock::at(start_of_time());
-        let ledger = postgres(url, &clock).await;
-        Self::around(ledger, clock, None, true)
+        Self::return_to(url.to_owned(), ManualClock::at(start_of_time())).await
     }
 
-    fn around(
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<ManualClock>,
-        directory: Option<tempfile::TempDir>,
-        moves: bool,
-    ) -> Self {
+    async fn return_to(url: String, clock: Arc<ManualClock>) -> Self {
+        let ledger = postgres(&url, &clock).await;
+        Self::around(ledger, clock, Home::Database(url), true, Calls::Witnessed)
+    }
+
+    fn around(ledger: Arc<dyn Ledger>, clock: Arc<ManualClock>, home: Home, moves: bool, calls: Calls) -> Self {
         let witness = Witness::default();
-        let engine = engine_on(ledger, &clock, &witness, "test", 7);
+        let engine = engine_on(ledger, &clock, &witness, "test", 7, calls);
         let supervisor = Supervisor::new();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -164,12 +204,12 @@ impl House {
             engine.start(&supervisor);
         }
         let tenant = TenantId::from_uuid(uuid::Uuid::from_u128(1));
-        Self { engine, clock, tenant, witness, supervisor, runtime: Some(runtime), directory }
+        Self { engine, clock, tenant, witness, supervisor, runtime: Some(runtime), home: Some(home) }
     }
 
     /// A second engine beside the first: on the same ledger, or on another door to it.
     pub fn neighbour(&self, ledger: Arc<dyn Ledger>) -> Arc<Engine> {
-        let engine = engine_on(ledger, &self.clock, &self.witness, "neighbour", 8);
+        let engine = engine_on(ledger, &self.clock, &self.witness, "neighbour", 8, Calls::Witnessed);
         let _inside = self.runtime.as_ref().expect("a runtime").enter();
         engine.start(&self.supervisor);
         engine
@@ -177,20 +217,26 @@ impl House {
 
     /// Dies without a word and is there again, on the same ledger.
     pub async fn die_and_return(self) -> Self {
-        self.die_and_return_after(|_| {}).await
+        match self.die() {
+            (Home::Directory(directory), clock) => Self::open_in(directory, clock, true).await,
+            (Home::Database(url), clock) => Self::return_to(url, clock).await,
+            (Home::Memory, _) => panic!("what was in memory is gone"),
+        }
     }
 
     /// The same, and something happens to the directory meanwhile.
-    pub async fn die_and_return_after(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> Self {
+    pub async fn die_and_return_after(self, meanwhile: impl FnOnce(&std::path::Path)) -> Self {
+        let (Home::Directory(directory), clock) = self.die() else { panic!("there is no directory") };
+        meanwhile(directory.path());
+        Self::open_in(directory, clock, true).await
+    }
+
+    fn die(mut self) -> (Home, Arc<ManualClock>) {
         self.supervisor.abort();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-        let directory = self.directory.take().expect("a directory");
-        let clock = Arc::clone(&self.clock);
-        drop(self);
-        meanwhile(directory.path());
-        Self::open_in(directory, clock, true).await
+        (self.home.take().expect("a home"), Arc::clone(&self.clock))
     }
 
     pub fn origin(&self) -> Origin {

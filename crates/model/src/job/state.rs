@@ -46,8 +46,8 @@ pub enum Fact {
     Due,
     /// It was handed to a worker.
     Claimed,
-    /// The run with this fence ended.
-    Reported { fence: u32, outcome: Outcome },
+    /// The run with this fence ended. If it failed, `retry_after_ms` is how long whoever refused wants to be left alone.
+    Reported { fence: u32, outcome: Outcome, retry_after_ms: Option<u64> },
     /// The run with this fence has been silent for too long.
     LeaseExpired { fence: u32 },
     /// The run with this fence was handed out, and nobody confirmed it in time.
@@ -186,10 +186,12 @@ impl JobState {
                 Ok(step)
             }
 
-            (S::Running | S::Canceling, Fact::Reported { fence, outcome }) if self.is_owned_by(*fence) => {
-                Ok(self.reported(outcome, policy, now, chance))
+            (S::Running | S::Canceling, Fact::Reported { fence, outcome, retry_after_ms })
+                if self.is_owned_by(*fence) =>
+            {
+                Ok(self.reported(outcome, *retry_after_ms, policy, now, chance))
             }
-            (_, Fact::Reported { fence, outcome }) if *fence == self.fence => self.late(outcome),
+            (_, Fact::Reported { fence, outcome, .. }) if *fence == self.fence => self.late(outcome),
             (_, Fact::Reported { .. }) => Err(Refused::StaleLease),
 
             (S::Running, Fact::LeaseExpired { fence }) if *fence == self.fence => Ok(self.lost(policy, now)),
@@ -204,7 +206,7 @@ impl JobState {
                 Ok(step)
             }
             (S::Running, Fact::DeadlinePassed { fence }) if *fence == self.fence => {
-                Ok(self.failed(ErrorClass::Timeout, policy, now, chance))
+                Ok(self.failed(ErrorClass::Timeout, None, policy, now, chance))
             }
             (_, Fact::LeaseExpired { .. } | Fact::Returned { .. } | Fact::DeadlinePassed { .. }) => {
                 Err(Refused::StaleLease)
@@ -238,7 +240,14 @@ impl JobState {
     }
 
     /// The owner's word on how its attempt ended.
-    fn reported(&self, outcome: &Outcome, policy: &JobPolicy, now: Timestamp, chance: f64) -> Step {
+    fn reported(
+        &self,
+        outcome: &Outcome,
+        retry_after_ms: Option<u64>,
+        policy: &JobPolicy,
+        now: Timestamp,
+        chance: f64,
+    ) -> Step {
         match outcome {
             Outcome::Succeeded => self.step(JobStatus::Succeeded, EventKind::JobSucceeded),
             Outcome::Canceled => self.step(JobStatus::Canceled, EventKind::JobCanceled),
@@ -246,17 +255,25 @@ impl JobState {
             Outcome::Failed(_) if self.status == JobStatus::Canceling => {
                 self.step(JobStatus::Canceled, EventKind::JobCanceled)
             }
-            Outcome::Failed(class) => self.failed(*class, policy, now, chance),
+            Outcome::Failed(class) => self.failed(*class, retry_after_ms, policy, now, chance),
         }
     }
 
-    fn failed(&self, class: ErrorClass, policy: &JobPolicy, now: Timestamp, chance: f64) -> Step {
+    fn failed(
+        &self,
+        class: ErrorClass,
+        retry_after_ms: Option<u64>,
+        policy: &JobPolicy,
+        now: Timestamp,
+        chance: f64,
+    ) -> Step {
         if class == ErrorClass::Busy {
             return self.refused(now, chance);
         }
         let failures = self.failures + 1;
         let mut step = if policy.retry.allows_after_failure(failures, class) {
-            let delay = policy.retry.delay_ms(failures - 1, chance);
+            // The policy's own delay comes on top, so that all who were sent away together do not come back together.
+            let delay = policy.retry.delay_ms(failures - 1, chance).saturating_add(retry_after_ms.unwrap_or(0));
             let at = now.plus_millis(i64::try_from(delay).unwrap_or(i64::MAX));
             let status = if delay == 0 { self.ready() } else { JobStatus::Pending };
             let mut step = self.step(status, EventKind::RunFailed);

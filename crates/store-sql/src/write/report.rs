@@ -161,7 +161,8 @@ fn settle(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, report: &Run
         Err(RunRefused::Finished(status) | RunRefused::NotFrom(status)) => return ReportAnswer::Finished(status),
     };
     let late = row.status.is_opinion();
-    let fact = Fact::Reported { fence: row.fence, outcome: report.outcome };
+    let retry_after_ms = report.error.as_ref().and_then(|error| error.retry_after_ms);
+    let fact = Fact::Reported { fence: row.fence, outcome: report.outcome, retry_after_ms };
     let error = error_of(report);
     // The fence says which run it is, and the kind that it succeeded: the common case needs no words.
     let plain = report.outcome == Outcome::Succeeded && !late;

@@ -231,7 +231,7 @@ pub async fn a_failure_with_any_text_is_recorded(bench: &Bench) {
         for class in [ErrorClass::Permanent, ErrorClass::Transient] {
             let run = bench.running(bench.job()).await;
             // Built by hand, as a parser would: nobody has looked at the message yet.
-            let error = RunError { class, message: message.to_owned() };
+            let error = RunError { class, message: message.to_owned(), retry_after_ms: None };
             let report = RunReport { error: Some(error), ..bench.report_of(&run, Outcome::Failed(class)) };
             let answer = bench.report(report).await;
             assert!(matches!(answer, ReportAnswer::Recorded(_)), "{answer:?} for {message:?}");

@@ -53,10 +53,13 @@ fn ways<'a>(name: &'a str, state: &'a StateSpec) -> impl Iterator<Item = EdgeSpe
         let on = path.rsplit_once(".transitions.").map_or("success", |(_, word)| word);
         edge(on.to_owned(), to)
     });
+    // What is left when no guard holds, if there are guards.
+    let rest =
+        if state.transitions.iter().any(|transition| transition.when.is_some()) { "otherwise" } else { "success" };
     let guards = state
         .transitions
         .iter()
-        .map(move |transition| edge(transition.when.clone().unwrap_or_else(|| "success".to_owned()), &transition.to));
+        .map(move |transition| edge(transition.when.clone().unwrap_or_else(|| rest.to_owned()), &transition.to));
     let failure = state.on_failure.iter().map(move |to| edge("failure".to_owned(), to));
     actions.chain(guards).chain(failure)
 }

@@ -10,6 +10,8 @@ const NAME_SIZE: f64 = 13.0;
 const TYPE_SIZE: f64 = 10.5;
 const WIDTH_MIN: f64 = 96.0;
 const NAME_UNITS_MAX: f64 = 26.0;
+/// Words on edges are short; guards of blueprints are not. Whoever points at one that was cut sees it whole.
+const LABEL_UNITS_MAX: f64 = 30.0;
 
 /// A text as wide as it will be about, in units of a letter; cut if it is too wide.
 fn fit(text: &str, most: f64) -> (String, f64) {
@@ -274,7 +276,7 @@ fn draw_edge(
                     end.0
                 )
             };
-            let text = edge.on.map_or(0.0, |on| fit(on, 18.0).1 * TYPE_SIZE * 0.3);
+            let text = edge.on.map_or(0.0, |on| fit(on, LABEL_UNITS_MAX).1 * TYPE_SIZE * 0.3);
             (path, (begin.0 + 8.0 + text, begin.1 - 4.0))
         }
     };
@@ -282,12 +284,14 @@ fn draw_edge(
     let _ = writeln!(out, "<path class=\"{class}\" d=\"{path}\" marker-end=\"url(#{tip})\"/>");
     if let Some(on) = edge.on {
         let class = if on == "failure" { "on failure" } else { "on" };
+        let (fitted, _) = fit(on, LABEL_UNITS_MAX);
+        let whole = if fitted.ends_with('…') { format!("<title>{}</title>", escape(on)) } else { String::new() };
         let _ = writeln!(
             labels,
-            "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" font-size=\"{TYPE_SIZE}\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" font-size=\"{TYPE_SIZE}\" text-anchor=\"middle\">{}{whole}</text>",
             label.0,
             label.1,
-            escape(&fit(on, 18.0).0)
+            escape(&fitted)
         );
     }
 }

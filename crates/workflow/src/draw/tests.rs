@@ -53,6 +53,37 @@ fn svg_of_a_loop() {
     insta::assert_snapshot!(svg(&polling(), &Statuses::new()));
 }
 
+fn order() -> WorkflowSpec {
+    let spec = json!({
+        "start": "init",
+        "states": {
+            "init": {"transitions": [
+                {"when": "variables.total > 100 and not variables.customer.known", "to": "ask"},
+                {"when": "variables.total == 0", "to": "done"},
+                {"to": "charge"},
+            ]},
+            "ask": {"actions": [{"await_approval": {"title": "?",
+                "transitions": {"approved": "charge", "rejected": "refused"}}}]},
+            "charge": {"actions": [{"dispatch_task": {"type": "x", "transitions": {"success": "done", "busy": "rest"}}}],
+                "on_failure": "refused"},
+            "rest": {"actions": [{"sleep": {"seconds": 1, "then": "charge"}}]},
+            "refused": {"failed": true},
+            "done": {"final": true},
+        },
+    });
+    crate::blueprint::drawing::of(&serde_json::from_value(spec).unwrap())
+}
+
+#[test]
+fn mermaid_of_a_state_machine() {
+    insta::assert_snapshot!(mermaid(&order(), &Statuses::new()));
+}
+
+#[test]
+fn svg_of_a_state_machine() {
+    insta::assert_snapshot!(svg(&order(), &Statuses::new()));
+}
+
 #[test]
 fn what_people_call_a_node_is_text_and_nothing_else() {
     let mut spec = polling();

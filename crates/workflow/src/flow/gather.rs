@@ -2,6 +2,8 @@
 //!
 //! A join waits for the paths that can still come. A path that ended elsewhere will not, so a join that wanted all of them
 //! goes on with those that came; one that wanted a number of them fails when they cannot be had any more.
+//!
+//! Joins may wait for each other. When nobody else can come to any of them, the first of them is told that nobody can.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,14 @@ pub(super) enum Gathered {
     CannotGo { arrived: u32, wanted: u32 },
 }
 
+/// Who counts as under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    /// Paths, and those who wait at joins.
+    Everybody,
+    Paths,
+}
+
 impl Flow {
     /// A join that has something to do. Joins that are through are forgotten on the way.
     pub(super) fn next_join(&mut self) -> Option<(NodeIndex, Gathered)> {
@@ -32,11 +42,12 @@ impl Flow {
             return None;
         }
         let nodes: Vec<NodeIndex> = self.arrivals.keys().copied().collect();
+        let mut waiting = Vec::new();
         for node in nodes {
             let Arrivals { count, fired } = self.arrivals[&node];
             let into = self.program.nodes[node].into;
             if fired {
-                if count >= into || !self.somebody_can_reach(node) {
+                if count >= into || !self.somebody_can_reach(node, Whom::Everybody) {
                     self.arrivals.remove(&node);
                 }
                 continue;
@@ -50,23 +61,27 @@ impl Flow {
             if count >= wanted {
                 return Some((node, Gathered::Goes { arrived: count }));
             }
-            if self.somebody_can_reach(node) {
-                continue;
+            let alone = match gather {
+                Gather::AtLeast(_) => Gathered::CannotGo { arrived: count, wanted },
+                Gather::All | Gather::Any => Gathered::Goes { arrived: count },
+            };
+            if !self.somebody_can_reach(node, Whom::Everybody) {
+                return Some((node, alone));
             }
-            return Some((
-                node,
-                match gather {
-                    Gather::AtLeast(_) => Gathered::CannotGo { arrived: count, wanted },
-                    Gather::All | Gather::Any => Gathered::Goes { arrived: count },
-                },
-            ));
+            waiting.push((node, alone));
         }
-        None
+        // Whoever cannot be reached from a path under way waits for joins alone, and these for such joins in turn. None of them
+        // had anything to do, so they go in a circle.
+        if waiting.len() < 2 {
+            return None;
+        }
+        waiting.into_iter().find(|(node, _)| !self.somebody_can_reach(*node, Whom::Paths))
     }
 
     /// Whether anybody who is under way can still come to a node: backwards from the node, to whoever is met.
-    fn somebody_can_reach(&self, node: NodeIndex) -> bool {
+    fn somebody_can_reach(&self, node: NodeIndex, whom: Whom) -> bool {
         let gathering = self.arrivals.iter().filter(|(at, a)| **at != node && !a.fired).map(|(at, _)| *at);
+        let gathering = gathering.filter(|_| whom == Whom::Everybody);
         let mut under_way = vec![false; self.program.nodes.len()];
         let mut anybody = false;
         for at in self.tokens.iter().map(|token| token.node).chain(gathering) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bowline_engine::builtin::Handlers;
 use bowline_engine::flow::{FlowRequest, FlowSubmitted, WorkflowChoice};
 use bowline_engine::secrets::Secrets;
-use bowline_engine::{Engine, EngineSettings};
+use bowline_engine::{Engine, EngineSettings, TenantRules};
 use bowline_model::{Lane, TenantId};
 use bowline_store::{Ledger, Origin, Retention};
 use bowline_supervise::{Meters, Supervisor};
@@ -39,6 +39,7 @@ impl Embedded {
             lease: config.lease.times(),
             retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
             builtin_slots: config.builtin.slots,
+            egress: TenantRules::default(),
             server_name: "bench".to_owned(),
             seed: rand::random(),
         };

@@ -7,6 +7,7 @@ use bowline_connect::header::{HeaderName, HeaderValue, USER_AGENT};
 use bowline_execute::redact::Redactor;
 use bowline_model::{ErrorClass, ResourceName, RunError, TaskType};
 use bowline_seal::{SecretValue, Values};
+use bowline_store::Clock;
 
 use super::output::outcome;
 use super::payload::Wish;
@@ -23,14 +24,15 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!("bowline/", env!("CA
 pub struct HttpRequest {
     doors: Arc<Doors>,
     secrets: Arc<Secrets>,
+    clock: Arc<dyn Clock>,
 }
 
 impl HttpRequest {
     /// The task type, and the name under which a `secret_ref` can say that it is for calls alone.
     pub const NAME: &'static str = "http_request";
 
-    pub fn new(doors: Doors, secrets: Arc<Secrets>) -> Self {
-        Self { doors: Arc::new(doors), secrets }
+    pub fn new(doors: Doors, secrets: Arc<Secrets>, clock: Arc<dyn Clock>) -> Self {
+        Self { doors: Arc::new(doors), secrets, clock }
     }
 
     pub fn task_type() -> TaskType {
@@ -59,7 +61,7 @@ impl HttpRequest {
         };
         let answer = self.doors.of(&tenant).call(call, &task.stop).await.map_err(|error| failed(&error))?;
         let redactor = Redactor::new(values.values().map(SecretValue::reveal));
-        outcome(&answer, wish.accept.as_ref(), &redactor).map(|text| Some(text.into()))
+        outcome(&answer, wish.accept.as_ref(), &redactor, self.clock.now()).map(|text| Some(text.into()))
     }
 
     /// Puts the values of secrets into their headers.

@@ -7,5 +7,6 @@
 mod handler;
 mod output;
 mod payload;
+mod retry_after;
 
 pub use handler::HttpRequest;

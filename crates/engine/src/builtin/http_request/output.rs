@@ -7,12 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_connect::StatusCode;
 use bowline_connect::egress::Answer;
-use bowline_connect::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use bowline_connect::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use bowline_execute::redact::Redactor;
-use bowline_model::{ErrorClass, RunError};
+use bowline_model::{ErrorClass, RunError, Timestamp};
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::retry_after::retry_after_ms;
 
 /// How much of a refused answer is told.
 const EXCERPT_CHARS: usize = 200;
@@ -82,10 +84,17 @@ struct Output<'a> {
 }
 
 /// What the job gets. Nothing of it has the value of a secret in it, whatever the server sent back.
-pub fn outcome(answer: &Answer, accept: Option<&Accept>, redactor: &Redactor) -> Result<String, RunError> {
+pub fn outcome(
+    answer: &Answer,
+    accept: Option<&Accept>,
+    redactor: &Redactor,
+    now: Timestamp,
+) -> Result<String, RunError> {
     let body = clean(redactor, &answer.body);
     if let Some(class) = failure(answer.status.as_u16(), accept) {
-        return Err(RunError::new(class, refused(answer.status, &answer.headers, &body)));
+        let retry_after_ms = retry_after_ms(&answer.headers, now);
+        let error = RunError::new(class, refused(answer.status, retry_after_ms, &body));
+        return Err(RunError { retry_after_ms, ..error });
     }
     let mut headers: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in &answer.headers {
@@ -134,14 +143,13 @@ fn read_body(headers: &HeaderMap, bytes: Vec<u8>) -> Body {
     Body::Text(text)
 }
 
-fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
+fn refused(status: StatusCode, retry_after_ms: Option<u64>, body: &[u8]) -> String {
     let mut message = format!("UPSTREAM_ERROR: the server answered {}", status.as_u16());
     if let Some(reason) = status.canonical_reason() {
         message = format!("{message} {reason}");
     }
-    let later = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if let Some(seconds) = later {
-        message = format!("{message}, and to come back in {seconds} s");
+    if let Some(ms) = retry_after_ms {
+        message = format!("{message}, and to come back in {} s", ms.div_ceil(1_000));
     }
     let Ok(text) = std::str::from_utf8(body) else { return message };
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -215,6 +223,8 @@ mod tests {
 
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_millis(1);
+
     fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &[u8]) -> Answer {
         Answer {
             status: StatusCode::from_u16(status).unwrap(),
@@ -225,7 +235,7 @@ mod tests {
     }
 
     fn body(headers: &[(&'static str, &'static str)], body: &[u8]) -> Value {
-        let text = outcome(&answer(200, headers, body), None, &Redactor::new([])).unwrap();
+        let text = outcome(&answer(200, headers, body), None, &Redactor::new([]), NOW).unwrap();
         serde_json::from_str::<Value>(&text).unwrap()["body"].take()
     }
 
@@ -234,7 +244,7 @@ mod tests {
     #[test]
     fn an_answer_is_told_as_it_is() {
         let headers = [("content-type", "application/json"), ("x-a", "1"), ("x-a", "2")];
-        let text = outcome(&answer(404, &headers, br#"{"n": 12345678901234567890.10}"#), None, &Redactor::new([]));
+        let text = outcome(&answer(404, &headers, br#"{"n": 12345678901234567890.10}"#), None, &Redactor::new([]), NOW);
         assert_eq!(
             text.unwrap(),
             r#"{"status_code":404,"headers":{"content-type":"application/json","x-a":"1, 2"},"body":{"n": 12345678901234567890.10},"url":"http://a.example/b?c=d"}"#
@@ -294,7 +304,7 @@ mod tests {
     #[test]
     fn a_refused_answer_is_told_in_short() {
         let refuse = |headers: &[(&'static str, &'static str)], body: &[u8]| {
-            outcome(&answer(503, headers, body), None, &Redactor::new(["hunter22"])).unwrap_err().message
+            outcome(&answer(503, headers, body), None, &Redactor::new(["hunter22"]), NOW).unwrap_err().message
         };
         assert_eq!(refuse(&[], b""), "UPSTREAM_ERROR: the server answered 503 Service Unavailable");
         assert_eq!(
@@ -312,13 +322,13 @@ mod tests {
         let mut answer = answer(200, JSON, echoed.as_bytes());
         answer.headers.insert("x-echo", "p\"a/s&s w%rd-7b3e".parse().unwrap());
         answer.url = Url::parse_with_params("http://a.example/", [("t", "p\"a/s&s w%rd-7b3e")]).unwrap();
-        let text = outcome(&answer, None, &redactor).unwrap();
+        let text = outcome(&answer, None, &redactor, NOW).unwrap();
         assert!(!text.contains("7b3e"), "{text}");
         let shown: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&shown["body"]["you_sent"], &shown["body"]["n"]), (&json!("Bearer ***"), &json!(1)));
         assert_eq!((&shown["headers"]["x-echo"], &shown["url"]), (&json!("***"), &json!("http://a.example/?t=***")));
         answer.body = Bytes::from_static(b"\xff p\"a/s&s w%rd-7b3e");
-        let text = outcome(&answer, None, &redactor).unwrap();
+        let text = outcome(&answer, None, &redactor, NOW).unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(&text).unwrap()["body"],
             json!({"base64": STANDARD.encode(b"\xff ***")})
