@@ -9,6 +9,7 @@ mod apply;
 mod audit;
 mod auth;
 mod bad_input;
+mod batches;
 mod cancel;
 mod commands;
 mod dead_letters;

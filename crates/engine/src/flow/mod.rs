@@ -16,7 +16,7 @@ mod turner;
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
 pub use look::{Changed, ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
 pub use picture::FlowPicture;
-pub use start::{BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
 pub use turner::turn_forever;
 
 use std::sync::Arc;
