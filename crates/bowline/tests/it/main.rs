@@ -32,3 +32,4 @@ mod secrets;
 mod triggers;
 mod workers;
 mod workflows;
+mod zero_bytes;
