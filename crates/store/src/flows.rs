@@ -10,7 +10,7 @@ use bowline_model::audit::{Action, Author};
 use bowline_model::{JobId, JobStatus, RunError, TenantId, Timestamp};
 use serde_json::Value;
 
-use crate::{NewJob, StoreResult};
+use crate::{NewJob, Page, StoreResult};
 
 /// What makes a job a run of a workflow.
 #[derive(Debug, Clone)]
@@ -186,6 +186,16 @@ pub struct WaitRecord {
     pub since: Timestamp,
 }
 
+/// Where a wait stands among all of its kind: by its age first. No two stand at the same place, and none ever moves.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitPlace {
+    pub since: Timestamp,
+    /// The number of the run's job.
+    pub flow: i64,
+    pub node: Arc<str>,
+    pub visit: u32,
+}
+
 /// What somebody says to a run.
 #[derive(Debug, Clone)]
 pub struct FlowOrder {
@@ -257,6 +267,13 @@ pub trait FlowStore: Send + Sync {
     /// Records of a run, turn by turn, from the turn that has this step on.
     async fn flow_records(&self, tenant: TenantId, job: JobId, from_step: u32, limit: u32) -> StoreResult<Vec<String>>;
 
-    /// Waits of a tenant that somebody can end, oldest first.
-    async fn list_waits(&self, tenant: TenantId, kind: WaitKind, limit: u32) -> StoreResult<Vec<WaitRecord>>;
+    /// Waits of a tenant that somebody can end, oldest first, after this one. Those that stay where they are while somebody
+    /// walks through the pages are seen once each, whatever begins or ends meanwhile.
+    async fn list_waits(
+        &self,
+        tenant: TenantId,
+        kind: WaitKind,
+        after: Option<WaitPlace>,
+        limit: u32,
+    ) -> StoreResult<Page<WaitRecord, WaitPlace>>;
 }

@@ -6,6 +6,7 @@ mod support;
 
 mod agents;
 mod apply;
+mod approvals;
 mod audit;
 mod auth;
 mod bad_input;

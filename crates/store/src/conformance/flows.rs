@@ -246,7 +246,7 @@ pub async fn a_wait_is_ended_by_one(bench: &Bench) {
     };
     asks.opened = vec![wait.clone()];
     add(bench, flow, 1, Vec::new(), asks).await;
-    let waits = bench.ledger.list_waits(bench.tenant, WaitKind::Approval, 10).await.expect("read");
+    let waits = bench.ledger.list_waits(bench.tenant, WaitKind::Approval, None, 10).await.expect("read").items;
     assert_eq!((waits.len(), waits[0].job, &waits[0].wait), (1, job, &wait));
     let mut voters = JoinSet::new();
     for _ in 0..6 {
@@ -260,6 +260,55 @@ pub async fn a_wait_is_ended_by_one(bench: &Bench) {
     let other = bench.neighbour;
     let foreign = FlowOrder { tenant: other, ..order(bench, job, None) };
     assert_eq!(bench.ledger.steer_flow(foreign).await.expect("an answer"), FlowAnswer::NotFound);
+}
+
+pub async fn waits_are_walked_page_by_page_oldest_first(bench: &Bench) {
+    let ask = |node: &str, visit| NewWait {
+        kind: WaitKind::Approval,
+        node: node.into(),
+        visit,
+        name: "Go?".into(),
+        key: None,
+        expires_at: None,
+    };
+    // Several at one moment, in one run and in many; and the younger run waits for longer.
+    let (_, old) = running(bench).await;
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        let (job, flow) = running(bench).await;
+        let opened = vec![ask("a", 1), ask("a", 2), ask("b", 1)];
+        expected.extend(opened.iter().map(|wait| (job, wait.node.to_string(), wait.visit)));
+        add(bench, flow, 1, Vec::new(), NewTurn { opened, ..turn("[2]", JobStatus::Paused) }).await;
+    }
+    bench.pass_ms(1_000);
+    let opened = vec![ask("z", 1)];
+    add(bench, old, 1, Vec::new(), NewTurn { opened, ..turn("[2]", JobStatus::Paused) }).await;
+    let ledger = &bench.ledger;
+    let oldest = ledger.load_flows(vec![old], None).await.expect("read").remove(0).job;
+    expected.push((oldest, "z".to_owned(), 1));
+    for size in [1, 2, 3, 10, 100] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = ledger.list_waits(bench.tenant, WaitKind::Approval, after, size).await.expect("read");
+            assert!(page.items.len() <= size as usize);
+            seen.extend(page.items.into_iter().map(|wait| (wait.job, wait.wait.node.to_string(), wait.wait.visit)));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, expected, "in pages of {size}");
+    }
+    // Whoever is in the middle of the list is not thrown off when what was there is over.
+    let page = ledger.list_waits(bench.tenant, WaitKind::Approval, None, 4).await.expect("read");
+    let answer = ledger.steer_flow(order(bench, expected[3].0, Some((expected[3].1.as_str().into(), 1)))).await;
+    assert_eq!(answer.expect("an answer"), FlowAnswer::Taken);
+    let rest = ledger.list_waits(bench.tenant, WaitKind::Approval, page.next, 100).await.expect("read");
+    let rest: Vec<_> =
+        rest.items.into_iter().map(|wait| (wait.job, wait.wait.node.to_string(), wait.wait.visit)).collect();
+    assert_eq!(rest, expected[4..]);
+    let foreign = ledger.list_waits(bench.neighbour, WaitKind::Approval, None, 10).await.expect("read");
+    assert!(foreign.items.is_empty());
 }
 
 pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {

@@ -127,6 +127,7 @@ macro_rules! for_each_promise {
                 a_paused_run_is_woken_at_its_moment
                 a_canceled_run_hears_of_it_and_ends_when_it_says_so
                 a_wait_is_ended_by_one
+                waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
                 a_run_is_read_from_its_last_snapshot_or_from_a_past_one
                 runs_go_when_their_time_is_over_with_all_that_was_kept_of_them
