@@ -6,6 +6,7 @@
 
 mod brokers;
 pub mod builtin;
+mod checks;
 mod dispatcher;
 mod engine;
 mod figures;
@@ -24,6 +25,7 @@ pub mod triggers;
 mod watermark;
 mod why;
 
+pub use checks::Checks;
 pub use dispatcher::Dispatcher;
 pub use engine::Engine;
 pub use figures::Figures;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::submit::{SubmitRequest, Wish, key_conflict, request};
+use super::submit::{SubmitRequest, Wish, check_task, key_conflict, request};
 use crate::app::App;
 use crate::body::{LargeBody, parse_checked};
 use crate::context::Context;
@@ -82,7 +82,11 @@ pub async fn submit_batch(
     for raw in &body.jobs {
         let wish = parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| request(item, None, now));
         let begun = match wish {
-            Ok(Wish::Task(wish)) => Ok((wish, None)),
+            Ok(Wish::Task(wish)) => match check_task(&app, tenant, &wish).await {
+                Ok(()) => Ok((wish, None)),
+                Err(problem) if problem.retry_after_s.is_some() => return Err(problem),
+                Err(problem) => Err(problem),
+            },
             Ok(Wish::Command(_)) => Err(alone("command", "commands on hosts are asked for one by one")),
             Ok(Wish::Workflow(wish)) => match Box::pin(wish.begin(&app, &known, &context)).await {
                 Ok(begun) => {

@@ -11,6 +11,8 @@ use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, StoreError};
 use bowline_workflow::program::{DefinitionMistake, Program};
 
+use crate::checks::Checks;
+
 /// Programs that are kept in memory. More are read again when they are needed.
 const PROGRAMS_MAX: usize = 1_000;
 
@@ -140,12 +142,13 @@ struct Known {
 #[derive(Debug)]
 pub struct Definitions {
     ledger: Arc<dyn Ledger>,
+    checks: Arc<Checks>,
     known: Mutex<Known>,
 }
 
 impl Definitions {
-    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
-        Self { ledger, known: Mutex::default() }
+    pub fn new(ledger: Arc<dyn Ledger>, checks: Arc<Checks>) -> Self {
+        Self { ledger, checks, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -175,8 +178,8 @@ impl Definitions {
         {
             return Ok(pinned.clone());
         }
-        let definition = Definition::read(&found.version.spec)?;
-        let pinned = self.keep(tenant, name.as_str().into(), Some(key.3), &definition, &found.version.spec).await?;
+        let program = Definition::read(&found.version.spec)?.compile().map_err(DefinitionError::Mistakes)?;
+        let pinned = self.keep(tenant, name.as_str().into(), Some(key.3), program, &found.version.spec).await?;
         let mut known = self.known();
         if known.versions.len() >= PROGRAMS_MAX {
             known.versions.clear();
@@ -185,14 +188,21 @@ impl Definitions {
         Ok(pinned)
     }
 
-    /// A definition that was written for one run.
+    /// A definition that was written for one run. It is looked at as one that is stored would be.
     pub async fn inline(
         &self,
         tenant: TenantId,
         name: &str,
         definition: &Definition,
     ) -> Result<Pinned, DefinitionError> {
-        self.keep(tenant, name.into(), None, definition, &definition.write()?).await
+        let program = definition.compile().map_err(DefinitionError::Mistakes)?;
+        if let Definition::Workflow(spec) = definition {
+            let mistakes = self.checks.workflow(tenant, spec).await?;
+            if !mistakes.is_empty() {
+                return Err(DefinitionError::Mistakes(mistakes));
+            }
+        }
+        self.keep(tenant, name.into(), None, program, &definition.write()?).await
     }
 
     async fn keep(
@@ -200,10 +210,10 @@ impl Definitions {
         tenant: TenantId,
         name: Arc<str>,
         version: Option<u32>,
-        definition: &Definition,
+        program: Program,
         text: &str,
     ) -> Result<Pinned, DefinitionError> {
-        let program = Arc::new(definition.compile().map_err(DefinitionError::Mistakes)?);
+        let program = Arc::new(program);
         let hash = RequestHash::of_parts(&[text.as_bytes()]);
         let id = self.ledger.keep_definition(tenant, *hash.as_bytes(), text.into()).await?;
         let program = self.remember(id, program);
