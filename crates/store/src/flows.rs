@@ -15,8 +15,7 @@ use crate::{NewJob, Page, StoreResult};
 /// What makes a job a run of a workflow.
 #[derive(Debug, Clone)]
 pub struct NewFlow {
-    /// As [`FlowStore::keep_definition`] named it.
-    pub definition: i64,
+    pub definition: KeptDefinition,
     /// What people call the workflow, and which version of it.
     pub workflow: Arc<str>,
     pub workflow_version: Option<u32>,
@@ -26,6 +25,16 @@ pub struct NewFlow {
     pub depth: u32,
     /// What it has done when it is accepted. A run that begins later has done nothing.
     pub first: Option<NewTurn>,
+}
+
+/// What a run is pinned to. It was kept before the run, and retention may have removed it since, because nothing needed it;
+/// then it is kept once more, together with the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptDefinition {
+    /// As [`FlowStore::keep_definition`] named it.
+    pub id: i64,
+    pub hash: [u8; 32],
+    pub body: Arc<str>,
 }
 
 /// What a run has done, to be stored together.
@@ -239,7 +248,7 @@ pub struct NewSignal {
 #[async_trait]
 pub trait FlowStore: Send + Sync {
     /// Keeps a definition for as long as runs of it may need it, and says what it is called. The same definition is kept
-    /// once.
+    /// once. What one was called is never the name of another, even after it is gone.
     async fn keep_definition(&self, tenant: TenantId, hash: [u8; 32], body: Arc<str>) -> StoreResult<i64>;
 
     async fn find_definition(&self, id: i64) -> StoreResult<Option<String>>;

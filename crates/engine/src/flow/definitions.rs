@@ -8,7 +8,7 @@ use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::ResourceKind;
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{ResourceName, TenantId};
-use bowline_store::{Ledger, ResourceKey, StoreError};
+use bowline_store::{KeptDefinition, Ledger, ResourceKey, StoreError};
 use bowline_workflow::program::{DefinitionMistake, Program};
 
 use crate::checks::Checks;
@@ -119,8 +119,7 @@ impl DefinitionKind {
 /// A definition that a run is pinned to.
 #[derive(Debug, Clone)]
 pub struct Pinned {
-    /// What the ledger calls it.
-    pub id: i64,
+    pub kept: KeptDefinition,
     pub name: Arc<str>,
     pub version: Option<u32>,
     pub program: Arc<Program>,
@@ -179,7 +178,8 @@ impl Definitions {
             return Ok(pinned.clone());
         }
         let program = Definition::read(&found.version.spec)?.compile().map_err(DefinitionError::Mistakes)?;
-        let pinned = self.keep(tenant, name.as_str().into(), Some(key.3), program, &found.version.spec).await?;
+        let pinned =
+            self.keep(tenant, name.as_str().into(), Some(key.3), program, Arc::clone(&found.version.spec)).await?;
         let mut known = self.known();
         if known.versions.len() >= PROGRAMS_MAX {
             known.versions.clear();
@@ -202,7 +202,7 @@ impl Definitions {
                 return Err(DefinitionError::Mistakes(mistakes));
             }
         }
-        self.keep(tenant, name.into(), None, program, &definition.write()?).await
+        self.keep(tenant, name.into(), None, program, definition.write()?.into()).await
     }
 
     async fn keep(
@@ -211,13 +211,13 @@ impl Definitions {
         name: Arc<str>,
         version: Option<u32>,
         program: Program,
-        text: &str,
+        text: Arc<str>,
     ) -> Result<Pinned, DefinitionError> {
         let program = Arc::new(program);
-        let hash = RequestHash::of_parts(&[text.as_bytes()]);
-        let id = self.ledger.keep_definition(tenant, *hash.as_bytes(), text.into()).await?;
+        let hash = *RequestHash::of_parts(&[text.as_bytes()]).as_bytes();
+        let id = self.ledger.keep_definition(tenant, hash, Arc::clone(&text)).await?;
         let program = self.remember(id, program);
-        Ok(Pinned { id, name, version, program })
+        Ok(Pinned { kept: KeptDefinition { id, hash, body: text }, name, version, program })
     }
 
     fn remember(&self, id: i64, program: Arc<Program>) -> Arc<Program> {
@@ -240,8 +240,14 @@ impl Definitions {
 
     /// The same, as it was written.
     pub async fn definition_of_run(&self, id: i64) -> Result<Definition, DefinitionError> {
+        Ok(Definition::read(&self.kept_for_run(id).await?.body)?)
+    }
+
+    /// The same, to begin another run with.
+    pub async fn kept_for_run(&self, id: i64) -> Result<KeptDefinition, DefinitionError> {
         let text = self.ledger.find_definition(id).await?;
         let text = text.ok_or_else(|| StoreError::Broken(format!("definition {id} is gone, and a run needs it")))?;
-        Ok(Definition::read(&text)?)
+        let hash = *RequestHash::of_parts(&[text.as_bytes()]).as_bytes();
+        Ok(KeptDefinition { id, hash, body: text.into() })
     }
 }

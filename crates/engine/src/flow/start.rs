@@ -165,7 +165,7 @@ impl Flows {
             input.to_string().as_bytes(),
         ]);
         let flow = NewFlow {
-            definition: pinned.id,
+            definition: pinned.kept.clone(),
             workflow: Arc::clone(&pinned.name),
             workflow_version: pinned.version,
             forked_from: None,
@@ -228,7 +228,7 @@ impl Flows {
         let hash = hash_of(&request, &pinned);
         let breakpoints = request.breakpoints.clone();
         let mut flow = NewFlow {
-            definition: pinned.id,
+            definition: pinned.kept.clone(),
             workflow: Arc::clone(&pinned.name),
             workflow_version: pinned.version,
             forked_from: None,
@@ -415,16 +415,19 @@ fn hash_of(request: &FlowRequest, pinned: &Pinned) -> RequestHash {
     }
     // By name, not by what is active: the same ask is the same ask after the workflow has changed.
     let which = match &request.workflow {
-        WorkflowChoice::Named { name, version } => format!("{name}@{version:?}"),
-        WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => format!("blueprint {name}@{version:?}"),
+        WorkflowChoice::Named { name, version } => format!("{name}@{version:?}").into_bytes(),
+        WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => {
+            format!("blueprint {name}@{version:?}").into_bytes()
+        }
+        // By what it says: what it is called changes if it was gone for a while.
         WorkflowChoice::Inline(_) | WorkflowChoice::Blueprint(BlueprintChoice::Inline { .. }) => {
-            format!("#{}", pinned.id)
+            [b"#".as_slice(), &pinned.kept.hash].concat()
         }
     };
     let run_at = request.run_at.map(|at| at.as_micros().to_be_bytes());
     RequestHash::of_parts(&[
         b"workflow",
-        which.as_bytes(),
+        &which,
         request.input.to_string().as_bytes(),
         &[u8::from(request.debug)],
         request.lane.as_str().as_bytes(),

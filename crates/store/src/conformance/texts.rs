@@ -17,7 +17,7 @@ use crate::{FlowStanding, JobOrder, NewFlow, NewJob, NewSignal, NewTurn, NewWait
 const ODD: [&str; 6] = ["a\0b", "\0", "\u{ffff}", "\u{ffff}0", "\0\u{ffff}1\0", "\u{1}\u{7f}\u{fffd}\u{200b}"];
 
 async fn run_of(bench: &Bench, first: NewTurn) -> NewJob {
-    let definition = bench.ledger.keep_definition(bench.tenant, [9; 32], "{}".into()).await.expect("kept");
+    let definition = super::flows::kept(bench, 9, "{}").await;
     let (workflow, first) = ("inline".into(), Some(first));
     let flow = NewFlow { definition, workflow, workflow_version: None, forked_from: None, depth: 0, first };
     NewJob { flow: Some(Arc::new(flow)), ..bench.job() }
