@@ -9,6 +9,7 @@ use bowline_supervise::{Meters, Supervisor, TaskKind};
 
 use crate::brokers::Brokers;
 use crate::builtin::{BuiltInWorker, Handlers};
+use crate::checks::Checks;
 use crate::dispatcher::Dispatcher;
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
 use crate::flow::{Flows, Hands, turn_forever};
@@ -42,6 +43,8 @@ pub struct Engine {
     pub triggers: Arc<Triggers>,
     pub secrets: Arc<Secrets>,
     pub blobs: Arc<dyn BlobStore>,
+    /// Looks at work before it begins.
+    pub checks: Arc<Checks>,
 }
 
 impl Engine {
@@ -58,15 +61,26 @@ impl Engine {
         let intake = Arc::new(Intake::new(Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters), settings.seed));
         let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
         let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
-        let flows = Arc::new(Flows::new(Arc::clone(&ledger), Arc::clone(&clock)));
-        let starter =
-            Starter::new(Arc::clone(&intake), Arc::clone(&commands), Arc::clone(&inventories), Arc::clone(&flows));
+        let checks = Arc::new(Checks::new(handlers.clone()));
+        let flows = Arc::new(Flows::new(Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&checks)));
+        let starter = Starter::new(
+            Arc::clone(&intake),
+            Arc::clone(&commands),
+            Arc::clone(&inventories),
+            Arc::clone(&flows),
+            Arc::clone(&checks),
+        );
         let starter = Arc::new(starter);
         Ok(Arc::new(Self {
             dispatcher: Dispatcher::new(Arc::clone(&ledger), &settings),
             tail: Tail::new(Arc::clone(&ledger)),
             builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
-            resources: Resources::new(Arc::clone(&ledger), Arc::clone(&secrets), Arc::clone(&starter)),
+            resources: Resources::new(
+                Arc::clone(&ledger),
+                Arc::clone(&secrets),
+                Arc::clone(&starter),
+                Arc::clone(&checks),
+            ),
             scheduler: Scheduler::new(Arc::clone(&ledger), Arc::clone(&starter), Arc::clone(&intake)),
             triggers: Triggers::new(
                 Arc::clone(&ledger),
@@ -81,6 +95,7 @@ impl Engine {
             intake,
             secrets,
             blobs,
+            checks,
             ledger,
             clock,
             meters,

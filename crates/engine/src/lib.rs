@@ -6,6 +6,7 @@
 
 mod brokers;
 pub mod builtin;
+mod checks;
 mod dispatcher;
 mod engine;
 mod figures;
@@ -25,6 +26,7 @@ mod watermark;
 mod why;
 
 pub use bowline_connect::egress::TenantRules;
+pub use checks::Checks;
 pub use dispatcher::Dispatcher;
 pub use engine::Engine;
 pub use figures::Figures;

@@ -35,6 +35,9 @@ pub async fn prune_forever(
                 if pruned.jobs > 0 {
                     tracing::info!(jobs = pruned.jobs, events = pruned.events, "pruned {} old jobs", pruned.jobs);
                 }
+                if pruned.definitions > 0 {
+                    tracing::info!("pruned {} definitions of workflows that no run needs", pruned.definitions);
+                }
                 forget_output(&*blobs, &pruned.outputs).await;
                 from = pruned.next.unwrap_or_default();
                 if pruned.next.is_some() { BREATH } else { PAUSE }

@@ -13,6 +13,7 @@ use bowline_model::{InventoryName, JobPolicy, TenantId};
 use bowline_store::{NewJob, Origin, StoreError, Submitted};
 use serde_json::Value;
 
+use crate::checks::Checks;
 use crate::fleet::{CommandChoice, CommandError, CommandRequest, Commands, HostChoice, Inventories};
 use crate::flow::{DefinitionError, DefinitionKind, Flows};
 use crate::intake::{Intake, JobRequest};
@@ -61,6 +62,7 @@ pub struct Starter {
     commands: Arc<Commands>,
     inventories: Arc<Inventories>,
     flows: Arc<Flows>,
+    checks: Arc<Checks>,
 }
 
 impl Starter {
@@ -69,8 +71,9 @@ impl Starter {
         commands: Arc<Commands>,
         inventories: Arc<Inventories>,
         flows: Arc<Flows>,
+        checks: Arc<Checks>,
     ) -> Self {
-        Self { intake, commands, inventories, flows }
+        Self { intake, commands, inventories, flows, checks }
     }
 
     /// Whether what is named exists. Everything else is found out when it is started: hosts come and go.
@@ -86,7 +89,8 @@ impl Starter {
         }
     }
 
-    /// The same, for what is started as it stands: its parameters must fit, too.
+    /// The same, for what is started as it stands: its parameters must fit, too, and a payload must be one that can be worked
+    /// on.
     pub async fn check_whole(&self, tenant: TenantId, start: &StartSpec) -> Result<(), StartError> {
         self.check(tenant, start).await?;
         match start {
@@ -94,7 +98,11 @@ impl Starter {
                 let choice = choice_of(&command.command);
                 Ok(self.commands.check_params(tenant, &choice, command.params.clone()).await?)
             }
-            StartSpec::Task(_) | StartSpec::Workflow(_) => Ok(()),
+            StartSpec::Task(task) => {
+                let payload = task.payload.as_ref().map_or("null", Payload::as_str);
+                self.checks.task(tenant, &task.r#type, payload).await?.map_err(|bad| BadSpec::from(bad).into())
+            }
+            StartSpec::Workflow(_) => Ok(()),
         }
     }
 

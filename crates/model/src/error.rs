@@ -57,7 +57,7 @@ impl RunError {
     /// Messages come from outside and may be of any length; the ledger keeps this much.
     pub const MESSAGE_MAX: usize = 4_096;
 
-    /// Zero bytes are replaced, because not every ledger can keep them in a text.
+    /// Zero bytes are replaced: a message is for people, and many a terminal and log would end it there.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.contains('\0') {

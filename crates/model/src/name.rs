@@ -116,6 +116,11 @@ impl TaskType {
         Self(Arc::from("bowline.workflow"))
     }
 
+    /// What stands in the place of a type that was stored and cannot be read.
+    pub fn unreadable() -> Self {
+        Self(Arc::from("bowline.unreadable"))
+    }
+
     pub fn is_reserved(&self) -> bool {
         self.as_str().starts_with(Self::RESERVED)
     }

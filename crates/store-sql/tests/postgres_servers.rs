@@ -8,8 +8,8 @@ use bowline_model::audit::{Chain, ChainWalk};
 use bowline_model::{ErrorClass, JobId, JobStatus, Outcome, RunId};
 use bowline_store::conformance::{Bench, TIMES, abilities, task_type};
 use bowline_store::{
-    AuditFilter, AuditFrom, ClaimRules, Claimant, Closed, Ledger, ManualClock, NewJob, OrderAnswer, PruneMark,
-    Retention, Submitted,
+    AuditFilter, AuditFrom, ClaimRules, Claimant, Closed, KeptDefinition, Ledger, ManualClock, NewFlow, NewJob,
+    OrderAnswer, PruneMark, Retention, Submitted,
 };
 use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
 use bowline_testkit::{TestDatabase, connect, fresh_database};
@@ -280,6 +280,61 @@ async fn a_heartbeat_that_comes_while_the_reaper_waits_counts() {
     assert_eq!((reaped.lost, reaped.active), (0, 1));
     assert_eq!(bench.status(run.job).await, JobStatus::Running);
     bench.verifies().await;
+}
+
+/// A definition that no run is pinned to, and a run that would be.
+async fn run_of(bench: &Bench) -> (i64, NewJob) {
+    let (hash, body): ([u8; 32], Arc<str>) = ([7; 32], "{}".into());
+    let id = bench.ledger.keep_definition(bench.tenant, hash, body.clone()).await.expect("kept");
+    let flow = NewFlow {
+        definition: KeptDefinition { id, hash, body },
+        workflow: "inline".into(),
+        workflow_version: None,
+        forked_from: None,
+        depth: 0,
+        first: None,
+    };
+    (id, NewJob { flow: Some(Arc::new(flow)), ..bench.job() })
+}
+
+/// Retention holds a definition and removes it, and a run begins with it in between: it has its definition all the same.
+#[tokio::test]
+async fn a_run_that_begins_while_retention_removes_its_definition_has_one() {
+    let database = fresh_database();
+    let servers = servers(&database, 1).await;
+    let bench = &servers[0];
+    let (id, wish) = run_of(bench).await;
+    let job = wish.id;
+    let retention = connect(database.url()).await.expect("the server takes connections");
+    let watcher = connect(database.url()).await.expect("the server takes connections");
+    retention.batch_execute("begin; delete from flow_definition").await.expect("it can be removed");
+    let removed = async {
+        waiting_for_a_lock(bench, &watcher, 1).await;
+        retention.batch_execute("commit").await.expect("it is removed");
+    };
+    let (_, ()) = tokio::join!(bench.submit(wish), removed);
+    let number = bench.ledger.flow_number(bench.tenant, job).await.expect("read").expect("a run");
+    let stored = bench.ledger.load_flows(vec![number], None).await.expect("read").remove(0);
+    assert_ne!(stored.definition, id, "what was removed is not there again under its old name");
+    assert_eq!(bench.ledger.find_definition(stored.definition).await.expect("read").as_deref(), Some("{}"));
+    bench.verifies().await;
+}
+
+/// A run that is about to begin holds its definition, and retention leaves it alone.
+#[tokio::test]
+async fn retention_passes_over_a_definition_that_a_run_begins_with() {
+    let database = fresh_database();
+    let servers = servers(&database, 1).await;
+    let bench = &servers[0];
+    let (id, _) = run_of(bench).await;
+    let retention = Retention { finished_jobs_ms: 1, events_ms: 1 };
+    let prune = async || bench.ledger.prune(retention, PruneMark::default()).await.expect("pruned").definitions;
+    let beginner = connect(database.url()).await.expect("the server takes connections");
+    beginner.batch_execute("begin; select 1 from flow_definition for key share").await.expect("it can be held");
+    assert_eq!(soon("an answer", prune()).await, 0);
+    beginner.batch_execute("rollback").await.expect("it is let go");
+    assert_eq!(prune().await, 1);
+    assert_eq!(bench.ledger.find_definition(id).await.expect("read"), None);
 }
 
 /// Retention chooses, somebody retries, retention removes: it must look again first.

@@ -10,13 +10,12 @@ use bowline_model::audit::{Action, Author};
 use bowline_model::{JobId, JobStatus, RunError, TenantId, Timestamp};
 use serde_json::Value;
 
-use crate::{NewJob, StoreResult};
+use crate::{NewJob, Page, StoreResult};
 
 /// What makes a job a run of a workflow.
 #[derive(Debug, Clone)]
 pub struct NewFlow {
-    /// As [`FlowStore::keep_definition`] named it.
-    pub definition: i64,
+    pub definition: KeptDefinition,
     /// What people call the workflow, and which version of it.
     pub workflow: Arc<str>,
     pub workflow_version: Option<u32>,
@@ -26,6 +25,16 @@ pub struct NewFlow {
     pub depth: u32,
     /// What it has done when it is accepted. A run that begins later has done nothing.
     pub first: Option<NewTurn>,
+}
+
+/// What a run is pinned to. It was kept before the run, and retention may have removed it since, because nothing needed it;
+/// then it is kept once more, together with the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptDefinition {
+    /// As [`FlowStore::keep_definition`] named it.
+    pub id: i64,
+    pub hash: [u8; 32],
+    pub body: Arc<str>,
 }
 
 /// What a run has done, to be stored together.
@@ -186,6 +195,16 @@ pub struct WaitRecord {
     pub since: Timestamp,
 }
 
+/// Where a wait stands among all of its kind: by its age first. No two stand at the same place, and none ever moves.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitPlace {
+    pub since: Timestamp,
+    /// The number of the run's job.
+    pub flow: i64,
+    pub node: Arc<str>,
+    pub visit: u32,
+}
+
 /// What somebody says to a run.
 #[derive(Debug, Clone)]
 pub struct FlowOrder {
@@ -229,7 +248,7 @@ pub struct NewSignal {
 #[async_trait]
 pub trait FlowStore: Send + Sync {
     /// Keeps a definition for as long as runs of it may need it, and says what it is called. The same definition is kept
-    /// once.
+    /// once. What one was called is never the name of another, even after it is gone.
     async fn keep_definition(&self, tenant: TenantId, hash: [u8; 32], body: Arc<str>) -> StoreResult<i64>;
 
     async fn find_definition(&self, id: i64) -> StoreResult<Option<String>>;
@@ -257,6 +276,13 @@ pub trait FlowStore: Send + Sync {
     /// Records of a run, turn by turn, from the turn that has this step on.
     async fn flow_records(&self, tenant: TenantId, job: JobId, from_step: u32, limit: u32) -> StoreResult<Vec<String>>;
 
-    /// Waits of a tenant that somebody can end, oldest first.
-    async fn list_waits(&self, tenant: TenantId, kind: WaitKind, limit: u32) -> StoreResult<Vec<WaitRecord>>;
+    /// Waits of a tenant that somebody can end, oldest first, after this one. Those that stay where they are while somebody
+    /// walks through the pages are seen once each, whatever begins or ends meanwhile.
+    async fn list_waits(
+        &self,
+        tenant: TenantId,
+        kind: WaitKind,
+        after: Option<WaitPlace>,
+        limit: u32,
+    ) -> StoreResult<Page<WaitRecord, WaitPlace>>;
 }

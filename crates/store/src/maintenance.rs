@@ -28,15 +28,22 @@ pub struct Pruned {
     pub jobs: u64,
     pub events: u64,
     pub keys: u64,
+    /// Definitions of workflows that no run is pinned to any more, and that are not what a resource says now.
+    pub definitions: u64,
     /// Runs whose output is in the blob store, and of which the ledger now knows no more.
     pub outputs: Vec<RunId>,
     /// Where the next bite begins; `None` when everything old enough has been looked at.
     pub next: Option<PruneMark>,
 }
 
-/// How far a sweep through the jobs has come. The default is their beginning.
+/// How far a sweep has come, through the jobs and through the definitions. The default is the beginning of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PruneMark(pub i64);
+pub struct PruneMark {
+    /// The number of a job.
+    pub job: i64,
+    /// What a definition is called.
+    pub definition: i64,
+}
 
 /// What `verify` found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,7 +63,8 @@ pub trait MaintenanceStore: Send + Sync {
     async fn ping(&self) -> StoreResult<()>;
     /// What waits where; of one tenant, or of all for `None`.
     async fn lane_depths(&self, tenant: Option<TenantId>) -> StoreResult<Vec<LaneDepth>>;
-    /// Looks at one bite of the jobs after `from`, oldest first, and removes what is older than its time.
+    /// Looks at one bite of the jobs and definitions after `from`, oldest first, and removes what is older than its time, and
+    /// what nothing needs any more.
     async fn prune(&self, retention: Retention, from: PruneMark) -> StoreResult<Pruned>;
     /// Compares every job with the fold of its events, and every waiting row with its job, and walks the audit chains. Stops after `faults_max`.
     async fn verify(&self, faults_max: usize) -> StoreResult<Verified>;

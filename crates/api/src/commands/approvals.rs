@@ -1,9 +1,12 @@
 //! `GET /approvals`: jobs that wait for somebody to say yes.
+//!
+//! Nodes of workflows come first, then commands on hosts, each sort in pages of its own; a page may have the last of the one
+//! and the first of the other. A cursor says in which sort, and after which one there.
 
 use axum::Json;
 use axum::extract::State;
 use bowline_model::{JobId, Timestamp};
-use bowline_store::WaitKind;
+use bowline_store::{WaitKind, WaitPlace, WaitRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,9 +57,56 @@ pub struct WaitingCommand {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ApprovalPage {
-    /// Nodes of workflows first (at most a page of them), then commands; oldest first within each sort.
+    /// Nodes of workflows first, then commands; oldest first within each sort.
     pub approvals: Vec<WaitingView>,
     pub next_cursor: Option<String>,
+}
+
+/// After which one a page begins.
+enum Place {
+    /// A node of a workflow; nothing is the beginning of all.
+    Node(Option<WaitPlace>),
+    /// A command, by its number.
+    Command(i64),
+}
+
+impl Place {
+    fn write(&self) -> String {
+        match self {
+            Self::Node(None) => "n".to_owned(),
+            // What a node is called may hold anything, so it stands last.
+            Self::Node(Some(WaitPlace { since, flow, node, visit })) => {
+                format!("n {} {flow} {visit} {node}", since.as_micros())
+            }
+            Self::Command(number) => format!("c {number}"),
+        }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(5, ' ');
+        match (parts.next()?, parts.next()) {
+            ("c", Some(number)) => number.parse().ok().map(Self::Command),
+            ("n", None) => Some(Self::Node(None)),
+            ("n", Some(since)) => {
+                let since = Timestamp::from_micros(since.parse().ok()?);
+                let (flow, visit) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                Some(Self::Node(Some(WaitPlace { since, flow, visit, node: parts.next()?.into() })))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn node(waiting: WaitRecord) -> WaitingView {
+    WaitingView::Workflow(WaitingNode {
+        job_id: waiting.job,
+        workflow: waiting.workflow,
+        node: waiting.wait.node.to_string(),
+        visit: waiting.wait.visit,
+        title: waiting.wait.name.to_string(),
+        created_at: waiting.since,
+        expires_at: waiting.wait.expires_at,
+    })
 }
 
 pub async fn approvals(
@@ -66,30 +116,28 @@ pub async fn approvals(
 ) -> Result<Json<ApprovalPage>, Problem> {
     let tenant = known.tenant()?;
     let limit = page_size(query.limit, &app)?;
-    let after: Option<i64> = match query.cursor {
-        None => None,
-        Some(text) => Some(app.cursors.read("approvals", tenant, &text)?.parse().map_err(Problem::validation)?),
+    let place = match query.cursor {
+        None => Place::Node(None),
+        Some(text) => Place::read(&app.cursors.read("approvals", tenant, &text)?)
+            .ok_or_else(|| Problem::validation("the cursor does not belong to this list"))?,
     };
-    let cursor = |next: i64| app.cursors.write("approvals", tenant, &next.to_string());
+    let cursor = |next: Place| Some(app.cursors.write("approvals", tenant, &next.write()));
     let mut approvals = Vec::new();
-    if after.is_none() {
-        let waits = app.engine.ledger.list_waits(tenant, WaitKind::Approval, limit).await?;
-        approvals.extend(waits.into_iter().map(|waiting| {
-            WaitingView::Workflow(WaitingNode {
-                job_id: waiting.job,
-                workflow: waiting.workflow,
-                node: waiting.wait.node.to_string(),
-                visit: waiting.wait.visit,
-                title: waiting.wait.name.to_string(),
-                created_at: waiting.since,
-                expires_at: waiting.wait.expires_at,
-            })
-        }));
+    let mut after = None;
+    match place {
+        Place::Command(number) => after = Some(number),
+        Place::Node(place) => {
+            let page = app.engine.ledger.list_waits(tenant, WaitKind::Approval, place, limit).await?;
+            approvals.extend(page.items.into_iter().map(node));
+            if let Some(next) = page.next {
+                return Ok(Json(ApprovalPage { approvals, next_cursor: cursor(Place::Node(Some(next))) }));
+            }
+        }
     }
     let room = limit - u32::try_from(approvals.len()).unwrap_or(limit);
     if room == 0 {
         // The commands begin on the next page: their numbers begin with 1.
-        return Ok(Json(ApprovalPage { approvals, next_cursor: Some(cursor(0)) }));
+        return Ok(Json(ApprovalPage { approvals, next_cursor: cursor(Place::Command(0)) }));
     }
     let page = app.engine.ledger.list_approvals(tenant, after, room).await?;
     approvals.extend(page.items.into_iter().map(|waiting| {
@@ -102,5 +150,23 @@ pub async fn approvals(
             approval: waiting.approval.into(),
         }))
     }));
-    Ok(Json(ApprovalPage { approvals, next_cursor: page.next.map(cursor) }))
+    Ok(Json(ApprovalPage { approvals, next_cursor: page.next.and_then(|next| cursor(Place::Command(next))) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_back_as_it_was_written() {
+        let node = |node: &str| WaitPlace { since: Timestamp::from_micros(17), flow: 4, node: node.into(), visit: 2 };
+        for place in [None, Some(node("ask")), Some(node("a b  c")), Some(node(""))] {
+            let text = Place::Node(place.clone()).write();
+            assert!(matches!(Place::read(&text), Some(Place::Node(read)) if read == place), "{text:?}");
+        }
+        assert!(matches!(Place::read(&Place::Command(9).write()), Some(Place::Command(9))));
+        for bad in ["", "7", "c", "c x", "n 1", "n 1 2", "n 1 2 3", "n x 2 3 a", "d 1"] {
+            assert!(Place::read(bad).is_none(), "{bad:?}");
+        }
+    }
 }

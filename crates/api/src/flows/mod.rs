@@ -21,5 +21,5 @@ pub use shadow::{ShadowRequest, ShadowView, shadow};
 pub use signal::{SignalRequest, SignaledView, TellRequest, signal, tell};
 pub use steer::{SteerRequest, SteeredView, hear, steer};
 pub use steps::{StepList, StepsQuery, steps};
-pub use submit::FlowWish;
+pub use submit::{FlowWish, Unbegun};
 pub use view::WorkflowView;

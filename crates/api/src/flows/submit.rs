@@ -2,7 +2,7 @@
 
 use axum::Json;
 use bowline_auth::Scope;
-use bowline_engine::flow::{BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+use bowline_engine::flow::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
 use bowline_model::blueprint::{BlueprintField, BlueprintSpec};
 use bowline_model::start::{RunField, WorkflowStart};
 use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
@@ -28,6 +28,23 @@ pub struct FlowWish {
     pub run_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub external_id: Option<String>,
+}
+
+/// Why a run did not begin.
+#[derive(Debug)]
+pub enum Unbegun {
+    /// The wish is wrong.
+    Refused(Problem),
+    /// The ledger is away. The same wish may be good a moment later.
+    Later(Problem),
+}
+
+impl From<Unbegun> for Problem {
+    fn from(unbegun: Unbegun) -> Self {
+        match unbegun {
+            Unbegun::Refused(problem) | Unbegun::Later(problem) => problem,
+        }
+    }
 }
 
 const BREAKPOINTS_MAX: usize = 100;
@@ -74,7 +91,24 @@ impl FlowWish {
         })
     }
 
-    /// Begins the run. If it was over at once, how it ended is told as well.
+    /// Takes the run's first turn, so that its job can be stored. What the ledger could not do now is told apart: it says
+    /// nothing about the wish.
+    pub async fn begin(self, app: &App, known: &Known, context: &Context) -> Result<Begun, Unbegun> {
+        let field = if matches!(self.start.run, RunField::Blueprint(_)) { "blueprint" } else { "workflow" };
+        let tenant = known.tenant().map_err(Unbegun::Refused)?;
+        let request = self.request(known).map_err(Unbegun::Refused)?;
+        let (engine, origin) = (&app.engine, context.origin(&known.actor()));
+        engine.flows.begin(engine.hands(), tenant, &origin, request).await.map_err(|error| {
+            let later = error.is_transient();
+            let problem = match error {
+                FlowError::Definition(error) => bad_definition(field, error),
+                other => other.into(),
+            };
+            if later { Unbegun::Later(problem) } else { Unbegun::Refused(problem) }
+        })
+    }
+
+    /// Begins the run and stores it. If it was over at once, how it ended is told as well.
     pub async fn submit(
         self,
         app: &App,
@@ -82,15 +116,11 @@ impl FlowWish {
         context: Context,
     ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
         let (tenant, key) = (known.tenant()?, self.idempotency_key.clone());
-        let field = if matches!(self.start.run, RunField::Blueprint(_)) { "blueprint" } else { "workflow" };
-        let request = self.request(known)?;
-        let (engine, origin) = (&app.engine, context.origin(&known.actor()));
-        let answers = engine.flows.submit(engine.hands(), tenant, &origin, vec![request]).await;
-        let answers = answers.map_err(|error| match error {
-            FlowError::Definition(error) => bad_definition(field, error),
-            other => other.into(),
-        })?;
-        let Some(FlowSubmitted { submitted, mut result, mut error }) = answers.into_iter().next() else {
+        let engine = &app.engine;
+        let Begun { request, going } = self.begin(app, known, &context).await?;
+        let stored = engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
+        let answer = stored.into_iter().next().map(|submitted| engine.flows.settle(submitted, going));
+        let Some(FlowSubmitted { submitted, mut result, mut error }) = answer else {
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
         };
         let (job_id, number, status, queued_at, replayed) = match submitted {

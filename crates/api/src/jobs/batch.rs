@@ -1,22 +1,28 @@
 //! `POST /jobs/batch`: many wishes in one request, each answered by itself.
+//!
+//! Wishes that are good are stored together, in one transaction, whatever sort they are: if the ledger cannot take them, none
+//! is stored and the whole request is refused. A workflow takes its first turn before that, as in `POST /jobs`. How one
+//! ended that was over at once is not told here, so that the answer to a thousand wishes stays small.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use bowline_engine::flow::Going;
 use bowline_model::Timestamp;
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::submit::{SubmitRequest, Wish, key_conflict, request};
+use super::submit::{SubmitRequest, Wish, check_task, key_conflict, request};
 use crate::app::App;
 use crate::body::{LargeBody, parse_checked};
 use crate::context::Context;
 use crate::door::Known;
+use crate::flows::Unbegun;
 use crate::problem::Problem;
 use crate::views::job_word;
 
@@ -49,6 +55,11 @@ pub struct BatchAnswer {
     pub trace_id: Arc<str>,
 }
 
+/// A wish that has no place in a batch.
+fn alone(field: &str, why: &str) -> Problem {
+    Problem::validation(format!("{field}: {why}")).with(json!({"field": field}))
+}
+
 pub async fn submit_batch(
     State(app): State<App>,
     known: Known,
@@ -66,16 +77,33 @@ pub async fn submit_batch(
     let now = app.engine.clock.now();
     let mut wishes = Vec::with_capacity(body.jobs.len());
     let mut refused: Vec<Option<Problem>> = Vec::with_capacity(body.jobs.len());
+    // The runs of those wishes that are workflows, in the order of the wishes.
+    let mut going: Vec<Option<Going>> = Vec::with_capacity(body.jobs.len());
     for raw in &body.jobs {
-        let wish =
-            parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| match request(item, None, now)? {
-                Wish::Task(wish) => Ok(wish),
-                Wish::Command(_) => Err(Problem::validation("command: commands on hosts are asked for one by one")),
-                Wish::Workflow(_) => Err(Problem::validation("workflow: workflows are asked for one by one")),
-            });
-        match wish {
-            Ok(wish) => {
+        let wish = parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| request(item, None, now));
+        let begun = match wish {
+            Ok(Wish::Task(wish)) => match check_task(&app, tenant, &wish).await {
+                Ok(()) => Ok((wish, None)),
+                Err(problem) if problem.retry_after_s.is_some() => return Err(problem),
+                Err(problem) => Err(problem),
+            },
+            Ok(Wish::Command(_)) => Err(alone("command", "commands on hosts are asked for one by one")),
+            Ok(Wish::Workflow(wish)) => match Box::pin(wish.begin(&app, &known, &context)).await {
+                Ok(begun) => {
+                    // A thousand first turns are much to calculate; others may go in between.
+                    tokio::task::yield_now().await;
+                    Ok((begun.request, Some(begun.going)))
+                }
+                Err(Unbegun::Refused(problem)) => Err(problem),
+                // Nothing is stored yet, and nothing will be.
+                Err(Unbegun::Later(problem)) => return Err(problem),
+            },
+            Err(problem) => Err(problem),
+        };
+        match begun {
+            Ok((wish, run)) => {
                 wishes.push(wish);
+                going.push(run);
                 refused.push(None);
             }
             Err(problem) => refused.push(Some(problem)),
@@ -86,7 +114,11 @@ pub async fn submit_batch(
     } else {
         app.engine.intake.submit(tenant, &context.origin(&known.actor()), wishes).await?
     };
-    let mut stored = stored.into_iter();
+    let settled = stored.into_iter().zip(going).map(|(submitted, run)| match run {
+        Some(run) => app.engine.flows.settle(submitted, run).submitted,
+        None => submitted,
+    });
+    let mut stored = settled.collect::<Vec<_>>().into_iter();
     let mut answer = BatchAnswer {
         accepted: 0,
         replayed: 0,

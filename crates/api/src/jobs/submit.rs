@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use bowline_engine::JobRequest;
+use bowline_engine::builtin::BadPayload;
 use bowline_model::resource::BadSpec;
 use bowline_model::start::StartSpec;
-use bowline_model::{RunError, Timestamp};
+use bowline_model::{RunError, TenantId, Timestamp};
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
@@ -113,6 +114,18 @@ pub fn misfit(bad: BadSpec) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, spec_code(&bad), bad).with(json!({"field": field}))
 }
 
+/// Looks at a task before its job is stored: what is wrong with its payload now would be wrong when its run begins.
+pub async fn check_task(app: &App, tenant: TenantId, task: &JobRequest) -> Result<(), Problem> {
+    let checked = app.engine.checks.task(tenant, &task.task_type, &task.payload).await?;
+    checked.map_err(|bad| {
+        let denied = bad.code == BadPayload::DENIED;
+        let status = if denied { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
+        let code = if denied { "EGRESS_DENIED" } else { "VALIDATION_ERROR" };
+        let field = if bad.place.is_empty() { "payload".to_owned() } else { format!("payload.{}", bad.place) };
+        Problem::new(status, code, format!("{field}: {}", bad.what)).with(json!({"field": field}))
+    })
+}
+
 /// The refusal for a key that belongs to another wish.
 pub fn key_conflict(key: &str) -> Problem {
     Problem::conflict("IDEMPOTENCY_CONFLICT", "this key was used before with another body").with(json!({"key": key}))
@@ -144,6 +157,7 @@ pub async fn submit(
         Wish::Command(wish) => return commands::submit(&app, &known, context, *wish).await,
         Wish::Workflow(wish) => return Box::pin(wish.submit(&app, &known, context)).await,
     };
+    check_task(&app, tenant, &request).await?;
     let key = request.idempotency_key.clone();
     let stored = app.engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
     let (id, number, status, at, replayed) = match stored.into_iter().next() {

@@ -133,29 +133,159 @@ async fn a_status_that_is_not_accepted_is_a_failure() {
     assert_eq!(server.until_status(&job, "success").await["job"]["result"]["body"], "no such thing");
 }
 
-/// B083 to B090: refused once, without a connection and without a word about addresses.
+/// Addresses that are closed, however they are written.
+const CLOSED: [&str; 16] = [
+    "127.0.0.1",
+    "localhost",
+    "a.localhost",
+    "[::1]",
+    "0.0.0.0",
+    "127.1",
+    "2130706433",
+    "0x7f.1",
+    "0177.0.0.1",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:a9fe:a9fe]",
+    "[64:ff9b::7f00:1]",
+    "[2002:7f00:1::]",
+    "[::127.0.0.1]",
+    "169.254.169.254",
+    "100.100.100.200",
+];
+
+/// Payloads that are wrong, and where.
+fn wrong(url: &str) -> Vec<(Value, &'static str)> {
+    vec![
+        (json!({"url": "file:///etc/passwd"}), "url"),
+        (json!({"url": "gopher://a.example"}), "url"),
+        (json!({"url": "http://user:pw@a.example/"}), "url"),
+        (json!({"url": "http://a.example#@evil"}), "url"),
+        (json!({"url": url, "headers": {"x-a": "b\r\nhost: evil"}}), "headers.x-a"),
+        (json!({"url": url, "headers": {"Host": "evil"}}), "headers.Host"),
+        (json!({"url": url, "headers": {"Content-Length": "7"}}), "headers.Content-Length"),
+        (json!({"url": url, "headers": {"Transfer-Encoding": "chunked"}}), "headers.Transfer-Encoding"),
+        (json!({"url": url, "headers": {"X-A": "1", "x-a": "2"}}), "headers.x-a"),
+        (json!({"url": url, "timeout_ms": 3_600_001}), "timeout_ms"),
+    ]
+}
+
+/// B083 to B085, B089 and B090: refused at the door, alone and in a batch, without a connection and without a word about
+/// addresses.
 #[tokio::test]
-async fn what_must_not_be_called_is_not_called() {
+async fn what_must_not_be_called_is_refused_when_it_is_asked_for() {
     // Its own network is closed to a server unless somebody opened it.
     let server = TestServer::start().await;
     let inside = json_answer(&json!({"secret": "metadata"}));
     let port = inside.port();
-    for host in
-        ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433", "[::ffff:127.0.0.1]", "169.254.169.254"]
-    {
-        let message = refused(&server, json!({"url": format!("http://{host}:{port}/")})).await;
-        assert_eq!(message, "EGRESS_DENIED: this address may not be called", "{host}");
+    let mut bad: Vec<(Value, u16, &str, String)> = Vec::new();
+    for host in CLOSED {
+        let payload = json!({"url": format!("http://{host}:{port}/")});
+        bad.push((payload, 422, "EGRESS_DENIED", "payload.url".to_owned()));
     }
-    for (payload, place) in [
-        (json!({"url": "file:///etc/passwd"}), "VALIDATION_ERROR: url: "),
-        (json!({"url": format!("http://user:pw@127.0.0.1:{port}/")}), "VALIDATION_ERROR: url: "),
-        (json!({"url": inside.url("/"), "headers": {"x-a": "b\r\nhost: evil"}}), "VALIDATION_ERROR: headers.x-a: "),
-        (json!({"url": inside.url("/"), "headers": {"Host": "evil"}}), "VALIDATION_ERROR: headers.Host: "),
-        (json!({"url": inside.url("/"), "tls_verify": false}), "VALIDATION_ERROR: tls_verify: "),
-    ] {
-        let message = refused(&server, payload).await;
-        assert!(message.starts_with(place) && !message.contains("evil"), "{message}");
+    for (payload, place) in wrong("http://a.example/") {
+        bad.push((payload, 400, "VALIDATION_ERROR", format!("payload.{place}")));
     }
+    bad.push((
+        json!({"url": "http://a.example", "tls_verify": false}),
+        400,
+        "VALIDATION_ERROR",
+        "payload.tls_verify".into(),
+    ));
+    bad.push((json!({"url": "http://a.example:22/"}), 422, "EGRESS_DENIED", "payload.url".into()));
+    bad.push((json!(null), 400, "VALIDATION_ERROR", "payload".into()));
+    let wish = |payload: &Value| json!({"type": "http_request", "payload": payload});
+    for (payload, status, code, place) in &bad {
+        let answer = server.post("/jobs", wish(payload)).await;
+        assert_eq!((answer.status, answer.code()), (*status, *code), "{payload}: {answer:?}");
+        assert_eq!(answer.body["error"]["details"]["field"], *place, "{payload}: {answer:?}");
+        let message = answer.body["error"]["message"].as_str().expect("a message");
+        assert!(!message.contains("evil") && !message.contains("pw@"), "{message}");
+    }
+    let mut jobs: Vec<Value> = bad.iter().map(|(payload, ..)| wish(payload)).collect();
+    jobs.push(json!({"type": "noop"}));
+    let batch = server.post("/jobs/batch", json!({ "jobs": jobs })).await.expect(202);
+    assert_eq!((&batch["accepted"], &batch["refused"]), (&json!(1), &json!(bad.len())), "{batch}");
+    for (n, (_, _, code, place)) in bad.iter().enumerate() {
+        let error = &batch["results"][n]["error"];
+        assert_eq!((error["code"].as_str(), &error["details"]["field"]), (Some(*code), &json!(place)), "{error}");
+    }
+    // What a schedule would start is looked at when it is stored.
+    let start = wish(&json!({"url": format!("http://127.0.0.1:{port}/")}));
+    let spec = json!({"spec": {"cron": "0 3 * * *", "start": start}});
+    let answer = server.send("PUT", "/resources/schedule/nightly", &server.admin(), Some(spec)).await;
+    assert_eq!(
+        (answer.status, answer.body["error"]["details"]["path"].as_str()),
+        (422, Some("spec.start.payload.url")),
+        "{answer:?}"
+    );
+    assert_eq!(inside.connections(), 0);
+}
+
+fn calling(config: &Value) -> Value {
+    json!({
+        "nodes": [{"id": "start", "type": "start"}, {"id": "call", "type": "http_request", "config": config},
+            {"id": "end", "type": "end"}],
+        "edges": [{"source": "start", "target": "call"}, {"source": "call", "target": "end"}],
+    })
+}
+
+/// What stands in a workflow literally is looked at when it is stored, and when it is written into a wish.
+#[tokio::test]
+async fn what_a_workflow_must_not_call_is_refused_when_it_is_stored() {
+    let server = TestServer::start().await;
+    let inside = json_answer(&json!({"secret": "metadata"}));
+    let mut bad: Vec<(Value, String)> = Vec::new();
+    for host in CLOSED {
+        let config = json!({"url": format!("http://{host}:{}/", inside.port())});
+        bad.push((calling(&config), "nodes[1].config.url".to_owned()));
+    }
+    for (config, place) in wrong("http://a.example/") {
+        bad.push((calling(&config), format!("nodes[1].config.{place}")));
+    }
+    let closed = json!({"url": inside.url("/")});
+    let mut each = calling(&closed);
+    each["nodes"][1] = json!({"id": "call", "type": "foreach", "config": {"items": [1], "node": {"type": "http_request", "config": closed}}});
+    bad.push((each, "nodes[1].config.node.config.url".to_owned()));
+    let mut task = calling(&closed);
+    task["nodes"][1] = json!({"id": "call", "type": "task", "config": {"type": "http_request", "payload": closed}});
+    bad.push((task, "nodes[1].config.payload.url".to_owned()));
+    let mut patient = calling(&json!({"url": "http://a.example/"}));
+    patient["nodes"][1]["policy"] = json!({"timeout_ms": 3_600_001});
+    bad.push((patient, "nodes[1].policy.timeout_ms".to_owned()));
+    for (spec, place) in &bad {
+        let stored = server.send("PUT", "/resources/workflow/w", &server.admin(), Some(json!({ "spec": spec }))).await;
+        let path = stored.body["error"]["details"]["path"].as_str();
+        assert_eq!((stored.status, path), (422, Some(format!("spec.{place}").as_str())), "{spec}: {stored:?}");
+        let inline = server.post("/jobs", json!({ "workflow": spec })).await;
+        let path = inline.body["error"]["details"]["path"].as_str();
+        assert_eq!((inline.status, path), (422, Some(format!("workflow.{place}").as_str())), "{spec}: {inline:?}");
+    }
+    assert_eq!(inside.connections(), 0);
+}
+
+/// B083 to B090 once more, where nobody could look before: refused once, when the run begins.
+#[tokio::test]
+async fn what_an_expression_becomes_is_judged_when_it_is_called() {
+    let server = TestServer::start().await;
+    let inside = json_answer(&json!({"secret": "metadata"}));
+    let port = inside.port();
+    let open = json!({"url": "{{ webhook.payload.url }}", "headers": {"x-a": "{{ webhook.payload.header }}"},
+        "query": {"q": "{{ webhook.payload.header }}"}, "body": {"said": "{{ webhook.payload.header }}"}});
+    let stored =
+        server.send("PUT", "/resources/workflow/call", &server.admin(), Some(json!({"spec": calling(&open)}))).await;
+    assert_eq!(stored.status, 201, "{stored:?}");
+    for host in CLOSED {
+        let input = json!({"url": format!("http://{host}:{port}/"), "header": "a"});
+        let begun = server.post("/jobs", json!({"workflow": "call", "input": input})).await.expect(202);
+        let shown = server.until_status(begun["job_id"].as_str().expect("an id"), "failed").await;
+        let message = shown["job"]["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("EGRESS_DENIED: this address may not be called"), "{host}: {message}");
+    }
+    let input = json!({"url": "http://user:pw@a.example/", "header": "a"});
+    let begun = server.post("/jobs", json!({"workflow": "call", "input": input})).await.expect(202);
+    let shown = server.until_status(begun["job_id"].as_str().expect("an id"), "failed").await;
+    let message = shown["job"]["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("VALIDATION_ERROR: url: "), "{message}");
     assert_eq!(inside.connections(), 0);
 }
 

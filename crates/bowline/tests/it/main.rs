@@ -6,9 +6,11 @@ mod support;
 
 mod agents;
 mod apply;
+mod approvals;
 mod audit;
 mod auth;
 mod bad_input;
+mod batches;
 mod cancel;
 mod commands;
 mod dead_letters;
@@ -31,3 +33,4 @@ mod secrets;
 mod triggers;
 mod workers;
 mod workflows;
+mod zero_bytes;

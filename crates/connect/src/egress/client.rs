@@ -72,6 +72,11 @@ impl Egress {
         Ok(Self { judge, http })
     }
 
+    /// Whether a call could lead there, as far as it can be said before a name is resolved.
+    pub fn may_lead_to(&self, url: &Url) -> bool {
+        self.judge.rules().admits_target(url)
+    }
+
     /// Asks, and waits for the whole answer. Gives up when `stop` is canceled.
     pub async fn call(&self, call: Call, stop: &CancellationToken) -> Result<Answer, EgressError> {
         let patience = call.patience;

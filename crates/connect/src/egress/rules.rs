@@ -1,7 +1,7 @@
 //! What those who run the server allow beyond the public network, and how much an answer may be.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use reqwest::Url;
@@ -47,11 +47,19 @@ impl EgressRules {
     }
 
     /// What can be said of a target before its name is resolved. A target that is an address is judged here, because no
-    /// resolver is asked about it.
+    /// resolver is asked about it. So is the name that always means this machine (RFC 6761), whatever a resolver says.
     pub(super) fn admits_target(&self, url: &Url) -> bool {
-        let address = url.host_str().map(|host| host.trim_matches(['[', ']'])).and_then(|host| host.parse().ok());
-        url.port_or_known_default().is_some_and(|port| self.admits_port(port))
-            && address.is_none_or(|address| self.admits(address))
+        if !url.port_or_known_default().is_some_and(|port| self.admits_port(port)) {
+            return false;
+        }
+        let Some(host) = url.host_str().map(|host| host.trim_matches(['[', ']'])) else { return false };
+        match host.parse::<IpAddr>() {
+            Ok(address) => self.admits(address),
+            Err(_) if host == "localhost" || host.ends_with(".localhost") => {
+                self.admits(Ipv4Addr::LOCALHOST.into()) || self.admits(Ipv6Addr::LOCALHOST.into())
+            }
+            Err(_) => true,
+        }
     }
 }
 
@@ -81,6 +89,16 @@ mod tests {
         let rules = rules(&["::/8"]);
         assert!(!rules.admits("::ffff:127.0.0.1".parse().unwrap()));
         assert!(rules.admits("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_name_of_this_machine_is_judged_without_asking_anybody() {
+        let ask = |rules: &EgressRules, text: &str| rules.admits_target(&Url::parse(text).unwrap());
+        for text in ["http://localhost/", "http://LOCALHOST:8080/", "http://a.localhost/"] {
+            assert!(!ask(&EgressRules::default(), text), "{text}");
+            assert!(ask(&rules(&["127.0.0.0/8"]), text) && ask(&rules(&["::1/128"]), text), "{text}");
+        }
+        assert!(ask(&EgressRules::default(), "http://localhost.example/"));
     }
 
     #[test]

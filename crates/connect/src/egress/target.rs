@@ -134,6 +134,8 @@ mod tests {
         let rules = EgressRules::default();
         for host in [
             "127.0.0.1:8080",
+            "localhost",
+            "LocalHost.",
             "[::1]",
             "0.0.0.0",
             "127.1",
@@ -155,7 +157,7 @@ mod tests {
             let url = target(&format!("http://{host}/")).unwrap_or_else(|e| panic!("{host}: {e}"));
             assert!(!rules.admits_target(&url), "{host}");
         }
-        for host in ["8.8.8.8", "[2606:4700:4700::1111]:8443", "localhost", "example.org"] {
+        for host in ["8.8.8.8", "[2606:4700:4700::1111]:8443", "localhost.example", "example.org"] {
             let url = target(&format!("http://{host}/")).unwrap();
             assert!(rules.admits_target(&url), "{host}: names are judged when they are resolved");
         }

@@ -12,6 +12,8 @@ use rand::RngExt;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
+use super::check::CheckFuture;
+
 /// What a handler gets.
 #[derive(Debug, Clone)]
 pub struct Task {
@@ -30,6 +32,11 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Option<Arc<str>>, Ru
 /// One way to do one sort of work. The answer is JSON, or nothing.
 pub trait Handler: Send + Sync {
     fn handle(&self, task: Task) -> HandlerFuture;
+
+    /// Looks at a payload before its job is accepted. Whoever does not care takes everything.
+    fn check<'a>(&'a self, _tenant: TenantId, _payload: &'a str) -> CheckFuture<'a> {
+        Box::pin(std::future::ready(Ok(Ok(()))))
+    }
 }
 
 impl<F, R> Handler for F

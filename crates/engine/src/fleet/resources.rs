@@ -12,6 +12,7 @@ use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError
 use bowline_workflow::program::{DefinitionMistake, Program};
 
 use super::params::check_schema;
+use crate::checks::Checks;
 use crate::fleet::CommandError;
 use crate::flow::DefinitionError;
 use crate::secrets::Secrets;
@@ -54,11 +55,17 @@ pub struct Resources {
     ledger: Arc<dyn Ledger>,
     secrets: Arc<Secrets>,
     starter: Arc<Starter>,
+    checks: Arc<Checks>,
 }
 
 impl Resources {
-    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>, starter: Arc<Starter>) -> Self {
-        Self { ledger, secrets, starter }
+    pub const fn new(
+        ledger: Arc<dyn Ledger>,
+        secrets: Arc<Secrets>,
+        starter: Arc<Starter>,
+        checks: Arc<Checks>,
+    ) -> Self {
+        Self { ledger, secrets, starter, checks }
     }
 
     /// Whether the tenant could store a resource that says this, as far as it can be seen from the resource alone.
@@ -69,7 +76,10 @@ impl Resources {
             // Whether its password can be had is seen when it is used, as for commands.
             Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
-            Spec::Workflow(workflow) => Ok(check_workflow_spec(workflow)?),
+            Spec::Workflow(workflow) => {
+                check_workflow_spec(workflow)?;
+                Ok(several(self.checks.workflow(tenant, workflow).await?)?)
+            }
             Spec::Blueprint(blueprint) => Ok(check_blueprint_spec(blueprint)?),
             Spec::Schedule(_) | Spec::Trigger(_) => Ok(()),
         }

@@ -118,7 +118,7 @@ impl Flows {
                         other => failed(other.to_string()),
                     })?;
                 let flow = NewFlow {
-                    definition: pinned.id,
+                    definition: pinned.kept,
                     workflow: pinned.name,
                     workflow_version: pinned.version,
                     forked_from: None,

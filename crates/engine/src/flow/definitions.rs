@@ -8,8 +8,10 @@ use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::ResourceKind;
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{ResourceName, TenantId};
-use bowline_store::{Ledger, ResourceKey, StoreError};
+use bowline_store::{KeptDefinition, Ledger, ResourceKey, StoreError};
 use bowline_workflow::program::{DefinitionMistake, Program};
+
+use crate::checks::Checks;
 
 /// Programs that are kept in memory. More are read again when they are needed.
 const PROGRAMS_MAX: usize = 1_000;
@@ -117,8 +119,7 @@ impl DefinitionKind {
 /// A definition that a run is pinned to.
 #[derive(Debug, Clone)]
 pub struct Pinned {
-    /// What the ledger calls it.
-    pub id: i64,
+    pub kept: KeptDefinition,
     pub name: Arc<str>,
     pub version: Option<u32>,
     pub program: Arc<Program>,
@@ -140,12 +141,13 @@ struct Known {
 #[derive(Debug)]
 pub struct Definitions {
     ledger: Arc<dyn Ledger>,
+    checks: Arc<Checks>,
     known: Mutex<Known>,
 }
 
 impl Definitions {
-    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
-        Self { ledger, known: Mutex::default() }
+    pub fn new(ledger: Arc<dyn Ledger>, checks: Arc<Checks>) -> Self {
+        Self { ledger, checks, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -175,8 +177,9 @@ impl Definitions {
         {
             return Ok(pinned.clone());
         }
-        let definition = Definition::read(&found.version.spec)?;
-        let pinned = self.keep(tenant, name.as_str().into(), Some(key.3), &definition, &found.version.spec).await?;
+        let program = Definition::read(&found.version.spec)?.compile().map_err(DefinitionError::Mistakes)?;
+        let pinned =
+            self.keep(tenant, name.as_str().into(), Some(key.3), program, Arc::clone(&found.version.spec)).await?;
         let mut known = self.known();
         if known.versions.len() >= PROGRAMS_MAX {
             known.versions.clear();
@@ -185,14 +188,21 @@ impl Definitions {
         Ok(pinned)
     }
 
-    /// A definition that was written for one run.
+    /// A definition that was written for one run. It is looked at as one that is stored would be.
     pub async fn inline(
         &self,
         tenant: TenantId,
         name: &str,
         definition: &Definition,
     ) -> Result<Pinned, DefinitionError> {
-        self.keep(tenant, name.into(), None, definition, &definition.write()?).await
+        let program = definition.compile().map_err(DefinitionError::Mistakes)?;
+        if let Definition::Workflow(spec) = definition {
+            let mistakes = self.checks.workflow(tenant, spec).await?;
+            if !mistakes.is_empty() {
+                return Err(DefinitionError::Mistakes(mistakes));
+            }
+        }
+        self.keep(tenant, name.into(), None, program, definition.write()?.into()).await
     }
 
     async fn keep(
@@ -200,14 +210,14 @@ impl Definitions {
         tenant: TenantId,
         name: Arc<str>,
         version: Option<u32>,
-        definition: &Definition,
-        text: &str,
+        program: Program,
+        text: Arc<str>,
     ) -> Result<Pinned, DefinitionError> {
-        let program = Arc::new(definition.compile().map_err(DefinitionError::Mistakes)?);
-        let hash = RequestHash::of_parts(&[text.as_bytes()]);
-        let id = self.ledger.keep_definition(tenant, *hash.as_bytes(), text.into()).await?;
+        let program = Arc::new(program);
+        let hash = *RequestHash::of_parts(&[text.as_bytes()]).as_bytes();
+        let id = self.ledger.keep_definition(tenant, hash, Arc::clone(&text)).await?;
         let program = self.remember(id, program);
-        Ok(Pinned { id, name, version, program })
+        Ok(Pinned { kept: KeptDefinition { id, hash, body: text }, name, version, program })
     }
 
     fn remember(&self, id: i64, program: Arc<Program>) -> Arc<Program> {
@@ -230,8 +240,14 @@ impl Definitions {
 
     /// The same, as it was written.
     pub async fn definition_of_run(&self, id: i64) -> Result<Definition, DefinitionError> {
+        Ok(Definition::read(&self.kept_for_run(id).await?.body)?)
+    }
+
+    /// The same, to begin another run with.
+    pub async fn kept_for_run(&self, id: i64) -> Result<KeptDefinition, DefinitionError> {
         let text = self.ledger.find_definition(id).await?;
         let text = text.ok_or_else(|| StoreError::Broken(format!("definition {id} is gone, and a run needs it")))?;
-        Ok(Definition::read(&text)?)
+        let hash = *RequestHash::of_parts(&[text.as_bytes()]).as_bytes();
+        Ok(KeptDefinition { id, hash, body: text.into() })
     }
 }

@@ -178,13 +178,17 @@ impl Flows {
         let record = self.ledger.find_flow(tenant, job).await?.ok_or(LookError::NotFound)?;
         let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
         let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
-        let mut definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
-        let mut program = Arc::clone(past.flow.program());
-        let mut version = record.workflow_version;
-        if let Some(other) = &forking.definition {
-            let pinned = self.definitions.inline(tenant, &record.workflow, other).await?;
-            (definition, program, version) = (pinned.id, pinned.program, None);
-        }
+        let own = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        let (definition, program, version) = match &forking.definition {
+            Some(other) => {
+                let pinned = self.definitions.inline(tenant, &record.workflow, other).await?;
+                (pinned.kept, pinned.program, None)
+            }
+            None => {
+                let kept = self.definitions.kept_for_run(own).await?;
+                (kept, Arc::clone(past.flow.program()), record.workflow_version)
+            }
+        };
         let mut flow = past.flow.fork(program).map_err(|e| LookError::Bad(e.to_string()))?;
         let id = hands.intake.mint();
         for (name, value) in forking.variables {

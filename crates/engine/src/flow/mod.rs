@@ -16,13 +16,14 @@ mod turner;
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
 pub use look::{Changed, ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
 pub use picture::FlowPicture;
-pub use start::{BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
 pub use turner::turn_forever;
 
 use std::sync::Arc;
 
 use bowline_store::{Clock, Ledger};
 
+use crate::checks::Checks;
 use crate::intake::Intake;
 use crate::starter::Starter;
 use memory::Memory;
@@ -38,8 +39,8 @@ pub struct Flows {
 }
 
 impl Flows {
-    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
-        let definitions = Definitions::new(Arc::clone(&ledger));
+    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, checks: Arc<Checks>) -> Self {
+        let definitions = Definitions::new(Arc::clone(&ledger), checks);
         Self { ledger, clock, definitions, memory: Memory::default() }
     }
 }

@@ -74,6 +74,16 @@ pub enum FlowError {
     Store(#[from] StoreError),
 }
 
+impl FlowError {
+    /// Asking again later may help: nothing is wrong with the request itself.
+    pub const fn is_transient(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Definition(DefinitionError::Store(error)) => error.is_transient(),
+            Self::Definition(_) | Self::Bad { .. } => false,
+        }
+    }
+}
+
 /// What became of a request, and how the run stands.
 #[derive(Debug, Clone)]
 pub struct FlowSubmitted {
@@ -83,11 +93,16 @@ pub struct FlowSubmitted {
     pub error: Option<bowline_model::RunError>,
 }
 
-/// A run before it is stored.
-struct Begun {
-    request: JobRequest,
-    kept: Option<Kept>,
+/// A run before it is stored. Whoever stores its job tells [`Flows::settle`] what became of it.
+#[derive(Debug)]
+pub struct Begun {
+    pub request: JobRequest,
+    pub going: Going,
 }
+
+/// The run itself, to be kept in memory if its job was accepted. Nothing for one that begins later.
+#[derive(Debug)]
+pub struct Going(Option<Kept>);
 
 /// What a run began with: the shape is seed 004's.
 pub(super) fn first_context(input: Value, actor: &str, job: JobId, workflow: &str, version: Option<u32>) -> Context {
@@ -105,30 +120,32 @@ impl Flows {
         requests: Vec<FlowRequest>,
     ) -> Result<Vec<FlowSubmitted>, FlowError> {
         let mut jobs = Vec::with_capacity(requests.len());
-        let mut kept = Vec::with_capacity(requests.len());
+        let mut going = Vec::with_capacity(requests.len());
         for request in requests {
             let begun = self.begin(hands, tenant, origin, request).await?;
             jobs.push(begun.request);
-            kept.push(begun.kept);
+            going.push(begun.going);
         }
         let submitted = hands.intake.submit(tenant, origin, jobs).await?;
-        let answers = submitted.into_iter().zip(kept).map(|(submitted, kept)| {
-            let mut answer = FlowSubmitted { submitted, result: None, error: None };
-            if let (Submitted::Accepted { number, .. }, Some(mut kept)) = (&answer.submitted, kept) {
-                match kept.flow.ending() {
-                    Some(ending) => {
-                        answer.result = Some(ending.result.to_string().into());
-                        answer.error.clone_from(&ending.error);
-                    }
-                    None => {
-                        kept.about = Arc::new(About { number: *number, ..(*kept.about).clone() });
-                        self.keep(kept);
-                    }
+        Ok(submitted.into_iter().zip(going).map(|(submitted, going)| self.settle(submitted, going)).collect())
+    }
+
+    /// What became of a run that was begun, now that the ledger has answered for its job.
+    pub fn settle(&self, submitted: Submitted, going: Going) -> FlowSubmitted {
+        let mut answer = FlowSubmitted { submitted, result: None, error: None };
+        if let (Submitted::Accepted { number, .. }, Some(mut kept)) = (&answer.submitted, going.0) {
+            match kept.flow.ending() {
+                Some(ending) => {
+                    answer.result = Some(ending.result.to_string().into());
+                    answer.error.clone_from(&ending.error);
+                }
+                None => {
+                    kept.about = Arc::new(About { number: *number, ..(*kept.about).clone() });
+                    self.keep(kept);
                 }
             }
-            answer
-        });
-        Ok(answers.collect())
+        }
+        answer
     }
 
     /// A run of a workflow that begins when its job is stored, for whoever stores jobs on their own.
@@ -148,7 +165,7 @@ impl Flows {
             input.to_string().as_bytes(),
         ]);
         let flow = NewFlow {
-            definition: pinned.id,
+            definition: pinned.kept.clone(),
             workflow: Arc::clone(&pinned.name),
             workflow_version: pinned.version,
             forked_from: None,
@@ -171,7 +188,9 @@ impl Flows {
         })
     }
 
-    async fn begin(
+    /// Begins a run: its first turn is taken, and nothing is stored but its definition. Its job can then be stored together
+    /// with others.
+    pub async fn begin(
         &self,
         hands: Hands<'_>,
         tenant: TenantId,
@@ -209,7 +228,7 @@ impl Flows {
         let hash = hash_of(&request, &pinned);
         let breakpoints = request.breakpoints.clone();
         let mut flow = NewFlow {
-            definition: pinned.id,
+            definition: pinned.kept.clone(),
             workflow: Arc::clone(&pinned.name),
             workflow_version: pinned.version,
             forked_from: None,
@@ -255,7 +274,7 @@ impl Flows {
             fleet: None,
             flow: Some((Arc::new(flow), hash)),
         };
-        Ok(Begun { request, kept })
+        Ok(Begun { request, going: Going(kept) })
     }
 
     /// Takes a run's next turn, with the jobs it begins. A job that cannot be made has failed, and the run goes on with
@@ -396,16 +415,19 @@ fn hash_of(request: &FlowRequest, pinned: &Pinned) -> RequestHash {
     }
     // By name, not by what is active: the same ask is the same ask after the workflow has changed.
     let which = match &request.workflow {
-        WorkflowChoice::Named { name, version } => format!("{name}@{version:?}"),
-        WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => format!("blueprint {name}@{version:?}"),
+        WorkflowChoice::Named { name, version } => format!("{name}@{version:?}").into_bytes(),
+        WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => {
+            format!("blueprint {name}@{version:?}").into_bytes()
+        }
+        // By what it says: what it is called changes if it was gone for a while.
         WorkflowChoice::Inline(_) | WorkflowChoice::Blueprint(BlueprintChoice::Inline { .. }) => {
-            format!("#{}", pinned.id)
+            [b"#".as_slice(), &pinned.kept.hash].concat()
         }
     };
     let run_at = request.run_at.map(|at| at.as_micros().to_be_bytes());
     RequestHash::of_parts(&[
         b"workflow",
-        which.as_bytes(),
+        &which,
         request.input.to_string().as_bytes(),
         &[u8::from(request.debug)],
         request.lane.as_str().as_bytes(),

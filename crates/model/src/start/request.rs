@@ -17,7 +17,8 @@ use crate::workflow::{Breakpoint, WorkflowField};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitRequest {
-    /// What sort of work it is. Workers say which of these they take. This, or `command`, or `workflow`.
+    /// What sort of work it is. Workers say which of these they take. This, or `command`, `workflow` or
+    /// `blueprint`.
     #[serde(default)]
     pub r#type: Option<TaskType>,
     /// What to work on. Kept exactly as written.
@@ -179,7 +180,7 @@ impl SubmitRequest {
         } else {
             return Err(Misplaced {
                 field: "type",
-                why: "a job needs a `type`, a `command` and its hosts, or a `workflow`",
+                why: "a job needs a `type`, a `command` and its hosts, a `workflow`, or a `blueprint`",
             });
         };
         Ok((start, asked))

@@ -9,6 +9,7 @@ mod checkpoint;
 mod fault;
 mod postgres;
 mod sqlite;
+mod zero;
 
 use std::borrow::Cow;
 

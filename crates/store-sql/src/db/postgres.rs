@@ -1,5 +1,6 @@
 //! The PostgreSQL side: one connection, statements prepared once, batches pipelined.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, Statement};
 use uuid::Uuid;
 
-use super::{Batch, Col, Db, Mode, Row, Sql, Val};
+use super::{Batch, Col, Db, Mode, Row, Sql, Val, zero};
 
 /// How to reach the server, and how long to be patient with it.
 #[derive(Debug, Clone)]
@@ -346,7 +347,7 @@ enum Param<'a> {
     Int(Option<PgInt>),
     Bool(bool),
     Id(Option<Uuid>),
-    Text(Option<&'a str>),
+    Text(Option<Cow<'a, str>>),
     At(Option<PgTime>),
     Bytes(&'a [u8]),
 }
@@ -359,8 +360,8 @@ impl<'a> Param<'a> {
             Val::Bool(v) => Self::Bool(v),
             Val::Id(v) => Self::Id(Some(v)),
             Val::OptId(v) => Self::Id(v),
-            Val::Text(v) => Self::Text(Some(v)),
-            Val::OptText(v) => Self::Text(v),
+            Val::Text(v) => Self::Text(Some(zero::written(v))),
+            Val::OptText(v) => Self::Text(v.map(zero::written)),
             Val::At(v) => Self::At(Some(PgTime::of(v))),
             Val::OptAt(v) => Self::At(v.map(PgTime::of)),
             Val::Bytes(v) => Self::Bytes(v),
@@ -386,8 +387,8 @@ enum Arrays<'a> {
     Bool(&'a [bool]),
     Id(&'a [Uuid]),
     OptId(&'a [Option<Uuid>]),
-    Text(&'a [&'a str]),
-    OptText(&'a [Option<&'a str>]),
+    Text(Vec<Cow<'a, str>>),
+    OptText(Vec<Option<Cow<'a, str>>>),
     At(Vec<PgTime>),
     OptAt(Vec<Option<PgTime>>),
     Bytes(&'a [&'a [u8]]),
@@ -401,8 +402,8 @@ impl<'a> Arrays<'a> {
             Col::Bool(v) => Self::Bool(v),
             Col::Id(v) => Self::Id(v),
             Col::OptId(v) => Self::OptId(v),
-            Col::Text(v) => Self::Text(v),
-            Col::OptText(v) => Self::OptText(v),
+            Col::Text(v) => Self::Text(v.iter().map(|text| zero::written(text)).collect()),
+            Col::OptText(v) => Self::OptText(v.iter().map(|text| text.map(zero::written)).collect()),
             Col::At(v) => Self::At(v.iter().map(|at| PgTime::of(*at)).collect()),
             Col::OptAt(v) => Self::OptAt(v.iter().map(|at| at.map(PgTime::of)).collect()),
             Col::Bytes(v) => Self::Bytes(v),
@@ -463,10 +464,11 @@ impl Row for PgRow<'_> {
     }
 
     fn opt_text(&self, n: usize) -> StoreResult<Option<String>> {
-        match *self.0.columns()[n].type_() {
-            Type::JSON => self.get::<Option<JsonText>>(n).map(|v| v.map(|text| text.0)),
-            _ => self.get(n),
-        }
+        let text = match *self.0.columns()[n].type_() {
+            Type::JSON => self.get::<Option<JsonText>>(n)?.map(|text| text.0),
+            _ => self.get(n)?,
+        };
+        Ok(text.map(zero::read))
     }
 
     fn at(&self, n: usize) -> StoreResult<Timestamp> {

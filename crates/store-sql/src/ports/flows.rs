@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
-    FlowAnswer, FlowOrder, FlowRecord, FlowStore, InboxItem, NewSignal, StoreResult, StoredFlow, TurnAnswer, TurnOrder,
-    WaitKind, WaitRecord,
+    FlowAnswer, FlowOrder, FlowRecord, FlowStore, InboxItem, NewSignal, Page, StoreResult, StoredFlow, TurnAnswer,
+    TurnOrder, WaitKind, WaitPlace, WaitRecord,
 };
 
 use crate::command::Command;
@@ -54,7 +54,13 @@ impl FlowStore for SqlLedger {
         self.look(move |db| Box::pin(read::flow_records(db, tenant, job, from_step, limit))).await
     }
 
-    async fn list_waits(&self, tenant: TenantId, kind: WaitKind, limit: u32) -> StoreResult<Vec<WaitRecord>> {
-        self.look(move |db| Box::pin(read::list_waits(db, tenant, kind, limit))).await
+    async fn list_waits(
+        &self,
+        tenant: TenantId,
+        kind: WaitKind,
+        after: Option<WaitPlace>,
+        limit: u32,
+    ) -> StoreResult<Page<WaitRecord, WaitPlace>> {
+        self.look(move |db| Box::pin(read::list_waits(db, tenant, kind, after, limit))).await
     }
 }

@@ -2,9 +2,7 @@
 
 use bowline_model::fleet::{ApprovalState, HostLock, read_targets};
 use bowline_model::idempotency::RequestHash;
-use bowline_model::{
-    HostName, InventoryName, JobId, JobState, JobStatus, RunError, RunId, RunStatus, TenantId, WorkerName,
-};
+use bowline_model::{HostName, InventoryName, JobId, JobState, JobStatus, RunId, RunStatus, TenantId, WorkerName};
 use bowline_store::{
     ApprovalRecord, BlockedBy, FleetRecord, Page, RunRecord, StoreError, StoreResult, UnitFilter, UnitRecord, UnitRun,
     VoteRecord, WaitingApproval,
@@ -119,7 +117,7 @@ fn read_unit(row: &dyn Row) -> StoreResult<UnitRecord> {
             Some(BlockedBy { block: id, reason: row.text(21)?, by: row.text(22)?, expires_at: row.opt_at(23)? })
         }
     };
-    let error = row.opt_text(10)?.map(|text| serde_json::from_str::<RunError>(&text).map_err(broken)).transpose()?;
+    let error = super::jobs::error_of(row.opt_text(10)?);
     Ok(UnitRecord {
         host_id: row.int(0)?,
         host: HostName::new(&row.text(1)?).map_err(broken)?,

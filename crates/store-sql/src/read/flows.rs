@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bowline_model::{ErrorClass, JobId, RunError, TenantId};
+use bowline_model::{ErrorClass, JobId, RunError, TenantId, Timestamp};
 use bowline_store::{
-    FlowRecord, InboxItem, InboxMessage, NewWait, StoreError, StoreResult, StoredFlow, WaitKind, WaitRecord,
+    FlowRecord, InboxItem, InboxMessage, NewWait, Page, StoreError, StoreResult, StoredFlow, WaitKind, WaitPlace,
+    WaitRecord,
 };
 
 use crate::db::{Col, Db, Mode, Row, Sql, Val};
@@ -144,10 +145,29 @@ pub async fn list_waits(
     db: &mut impl Db,
     tenant: TenantId,
     kind: WaitKind,
+    after: Option<WaitPlace>,
     limit: u32,
-) -> StoreResult<Vec<WaitRecord>> {
-    let params = [Val::Id(*tenant.as_uuid()), Val::Int(kind.code()), Val::Int(i64::from(limit))];
-    db.query(WAITS, &params, read_wait).await
+) -> StoreResult<Page<WaitRecord, WaitPlace>> {
+    // Before every wait there is.
+    let nowhere = || WaitPlace { since: Timestamp::default(), flow: 0, node: "".into(), visit: 0 };
+    let after = after.unwrap_or_else(nowhere);
+    let params = [
+        Val::Id(*tenant.as_uuid()),
+        Val::Int(kind.code()),
+        Val::Int(i64::from(limit) + 1),
+        Val::At(after.since),
+        Val::Int(after.flow),
+        Val::Text(&after.node),
+        Val::Int(i64::from(after.visit)),
+    ];
+    let mut found = db.query(WAITS, &params, |row| Ok((read_wait(row)?, row.int(9)?))).await?;
+    let more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next = found.last().filter(|_| more).map(|(last, flow)| {
+        let wait = &last.wait;
+        WaitPlace { since: last.since, flow: *flow, node: Arc::clone(&wait.node), visit: wait.visit }
+    });
+    Ok(Page { items: found.into_iter().map(|(wait, _)| wait).collect(), next })
 }
 
 /// Records of a run, turn by turn, from the turn that has this step on.
@@ -206,13 +226,16 @@ const FLOW: Sql = Sql::Same(
 /// What [`read_wait`] reads.
 macro_rules! wait_columns {
     () => {
-        "select j.id, f.workflow, w.kind, w.node, w.visit, w.name, w.key, w.expires_at, w.since
+        "select j.id, f.workflow, w.kind, w.node, w.visit, w.name, w.key, w.expires_at, w.since, w.flow
          from flow_wait w join flow f on f.number = w.flow join job j on j.number = w.flow "
     };
 }
 const WAITS_OF: Sql = Sql::Same(concat!(wait_columns!(), "where w.flow = $1 order by w.since, w.node, w.visit"));
-const WAITS: Sql =
-    Sql::Same(concat!(wait_columns!(), "where w.tenant = $1 and w.kind = $2 order by w.since, w.flow limit $3"));
+const WAITS: Sql = Sql::Same(concat!(
+    wait_columns!(),
+    "where w.tenant = $1 and w.kind = $2 and (w.since, w.flow, w.node, w.visit) > ($4, $5, $6, $7)
+     order by w.since, w.flow, w.node, w.visit limit $3"
+));
 const RECORDS: Sql = Sql::Same(
     "select t.records from flow_turn t join job j on j.number = t.flow
      where j.tenant = $1 and j.id = $2 and j.parent is null and t.last_step >= $3 order by t.turn limit $4",

@@ -1,8 +1,13 @@
 //! Jobs and their runs, read.
 
+use bowline_model::job::JobKind;
 use bowline_model::planted::{self, Mistake};
-use bowline_model::{JobId, JobState, Labels, Lane, RunError, RunId, RunStatus, TaskType, TenantId, WorkerName};
+use bowline_model::{
+    ErrorClass, JobId, JobPolicy, JobState, JobStatus, Labels, Lane, RunError, RunId, RunStatus, TaskType, TenantId,
+    WorkerName,
+};
 use bowline_store::{JobFilter, JobRecord, Origin, Page, RunRecord, StoreError, StoreResult, WaitingFacts};
+use serde::Deserialize;
 
 use crate::db::{Db, Mode, Row, Sql, Val};
 use crate::job_row::{count, kind_of, policy_of, status_of};
@@ -14,24 +19,75 @@ fn broken(e: impl std::fmt::Display) -> StoreError {
     StoreError::Broken(e.to_string())
 }
 
-fn error_of(text: Option<String>) -> StoreResult<Option<RunError>> {
-    text.map(|text| serde_json::from_str(&text).map_err(broken)).transpose()
+/// What went wrong, as it was stored. One that cannot be read is an error, too, and says so: it must not hide its job, nor
+/// all others of a list.
+pub(super) fn error_of(text: Option<String>) -> Option<RunError> {
+    let text = text?;
+    Some(serde_json::from_str(&text).unwrap_or_else(|e| unreadable("its stored error", e)))
 }
 
+fn unreadable(what: &str, why: impl std::fmt::Display) -> RunError {
+    RunError::new(ErrorClass::Handler, format!("{UNREADABLE}: {what}: {why}"))
+}
+
+/// How the error of a job begins that is shown although something of it is missing.
+const UNREADABLE: &str = "this job could not be read as it was stored";
+
+/// Reads what it can of a row, and remembers the first thing that it could not.
+#[derive(Default)]
+struct Reader {
+    missing: Option<RunError>,
+}
+
+impl Reader {
+    fn or<T, E: std::fmt::Display>(&mut self, what: &str, read: Result<T, E>, instead: T) -> T {
+        read.unwrap_or_else(|why| {
+            self.missing.get_or_insert_with(|| unreadable(what, why));
+            instead
+        })
+    }
+}
+
+/// What people call a command: its type, or the first word of what is executed. It is read here and not in SQL: there, one
+/// payload that cannot be read would hide all jobs of a list.
+fn name_of(payload: &str) -> String {
+    #[derive(Deserialize)]
+    struct Pinned {
+        name: Option<String>,
+        #[serde(default)]
+        spec: Spec,
+    }
+    #[derive(Deserialize, Default)]
+    struct Spec {
+        argv: Option<Vec<String>>,
+    }
+    let pinned: Option<Pinned> = serde_json::from_str(payload).ok();
+    let named = pinned.and_then(|p| p.name.or_else(|| p.spec.argv.and_then(|argv| argv.into_iter().next())));
+    named.unwrap_or_else(|| "script".to_owned())
+}
+
+/// One unreadable row must not hide the others: what cannot be read of it is replaced, and its error says what it was.
 fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
+    let mut reader = Reader::default();
     let lane = row.int(4)?;
-    let policy = row.opt_text(17)?;
+    let task_type = reader.or("its type", TaskType::new(&row.text(3)?), TaskType::unreadable());
+    let lane = reader.or("its lane", Lane::from_code(lane).ok_or_else(|| format!("no lane is {lane}")), Lane::Default);
+    let requires = reader.or("its labels", Labels::from_canonical(&row.text(5)?), Labels::default());
+    let kind = reader.or("its kind", kind_of(row.int(27)?), JobKind::Task);
+    let status = reader.or("its status", status_of(row.int(7)?), JobStatus::Failed);
+    let policy = reader.or("its policy", policy_of(row.opt_text(17)?.as_deref()), JobPolicy::default());
+    let error = error_of(row.opt_text(16)?);
     Ok(JobRecord {
         id: JobId::from_uuid(row.id(0)?),
         number: row.int(1)?,
         tenant: TenantId::from_uuid(row.id(2)?),
-        task_type: TaskType::new(&row.text(3)?).map_err(broken)?,
-        lane: Lane::from_code(lane).ok_or_else(|| broken(format!("unknown lane {lane}")))?,
-        requires: Labels::from_canonical(&row.text(5)?).map_err(broken)?,
+        task_type,
+        lane,
+        requires,
         priority: i16::try_from(row.int(6)?).unwrap_or(0),
         state: JobState {
-            kind: kind_of(row.int(27)?)?,
-            status: status_of(row.int(7)?)?,
+            kind,
+            status,
             attempts: count(row.int(8)?),
             failures: count(row.int(9)?),
             losses: count(row.int(10)?),
@@ -41,8 +97,8 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         created_at: row.at(13)?,
         updated_at: row.at(14)?,
         finished_at: row.opt_at(15)?,
-        error: error_of(row.opt_text(16)?)?,
-        policy: policy_of(policy.as_deref())?,
+        error: reader.missing.or(error),
+        policy,
         origin: Origin {
             actor: row.text(18)?.into(),
             request_id: row.text(19)?.into(),
@@ -54,7 +110,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         replay_of: row.opt_id(24)?.map(JobId::from_uuid),
         payload: row.opt_text(25)?,
         result: row.opt_text(26)?,
-        command: row.opt_text(28)?,
+        command: row.opt_text(28)?.map(|payload| name_of(&payload)),
         begun_by: row.opt_id(29)?.map(JobId::from_uuid),
     })
 }
@@ -70,7 +126,7 @@ pub(super) fn read_run(row: &dyn Row) -> StoreResult<RunRecord> {
         claimed_at: row.at(5)?,
         started_at: row.opt_at(6)?,
         finished_at: row.opt_at(7)?,
-        error: error_of(row.opt_text(8)?)?,
+        error: error_of(row.opt_text(8)?),
         last_seq: u64::try_from(row.int(9)?).unwrap_or(0),
         acked_seq: u64::try_from(row.int(10)?).unwrap_or(0),
         exit_code: row.opt_int(11)?.and_then(|code| i32::try_from(code).ok()),
@@ -153,7 +209,7 @@ pub async fn waiting_facts(db: &mut impl Db, tenant: TenantId, job: JobId) -> St
     Ok(WaitingFacts { ahead: ahead.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0)) })
 }
 
-/// What people call a job: 2 is a command, by its type or the first word of what is executed.
+/// What [`read_job`] reads. A job of kind 2 is a command, and what people call it is in its payload.
 macro_rules! job_record {
     ($payload:literal, $body:literal) => {
         concat!(
@@ -161,7 +217,7 @@ macro_rules! job_record {
                     j.losses, j.fence, j.due_at, j.created_at, j.updated_at, j.finished_at, j.error, j.policy, j.actor,
                     j.request_id, j.trace_id, j.correlation_id, j.idempotency_key, j.external_id, j.replay_of, ",
             $payload,
-            ", j.kind, case when j.kind = 2 then coalesce(j.payload ->> 'name', j.payload -> 'spec' -> 'argv' ->> 0, 'script') end,
+            ", j.kind, case when j.kind = 2 then j.payload end,
               (select p.id from job p where p.number = j.flow) ",
             $body
         )

@@ -9,8 +9,8 @@ use bowline_model::job::{Fact, JobKind, Refused};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, TenantId};
 use bowline_store::{
-    FlowAnswer, FlowOrder, NewFlow, NewJob, NewSignal, NewTurn, StoreError, StoreResult, TurnAnswer, TurnOrder,
-    WaitKind,
+    FlowAnswer, FlowOrder, KeptDefinition, NewFlow, NewJob, NewSignal, NewTurn, StoreError, StoreResult, TurnAnswer,
+    TurnOrder, WaitKind,
 };
 
 use super::Desk;
@@ -24,7 +24,36 @@ pub async fn keep_definition(db: &mut impl Db, tenant: TenantId, hash: &[u8; 32]
     let key = [Val::Id(*tenant.as_uuid()), Val::Bytes(hash), Val::Text(body)];
     db.execute(DEFINITION_ADD, &key).await?;
     let found = db.query(DEFINITION_FIND, &key[..2], |row| row.int(0)).await?;
-    found.into_iter().next().ok_or_else(|| StoreError::Broken("a definition was not kept".to_owned()))
+    // It was there, and retention removed it in this very moment.
+    found.into_iter().next().ok_or_else(|| StoreError::Conflict("a definition was not kept".to_owned()))
+}
+
+/// What the definitions of runs are called, by tenant and hash. They are held, so that retention cannot remove one under a run
+/// that begins; one that it has removed before is kept once more.
+async fn hold_definitions<'a>(
+    db: &mut impl Db,
+    opened: &[Opened<'a>],
+) -> StoreResult<HashMap<(TenantId, &'a [u8; 32]), i64>> {
+    let mut wanted: HashMap<(TenantId, &[u8; 32]), &KeptDefinition> = HashMap::new();
+    for run in opened {
+        let definition = &run.flow.definition;
+        wanted.insert((run.row.tenant, &definition.hash), definition);
+    }
+    let cols = [
+        Col::Int(wanted.values().map(|definition| definition.id).collect()),
+        Col::Bytes(wanted.values().map(|definition| definition.hash.as_slice()).collect()),
+    ];
+    let held = db.query_many(DEFINITION_HOLD, &cols, |row| row.int(0)).await?;
+    let mut names = HashMap::with_capacity(wanted.len());
+    for ((tenant, hash), definition) in wanted {
+        let id = if held.contains(&definition.id) {
+            definition.id
+        } else {
+            keep_definition(db, tenant, hash, &definition.body).await?
+        };
+        names.insert((tenant, hash), id);
+    }
+    Ok(names)
 }
 
 /// A run that was just accepted, and what it has done already. `row` is its job.
@@ -42,12 +71,14 @@ pub(super) async fn open_flows(
     opened: &[Opened<'_>],
     changes: &mut Changes,
 ) -> StoreResult<Vec<Heard>> {
+    let definitions = hold_definitions(db, opened).await?;
+    let named = |o: &Opened<'_>| definitions.get(&(o.row.tenant, &o.flow.definition.hash)).copied();
     let of = |read: fn(&NewFlow) -> Option<i64>| opened.iter().map(|o| read(o.flow)).collect::<Vec<_>>();
     let turned = |o: &&Opened<'_>| o.flow.first.is_some();
     let cols = vec![
         Col::Int(opened.iter().map(|o| o.row.number).collect()),
         Col::Id(opened.iter().map(|o| *o.row.tenant.as_uuid()).collect()),
-        Col::Int(opened.iter().map(|o| o.flow.definition).collect()),
+        Col::Int(opened.iter().map(|o| named(o).unwrap_or(o.flow.definition.id)).collect()),
         Col::Text(opened.iter().map(|o| &*o.flow.workflow).collect()),
         Col::OptInt(of(|flow| flow.workflow_version.map(i64::from))),
         Col::Int(opened.iter().map(|o| i64::from(o.flow.first.is_some())).collect()),
@@ -317,7 +348,16 @@ async fn tell(db: &mut impl Db, flows: &[i64], message: &str) -> StoreResult<()>
 const DEFINITION_ADD: Sql = Sql::Same(
     "insert into flow_definition (tenant, hash, body) values ($1, $2, $3) on conflict (tenant, hash) do nothing",
 );
-const DEFINITION_FIND: Sql = Sql::Same("select id from flow_definition where tenant = $1 and hash = $2");
+const DEFINITION_FIND: Sql = Sql::Each {
+    sqlite: "select id from flow_definition where tenant = ?1 and hash = ?2",
+    postgres: "select id from flow_definition where tenant = $1 and hash = $2 for key share",
+};
+/// By hash as well: a name alone would also fit what another ledger calls so.
+const DEFINITION_HOLD: Sql = Sql::Each {
+    sqlite: "select id from flow_definition where id = ?1 and hash = ?2",
+    postgres: "select d.id from flow_definition d join unnest($1::bigint[], $2::bytea[]) as k (id, hash)
+                 on d.id = k.id and d.hash = k.hash order by d.id for key share of d",
+};
 const FLOW_ADD: Sql = Sql::Each {
     sqlite:
         "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,

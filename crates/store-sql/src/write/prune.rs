@@ -3,6 +3,8 @@
 //! A sweep goes through the jobs by number, which is by age, up to the first one that is too young to have been over for
 //! long enough. Jobs that live, and dead letters that wait for a person, are passed over. So are the units of a command that
 //! lives, and a command while it has units: it goes in the sweep after theirs.
+//! A definition of a workflow goes when its last run has gone, unless a resource says the same now: then runs of it are
+//! likely to come.
 
 use bowline_model::{RunId, Timestamp};
 use bowline_store::{Position, PruneMark, Pruned, Retention, StoreResult};
@@ -15,7 +17,12 @@ const BITE: usize = 500;
 
 /// Removes one bite.
 pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, from: PruneMark) -> StoreResult<Pruned> {
-    let mut pruned = prune_jobs(db, desk, retention, from).await?;
+    let (mut pruned, next_job) = prune_jobs(db, desk, retention, from.job).await?;
+    let (definitions, next_definition) = prune_definitions(db, from.definition).await?;
+    pruned.definitions = definitions;
+    // Whichever is through waits at its end for the other.
+    pruned.next = (next_job.is_some() || next_definition.is_some())
+        .then(|| PruneMark { job: next_job.unwrap_or(i64::MAX), definition: next_definition.unwrap_or(i64::MAX) });
     let stale = desk.now.plus_millis(-retention.events_ms);
     let bite = [Val::At(stale), Val::Int(BITE as i64)];
     let gone = db.query(FORGOTTEN, &bite, |row| row.int(0)).await?;
@@ -45,17 +52,22 @@ impl Candidate {
 }
 
 /// Jobs go with their runs, keys and closed dead letters; with their events, unless those are kept for longer.
-async fn prune_jobs(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, from: PruneMark) -> StoreResult<Pruned> {
+async fn prune_jobs(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    retention: &Retention,
+    from: i64,
+) -> StoreResult<(Pruned, Option<i64>)> {
     let old = desk.now.plus_millis(-retention.finished_jobs_ms);
-    let candidates = db.query(OLDEST, &[Val::Int(from.0), Val::Int(BITE as i64)], Candidate::read).await?;
+    let candidates = db.query(OLDEST, &[Val::Int(from), Val::Int(BITE as i64)], Candidate::read).await?;
     let full = candidates.len() == BITE;
-    let next = candidates.last().filter(|last| full && last.created_at < old).map(|last| PruneMark(last.number));
+    let next = candidates.last().filter(|last| full && last.created_at < old).map(|last| last.number);
     let going = candidates.iter().filter(|job| job.is_over_since(old)).map(|job| job.number).collect();
     // Locked, and looked at again: somebody may just be retrying one of them.
     let going = db.query_many(LOCK, &[Col::Int(going)], Candidate::read).await?;
     let going: Vec<i64> = going.iter().filter(|job| job.is_over_since(old)).map(|job| job.number).collect();
-    let mut pruned = Pruned { jobs: going.len() as u64, next, ..Pruned::default() };
-    let Some(last) = going.iter().max() else { return Ok(pruned) };
+    let mut pruned = Pruned { jobs: going.len() as u64, ..Pruned::default() };
+    let Some(last) = going.iter().max() else { return Ok((pruned, next)) };
     db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
     let outputs = db.query_many(WITH_OUTPUT, &[Col::Int(going.clone())], |row| row.id(0)).await?;
     pruned.outputs = outputs.into_iter().map(RunId::from_uuid).collect();
@@ -82,7 +94,17 @@ async fn prune_jobs(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, fr
     if retention.events_ms <= retention.finished_jobs_ms {
         pruned.events = forget(db, &going).await?;
     }
-    Ok(pruned)
+    Ok((pruned, next))
+}
+
+/// Definitions that nothing needs. They are held first and looked at again then: a run may just be beginning with one of them,
+/// and holds it as well.
+async fn prune_definitions(db: &mut impl Db, from: i64) -> StoreResult<(u64, Option<i64>)> {
+    let bite = db.query(DEFINITIONS, &[Val::Int(from), Val::Int(BITE as i64)], |row| row.int(0)).await?;
+    let next = bite.last().copied().filter(|_| bite.len() == BITE);
+    let idle = db.query_many(IDLE_DEFINITIONS, &[Col::Int(bite)], |row| row.int(0)).await?;
+    let removed = db.execute_many(REMOVE_DEFINITIONS, &[Col::Int(idle)]).await?;
+    Ok((removed, next))
 }
 
 /// Removes the events of jobs that are gone, and then their names.
@@ -186,6 +208,27 @@ const FLOW_WAITS: Sql = Sql::Each {
 const FLOW_INBOX: Sql = Sql::Each {
     sqlite: "delete from flow_inbox where flow = ?1",
     postgres: "delete from flow_inbox where flow = any ($1::bigint[])",
+};
+const DEFINITIONS: Sql = Sql::Same("select id from flow_definition where id > $1 order by id limit $2");
+/// No run is pinned to it, and no resource says the same now. On SQLite the newest one stays until there is a newer one: what
+/// one definition was called must never be the name of another.
+const IDLE_DEFINITIONS: Sql = Sql::Each {
+    sqlite: "select d.id from flow_definition d where d.id = ?1 and d.id < (select max(id) from flow_definition)
+               and not exists (select 1 from flow f where f.definition = d.id)
+               and not exists (select 1 from resource r
+                               join resource_version v on v.resource = r.id and v.version = r.active
+                               where r.tenant = d.tenant and r.kind in ('workflow', 'blueprint') and v.spec = d.body)",
+    postgres: "select d.id from flow_definition d where d.id = any ($1::bigint[])
+                 and not exists (select 1 from flow f where f.definition = d.id)
+                 and not exists (select 1 from resource r
+                                 join resource_version v on v.resource = r.id and v.version = r.active
+                                 where r.tenant = d.tenant and r.kind in ('workflow', 'blueprint') and v.spec = d.body)
+               order by d.id for update of d skip locked",
+};
+const REMOVE_DEFINITIONS: Sql = Sql::Each {
+    sqlite: "delete from flow_definition where id = ?1",
+    postgres: "delete from flow_definition d where d.id = any ($1::bigint[])
+                 and not exists (select 1 from flow f where f.definition = d.id)",
 };
 /// While the job is still there to say which key it came with. 1 is an idempotency key.
 const KEYS_OF_JOB: Sql = Sql::Each {

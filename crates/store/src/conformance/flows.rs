@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use bowline_model::audit::Action;
 use bowline_model::job::JobKind;
-use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, RunError};
+use bowline_model::resource::ResourceKind;
+use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceName, RunError};
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::bench::Bench;
 use crate::{
-    FlowAnswer, FlowOrder, FlowStanding, InboxItem, InboxMessage, NewFlow, NewJob, NewSignal, NewTurn, NewWait,
-    OrderAnswer, PruneMark, Retention, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
+    Deleted, FlowAnswer, FlowOrder, FlowStanding, InboxItem, InboxMessage, KeptDefinition, NewFlow, NewJob, NewSignal,
+    NewTurn, NewWait, OrderAnswer, PruneMark, ResourceKey, ResourceOrder, ResourcePut, Retention, StoredFlow,
+    Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -32,15 +34,18 @@ fn turn(records: &str, status: JobStatus) -> NewTurn {
 }
 
 async fn flow(bench: &Bench, first: Option<NewTurn>) -> NewJob {
-    let kept = bench.ledger.keep_definition(bench.tenant, [7; 32], "{}".into()).await.expect("kept");
-    let flow = NewFlow {
-        definition: kept,
-        workflow: "order".into(),
-        workflow_version: Some(3),
-        forked_from: None,
-        depth: 0,
-        first,
-    };
+    flow_of(bench, kept(bench, 7, "{}").await, first)
+}
+
+/// A definition, kept.
+pub(super) async fn kept(bench: &Bench, hash: u8, body: &str) -> KeptDefinition {
+    let id = bench.ledger.keep_definition(bench.tenant, [hash; 32], body.into()).await.expect("kept");
+    KeptDefinition { id, hash: [hash; 32], body: body.into() }
+}
+
+fn flow_of(bench: &Bench, definition: KeptDefinition, first: Option<NewTurn>) -> NewJob {
+    let flow =
+        NewFlow { definition, workflow: "order".into(), workflow_version: Some(3), forked_from: None, depth: 0, first };
     NewJob { flow: Some(Arc::new(flow)), ..bench.job() }
 }
 
@@ -246,7 +251,7 @@ pub async fn a_wait_is_ended_by_one(bench: &Bench) {
     };
     asks.opened = vec![wait.clone()];
     add(bench, flow, 1, Vec::new(), asks).await;
-    let waits = bench.ledger.list_waits(bench.tenant, WaitKind::Approval, 10).await.expect("read");
+    let waits = bench.ledger.list_waits(bench.tenant, WaitKind::Approval, None, 10).await.expect("read").items;
     assert_eq!((waits.len(), waits[0].job, &waits[0].wait), (1, job, &wait));
     let mut voters = JoinSet::new();
     for _ in 0..6 {
@@ -260,6 +265,55 @@ pub async fn a_wait_is_ended_by_one(bench: &Bench) {
     let other = bench.neighbour;
     let foreign = FlowOrder { tenant: other, ..order(bench, job, None) };
     assert_eq!(bench.ledger.steer_flow(foreign).await.expect("an answer"), FlowAnswer::NotFound);
+}
+
+pub async fn waits_are_walked_page_by_page_oldest_first(bench: &Bench) {
+    let ask = |node: &str, visit| NewWait {
+        kind: WaitKind::Approval,
+        node: node.into(),
+        visit,
+        name: "Go?".into(),
+        key: None,
+        expires_at: None,
+    };
+    // Several at one moment, in one run and in many; and the younger run waits for longer.
+    let (_, old) = running(bench).await;
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        let (job, flow) = running(bench).await;
+        let opened = vec![ask("a", 1), ask("a", 2), ask("b", 1)];
+        expected.extend(opened.iter().map(|wait| (job, wait.node.to_string(), wait.visit)));
+        add(bench, flow, 1, Vec::new(), NewTurn { opened, ..turn("[2]", JobStatus::Paused) }).await;
+    }
+    bench.pass_ms(1_000);
+    let opened = vec![ask("z", 1)];
+    add(bench, old, 1, Vec::new(), NewTurn { opened, ..turn("[2]", JobStatus::Paused) }).await;
+    let ledger = &bench.ledger;
+    let oldest = ledger.load_flows(vec![old], None).await.expect("read").remove(0).job;
+    expected.push((oldest, "z".to_owned(), 1));
+    for size in [1, 2, 3, 10, 100] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = ledger.list_waits(bench.tenant, WaitKind::Approval, after, size).await.expect("read");
+            assert!(page.items.len() <= size as usize);
+            seen.extend(page.items.into_iter().map(|wait| (wait.job, wait.wait.node.to_string(), wait.wait.visit)));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, expected, "in pages of {size}");
+    }
+    // Whoever is in the middle of the list is not thrown off when what was there is over.
+    let page = ledger.list_waits(bench.tenant, WaitKind::Approval, None, 4).await.expect("read");
+    let answer = ledger.steer_flow(order(bench, expected[3].0, Some((expected[3].1.as_str().into(), 1)))).await;
+    assert_eq!(answer.expect("an answer"), FlowAnswer::Taken);
+    let rest = ledger.list_waits(bench.tenant, WaitKind::Approval, page.next, 100).await.expect("read");
+    let rest: Vec<_> =
+        rest.items.into_iter().map(|wait| (wait.job, wait.wait.node.to_string(), wait.wait.visit)).collect();
+    assert_eq!(rest, expected[4..]);
+    let foreign = ledger.list_waits(bench.neighbour, WaitKind::Approval, None, 10).await.expect("read");
+    assert!(foreign.items.is_empty());
 }
 
 pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {
@@ -316,6 +370,97 @@ pub async fn runs_go_when_their_time_is_over_with_all_that_was_kept_of_them(benc
     bench.ledger.prune(retention, PruneMark::default()).await.expect("pruned");
     assert!(bench.ledger.load_flows(vec![gone], None).await.expect("read").is_empty());
     assert_eq!(load(bench, kept).await.version, 1);
+}
+
+const SOON: Retention = Retention { finished_jobs_ms: 1_000, events_ms: 1_000 };
+
+async fn is_kept(bench: &Bench, definition: &KeptDefinition) -> bool {
+    let found = bench.ledger.find_definition(definition.id).await.expect("read");
+    assert!(found.as_deref().is_none_or(|body| body == &*definition.body), "{definition:?} is {found:?}");
+    found.is_some()
+}
+
+pub async fn definitions_go_when_no_run_needs_them(bench: &Bench) {
+    let ledger = &bench.ledger;
+    let over = kept(bench, 1, r#"{"over":1}"#).await;
+    let living = kept(bench, 2, r#"{"living":1}"#).await;
+    let current = kept(bench, 3, r#"{"current":1}"#).await;
+    let former = kept(bench, 4, r#"{"former":1}"#).await;
+    let unused = kept(bench, 5, r#"{"unused":1}"#).await;
+    for (definition, status) in [
+        (&over, JobStatus::Succeeded),
+        (&over, JobStatus::Succeeded),
+        (&living, JobStatus::Succeeded),
+        (&living, JobStatus::Running),
+        (&current, JobStatus::Succeeded),
+        (&former, JobStatus::Succeeded),
+    ] {
+        bench.submit(flow_of(bench, definition.clone(), Some(turn("[1]", status)))).await;
+    }
+    let name = ResourceName::new("order").expect("a name");
+    let key = ResourceKey { tenant: bench.tenant, kind: ResourceKind::Workflow, name };
+    for spec in [&former.body, &current.body] {
+        let (key, spec, by) = (key.clone(), Arc::clone(spec), "ann".into());
+        let put = ResourcePut { key, spec, note: None, by, activate: true, seen: None };
+        ledger.put_resource(put).await.expect("stored");
+    }
+    // The newest one may stay for its name; here it has a better reason.
+    let newest = kept(bench, 6, r#"{"newest":1}"#).await;
+    bench.submit(flow_of(bench, newest, Some(turn("[1]", JobStatus::Running)))).await;
+    // Nobody is too young yet.
+    assert_eq!(
+        ledger.prune(SOON, PruneMark::default()).await.expect("pruned").definitions,
+        1,
+        "nobody uses {unused:?}"
+    );
+    for definition in [&over, &living, &current, &former] {
+        assert!(is_kept(bench, definition).await, "{definition:?}");
+    }
+    bench.pass_ms(10_000);
+    assert_eq!(ledger.prune(SOON, PruneMark::default()).await.expect("pruned").definitions, 2);
+    assert!(!is_kept(bench, &over).await && !is_kept(bench, &former).await && !is_kept(bench, &unused).await);
+    assert!(is_kept(bench, &living).await && is_kept(bench, &current).await);
+    // Another tenant's resource is nobody's reason, and one that is deleted is no longer one.
+    let order = ResourceOrder { key, by: "ann".into(), reason: None };
+    assert_eq!(ledger.delete_resource(order).await.expect("an answer"), Deleted::Done);
+    assert_eq!(ledger.prune(SOON, PruneMark::default()).await.expect("pruned").definitions, 1);
+    assert!(!is_kept(bench, &current).await && is_kept(bench, &living).await);
+}
+
+pub async fn a_run_can_begin_with_a_definition_that_is_gone(bench: &Bench) {
+    let ledger = &bench.ledger;
+    let gone = kept(bench, 1, r#"{"gone":1}"#).await;
+    let newer = kept(bench, 2, r#"{"newer":1}"#).await;
+    bench.submit(flow_of(bench, newer.clone(), Some(turn("[1]", JobStatus::Running)))).await;
+    assert_eq!(ledger.prune(SOON, PruneMark::default()).await.expect("pruned").definitions, 1);
+    assert!(!is_kept(bench, &gone).await);
+    // Whoever kept it before still knows it by its old name.
+    let wishes: Vec<NewJob> =
+        (0..3).map(|_| flow_of(bench, gone.clone(), Some(turn("[1]", JobStatus::Running)))).collect();
+    let jobs: Vec<JobId> = wishes.iter().map(|wish| wish.id).collect();
+    bench.ask_all(wishes).await;
+    let mut names = Vec::new();
+    for job in jobs {
+        let definition = load(bench, number(bench, job).await).await.definition;
+        let body = ledger.find_definition(definition).await.expect("read");
+        assert_eq!(body.as_deref(), Some(&*gone.body));
+        names.push(definition);
+    }
+    names.dedup();
+    assert_eq!(names.len(), 1, "it is kept once");
+    assert!(names[0] != gone.id && names[0] != newer.id, "no name is given twice");
+    assert_eq!(kept(bench, 1, &gone.body).await.id, names[0]);
+    // While they live it stays, also if retention comes at the same moment as the next one.
+    for n in 10..30 {
+        let wish = flow_of(bench, kept(bench, n, &n.to_string()).await, Some(turn("[1]", JobStatus::Running)));
+        let job = wish.id;
+        let submit = ledger.submit(vec![wish]);
+        let (stored, pruned) = tokio::join!(submit, ledger.prune(SOON, PruneMark::default()));
+        stored.expect("stored");
+        pruned.expect("pruned");
+        let definition = load(bench, number(bench, job).await).await.definition;
+        assert!(ledger.find_definition(definition).await.expect("read").is_some());
+    }
 }
 
 pub async fn the_same_ask_begins_one_run(bench: &Bench) {

@@ -27,6 +27,7 @@ pub mod resources;
 pub mod schedules;
 pub mod standing;
 pub mod tenancy;
+pub mod texts;
 pub mod tokens;
 pub mod told;
 pub mod workers;
@@ -126,10 +127,20 @@ macro_rules! for_each_promise {
                 a_paused_run_is_woken_at_its_moment
                 a_canceled_run_hears_of_it_and_ends_when_it_says_so
                 a_wait_is_ended_by_one
+                waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
                 a_run_is_read_from_its_last_snapshot_or_from_a_past_one
                 runs_go_when_their_time_is_over_with_all_that_was_kept_of_them
+                definitions_go_when_no_run_needs_them
+                a_run_can_begin_with_a_definition_that_is_gone
                 the_same_ask_begins_one_run
+            ;
+            texts:
+                a_wait_is_called_as_it_was_called
+                what_a_run_says_and_gives_is_kept
+                keys_and_reasons_are_kept
+                what_went_wrong_is_told_whatever_is_in_it
+                a_command_with_an_odd_text_hides_no_other_job
             ;
             leases:
                 a_heartbeat_confirms_a_run

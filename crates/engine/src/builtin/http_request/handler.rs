@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bowline_connect::egress::{Call, Doors, EgressError};
 use bowline_connect::header::{HeaderName, HeaderValue, USER_AGENT};
 use bowline_execute::redact::Redactor;
-use bowline_model::{ErrorClass, ResourceName, RunError, TaskType};
+use bowline_model::{ErrorClass, ResourceName, RunError, TaskType, TenantId};
 use bowline_seal::{SecretValue, Values};
 use bowline_store::Clock;
 
 use super::output::outcome;
 use super::payload::Wish;
+use crate::builtin::check::{BadPayload, CheckFuture, Checked};
 use crate::builtin::handlers::{Handler, HandlerFuture, Task};
 use crate::secrets::{SecretNeeds, Secrets};
 
@@ -64,6 +65,20 @@ impl HttpRequest {
         outcome(&answer, wish.accept.as_ref(), &redactor, self.clock.now()).map(|text| Some(text.into()))
     }
 
+    /// What can be said of a payload without a name server and without a secret. A name may still lead somewhere that is
+    /// closed; that is seen when it is called.
+    async fn look(&self, tenant: TenantId, payload: &str) -> Checked {
+        let wish = match Wish::read(payload) {
+            Ok(wish) => wish,
+            Err(bad) => return Ok(Err(bad)),
+        };
+        let tenant = self.secrets.tenant_name(tenant).await?;
+        if self.doors.of(&tenant).may_lead_to(&wish.url) {
+            return Ok(Ok(()));
+        }
+        Ok(Err(BadPayload::denied("url", EgressError::Denied)))
+    }
+
     /// Puts the values of secrets into their headers.
     async fn fill(&self, task: &Task, wish: &mut Wish) -> Result<Values, RunError> {
         if wish.secrets.is_empty() {
@@ -94,5 +109,9 @@ fn failed(error: &EgressError) -> RunError {
 impl Handler for HttpRequest {
     fn handle(&self, task: Task) -> HandlerFuture {
         Box::pin(self.clone().run(task))
+    }
+
+    fn check<'a>(&'a self, tenant: TenantId, payload: &'a str) -> CheckFuture<'a> {
+        Box::pin(self.look(tenant, payload))
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use bowline_connect::egress::{self, BadHeader};
 use bowline_connect::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use bowline_connect::{Method, Url};
-use bowline_model::{ErrorClass, ResourceName, RunError};
+use bowline_model::ResourceName;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::output::Accept;
+use crate::builtin::check::BadPayload;
 
 const TIMEOUT_MS: u64 = 30_000;
 const TIMEOUT_MAX_MS: u64 = 3_600_000;
@@ -52,7 +53,7 @@ pub struct SecretHeader {
 
 impl SecretHeader {
     /// The header with its value in it.
-    pub fn filled(&self, name: &HeaderName, value: &str) -> Result<HeaderValue, RunError> {
+    pub fn filled(&self, name: &HeaderName, value: &str) -> Result<HeaderValue, BadPayload> {
         let text = format!("{}{value}", self.prefix);
         let (_, mut value) = egress::header(name.as_str(), &text).map_err(|_| {
             let secret = &self.secret_ref;
@@ -76,18 +77,17 @@ pub struct Wish {
     pub accept: Option<Accept>,
 }
 
-fn wrong(place: &str, why: impl std::fmt::Display) -> RunError {
-    RunError::new(ErrorClass::Permanent, format!("VALIDATION_ERROR: {place}: {why}"))
+fn wrong(place: &str, why: impl std::fmt::Display) -> BadPayload {
+    BadPayload::wrong(place, why)
 }
 
 impl Wish {
     /// Reads a payload, or says which field is wrong.
-    pub fn read(payload: &str) -> Result<Self, RunError> {
+    pub fn read(payload: &str) -> Result<Self, BadPayload> {
         let mut reader = serde_json::Deserializer::from_str(payload);
         let read: Payload = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let path = error.path().to_string();
-            let place = if path == "." { "payload".to_owned() } else { path };
-            wrong(&place, error.into_inner())
+            wrong(if path == "." { "" } else { &path }, error.into_inner())
         })?;
         let (headers, secrets) = headers(read.headers)?;
         let mut url = egress::target(&read.url).map_err(|why| wrong("url", why))?;
@@ -109,7 +109,7 @@ impl Wish {
     }
 
     /// JSON, unless it is a text and a header says what sort of text.
-    fn set_body(&mut self, raw: &str) -> Result<(), RunError> {
+    fn set_body(&mut self, raw: &str) -> Result<(), BadPayload> {
         let told = self.headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default().to_owned());
         let is_json = told.as_deref().is_none_or(super::output::is_json);
         let body = match raw.starts_with('"') {
@@ -126,13 +126,13 @@ impl Wish {
     }
 }
 
-fn method(text: Option<&str>) -> Result<Method, RunError> {
+fn method(text: Option<&str>) -> Result<Method, BadPayload> {
     let Some(text) = text else { return Ok(Method::GET) };
     let found = METHODS.into_iter().find(|method| method.as_str() == text);
     found.ok_or_else(|| wrong("method", "one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"))
 }
 
-fn patience(ms: Option<u64>) -> Result<Duration, RunError> {
+fn patience(ms: Option<u64>) -> Result<Duration, BadPayload> {
     match ms.unwrap_or(TIMEOUT_MS) {
         ms @ 1..=TIMEOUT_MAX_MS => Ok(Duration::from_millis(ms)),
         _ => Err(wrong("timeout_ms", format!("between 1 and {TIMEOUT_MAX_MS}"))),
@@ -141,7 +141,7 @@ fn patience(ms: Option<u64>) -> Result<Duration, RunError> {
 
 type Secrets = Vec<(HeaderName, SecretHeader)>;
 
-fn headers(wanted: BTreeMap<String, Value>) -> Result<(HeaderMap, Secrets), RunError> {
+fn headers(wanted: BTreeMap<String, Value>) -> Result<(HeaderMap, Secrets), BadPayload> {
     let (mut plain, mut secret) = (HeaderMap::new(), Secrets::new());
     for (name, value) in wanted {
         // A name that is none is shown as text, so that it cannot pass for anything else.
@@ -171,7 +171,7 @@ fn headers(wanted: BTreeMap<String, Value>) -> Result<(HeaderMap, Secrets), RunE
     Ok((plain, secret))
 }
 
-fn add_query(url: &mut Url, query: &BTreeMap<String, Value>) -> Result<(), RunError> {
+fn add_query(url: &mut Url, query: &BTreeMap<String, Value>) -> Result<(), BadPayload> {
     for (name, value) in query {
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for value in values {
@@ -188,12 +188,14 @@ fn add_query(url: &mut Url, query: &BTreeMap<String, Value>) -> Result<(), RunEr
 
 #[cfg(test)]
 mod tests {
+    use bowline_model::{ErrorClass, RunError};
     use serde_json::json;
 
     use super::*;
 
     fn read(payload: Value) -> Result<Wish, String> {
-        Wish::read(&payload.to_string()).map_err(|error| {
+        Wish::read(&payload.to_string()).map_err(|bad| {
+            let error = RunError::from(bad);
             assert_eq!(error.class, ErrorClass::Permanent);
             error.message
         })
@@ -247,7 +249,7 @@ mod tests {
         assert_eq!(value, "Bearer hunter22");
         assert!(!format!("{value:?}").contains("hunter22"));
         let error = secret.filled(name, "hunter22\r\nx-evil: 1").unwrap_err();
-        assert!(error.message.contains("stripe") && !error.message.contains("hunter22"), "{}", error.message);
+        assert!(error.what.contains("stripe") && !error.what.contains("hunter22"), "{error}");
     }
 
     /// B089, B090, and everything else that is not meant.

@@ -218,8 +218,8 @@ impl Sample {
 pub async fn decide_all(house: &House, approvals: usize) -> usize {
     let mut decided = 0;
     for _ in 0..1_000 {
-        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Approval, 1_000).await.expect("an answer");
-        for wait in waits {
+        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Approval, None, 1_000).await;
+        for wait in waits.expect("an answer").items {
             let yes = &*wait.wait.name != "Pay 0?";
             let answer = house
                 .engine
@@ -240,8 +240,10 @@ pub async fn decide_all(house: &House, approvals: usize) -> usize {
 /// Tells of the event that runs with `by: 2` wait for, once so many of them do, and says how many heard of it.
 pub async fn pay(house: &House, waiting: usize) -> u64 {
     for _ in 0..1_000 {
-        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Event, 1_000).await.expect("an answer");
-        if waits.iter().filter(|wait| wait.wait.key.as_deref() == Some("2")).count() >= waiting {
+        let waits = house.engine.ledger.list_waits(house.tenant, WaitKind::Event, None, 1_000).await;
+        if waits.expect("an answer").items.iter().filter(|wait| wait.wait.key.as_deref() == Some("2")).count()
+            >= waiting
+        {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
