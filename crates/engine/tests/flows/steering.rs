@@ -89,3 +89,41 @@ async fn a_failed_run_goes_on_where_it_failed() {
     assert_eq!(house.path(job).await, ["start", "half", "half"]);
     house.check().await;
 }
+
+/// It does not end well because nothing was left of it.
+#[tokio::test]
+async fn a_canceled_run_goes_on_where_it_was() {
+    let house = House::open().await;
+    let nap = node("nap", "sleep", json!({"duration_ms": 60_000}));
+    let endless = node("endless", "task", json!({"type": "endless"}));
+    let workflow = json!({
+        "nodes": [
+            node("start", "start", json!({})), node("fork", "parallel", json!({})), nap, endless,
+            node("join", "join", json!({"mode": "all"})), node("out", "end", json!({"output": "whole"})),
+        ],
+        "edges": [
+            {"source": "start", "target": "fork"}, {"source": "fork", "target": "nap"},
+            {"source": "fork", "target": "endless"}, {"source": "nap", "target": "join"},
+            {"source": "endless", "target": "join"}, {"source": "join", "target": "out"},
+        ],
+    });
+    let job = house.begin(workflow, json!(null)).await;
+    house.until(job, |status| status == JobStatus::Running).await;
+    let order = JobOrder { tenant: house.tenant, job, by: house.author(), reason: None };
+    house.engine.cancel_job(order.clone()).await.unwrap();
+    house.until(job, |status| status == JobStatus::Canceled).await;
+    house.engine.ledger.retry_job(order).await.unwrap();
+    for _ in 0..500 {
+        let view = house.engine.flows.context(house.tenant, job, None).await.unwrap();
+        if view.places.len() == 2 && view.places.iter().all(|place| place.get("waits").is_some()) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let view = house.engine.flows.context(house.tenant, job, None).await.unwrap();
+    let mut places: Vec<_> = view.places.iter().map(|place| (&place["node"], &place["visit"])).collect();
+    places.sort_by_key(|(node, _)| node.to_string());
+    assert_eq!(places, [(&json!("endless"), &json!(2)), (&json!("nap"), &json!(2))]);
+    assert_eq!(house.job(job).await.state.status, JobStatus::Running);
+    house.check().await;
+}
