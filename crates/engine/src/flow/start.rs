@@ -249,7 +249,8 @@ impl Flows {
             priority: request.priority,
             payload: payload.to_string().into(),
             policy: None,
-            run_at: request.run_at,
+            // What has begun is not for later, even if the ledger's clock is behind ours.
+            run_at: request.run_at.filter(|_| kept.is_none()),
             idempotency_key: request.idempotency_key,
             external_id: request.external_id,
             fleet: None,
