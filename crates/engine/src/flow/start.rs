@@ -269,7 +269,7 @@ impl Flows {
         limit: u32,
         now: Timestamp,
     ) -> Result<NewTurn, StoreError> {
-        let before = run.flow.steps();
+        let (before, was_over) = (run.flow.steps(), run.flow.ending().is_some());
         let mut whole = Turn::default();
         let mut children: Vec<NewJob> = Vec::new();
         loop {
@@ -298,7 +298,8 @@ impl Flows {
         }
         // What was begun and given up in one turn was never begun.
         children.retain(|child| !whole.cancels.contains(&child.id));
-        Ok(self.stored_form(run, whole, children, before))
+        let after_end = was_over && whole.records.is_empty();
+        Ok(NewTurn { after_end, ..self.stored_form(run, whole, children, before) })
     }
 
     fn stored_form(&self, run: &mut Kept, turn: Turn, children: Vec<NewJob>, before: u32) -> NewTurn {
@@ -338,6 +339,7 @@ impl Flows {
                 result: ending.filter(|e| e.status == JobStatus::Succeeded).map(|e| e.result.to_string().into()),
                 error: ending.and_then(|e| e.error.clone()),
             },
+            after_end: false,
             opened,
             closed,
             children,

@@ -165,6 +165,7 @@ impl Flows {
                 result: None,
                 error: Some(RunError::new(ErrorClass::Handler, why)),
             },
+            after_end: false,
             opened: Vec::new(),
             closed: Vec::new(),
             children: Vec::new(),

@@ -183,6 +183,9 @@ async fn add_turns(
             let data = EventData { by: Some(by.clone()), reason: Some(what.clone()), ..EventData::default() };
             changes.tell(row.tenant, Some(row.number), None, EventKind::FlowSteered, data);
         }
+        if turn.after_end {
+            continue;
+        }
         let stands = &turn.standing;
         match row.state.on_flow(FlowFact::Turned { status: stands.status, due_at: stands.due_at }, desk.now) {
             Ok(step) => {
