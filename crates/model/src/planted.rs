@@ -51,10 +51,14 @@ pub enum Mistake {
     TurnTwice = 24,
     /// How far a schedule was considered is written without looking whether somebody else wrote it.
     ScheduleTwice = 25,
+    /// A run of a workflow that does something else meanwhile is not told that a time has come.
+    WakeForgotten = 26,
+    /// Runs that a run of a workflow began go on when it no longer wants them.
+    ChildForgotten = 27,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -77,6 +81,8 @@ impl Mistake {
         Self::NumberReused,
         Self::TurnTwice,
         Self::ScheduleTwice,
+        Self::WakeForgotten,
+        Self::ChildForgotten,
     ];
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bowline_engine::Engine;
 use bowline_store::{StoreError, StoreResult};
 
+use crate::server::Server;
 use crate::world::World;
 
 /// Asks the server something. `Err` also when nothing was asked, or the answer was lost on the way.
@@ -15,10 +16,25 @@ pub async fn call<T, F: Future<Output = StoreResult<T>>>(
     world: &Rc<World>,
     ask: impl FnOnce(Arc<Engine>) -> F,
 ) -> StoreResult<T> {
+    call_at(world, ask, |world| world.servers[0].borrow().clone()).await
+}
+
+/// The same, of whichever server is reached.
+pub async fn call_any<T, F: Future<Output = StoreResult<T>>>(
+    world: &Rc<World>,
+    ask: impl FnOnce(Arc<Engine>) -> F,
+) -> StoreResult<T> {
+    call_at(world, ask, World::reached).await
+}
+
+async fn call_at<T, F: Future<Output = StoreResult<T>>>(
+    world: &Rc<World>,
+    ask: impl FnOnce(Arc<Engine>) -> F,
+    reach: impl FnOnce(&World) -> Option<Rc<Server>>,
+) -> StoreResult<T> {
     let away = |what: &str| StoreError::Unavailable(what.to_owned());
     tokio::time::sleep(Duration::from_millis(world.between(1, 20))).await;
-    let server = world.server.borrow().clone();
-    let Some(server) = server else { return Err(away("no server")) };
+    let Some(server) = reach(world) else { return Err(away("no server")) };
     if world.strikes(world.plan.request_lost) {
         return Err(away("the request was lost"));
     }

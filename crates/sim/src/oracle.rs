@@ -8,9 +8,9 @@ use bowline_model::{Event, EventKind, JobId, JobStatus, Outcome, RunId, RunStatu
 use bowline_store::{EventFilter, EventStore, JobFilter, JobRecord, JobStore, MaintenanceStore, Position, RunRecord};
 use serde_json::Value;
 
-use crate::fleet;
 use crate::server::TIMES;
 use crate::world::{Notes, World};
+use crate::{fleet, flow};
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl fmt::Display for Violation {
 }
 
 /// Every job of every tenant, with its runs.
-async fn everything(world: &World) -> anyhow::Result<Vec<(TenantId, JobRecord, Vec<RunRecord>)>> {
+pub async fn everything(world: &World) -> anyhow::Result<Vec<(TenantId, JobRecord, Vec<RunRecord>)>> {
     let mut all = Vec::new();
     for tenant in world.tenants {
         let mut before = None;
@@ -67,6 +67,7 @@ pub async fn judge(world: &World, events: &[Event]) -> anyhow::Result<Vec<Violat
     let commands: Vec<&JobRecord> =
         all.iter().map(|(_, job, _)| job).filter(|job| job.state.kind == JobKind::Command).collect();
     found.extend(fleet::judge(world, &commands, events).await?);
+    found.extend(flow::judge(world, &all).await?);
     Ok(found)
 }
 
@@ -94,10 +95,17 @@ fn once_each(all: &[(TenantId, JobRecord, Vec<RunRecord>)], notes: &Notes, found
     for (_, job, _) in all {
         match job.replay_of {
             Some(letter) => drop(by_letter.entry(letter).or_default().insert(job.id)),
+            // What a run of a workflow began, or was made of another one, nobody asked for by itself.
+            None if job.begun_by.is_some() => {}
             None => {
                 let payload: Value =
                     serde_json::from_str(job.payload.as_deref().unwrap_or("null")).unwrap_or(Value::Null);
-                let ask = if job.state.kind == JobKind::Command { &payload["params"]["ask"] } else { &payload["ask"] };
+                let ask = match job.state.kind {
+                    JobKind::Command => &payload["params"]["ask"],
+                    JobKind::Workflow if payload.get("forked_from").is_some() => continue,
+                    JobKind::Workflow => &payload["input"]["ask"],
+                    JobKind::Task | JobKind::Unit(_) => &payload["ask"],
+                };
                 by_ask.entry(ask.as_u64().unwrap_or(0)).or_default().push(job.id);
             }
         }
@@ -125,7 +133,9 @@ fn once_each(all: &[(TenantId, JobRecord, Vec<RunRecord>)], notes: &Notes, found
 
 /// R2, J3: a success stands in the ledger only where a worker really succeeded, and the other way round.
 fn truthful(all: &[(TenantId, JobRecord, Vec<RunRecord>)], notes: &Notes, found: &mut Vec<Violation>) {
-    for (_, job, runs) in all.iter().filter(|(_, job, _)| job.state.kind != JobKind::Command) {
+    for (_, job, runs) in
+        all.iter().filter(|(_, job, _)| !matches!(job.state.kind, JobKind::Command | JobKind::Workflow))
+    {
         for run in runs {
             let outcome = notes.runs.get(&run.id).and_then(|n| n.outcome);
             let right = match run.status {

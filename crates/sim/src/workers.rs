@@ -186,7 +186,7 @@ async fn report(world: &Rc<World>, task: &ClaimedRun, tenant: TenantId, worker: 
         fence: Some(task.fence),
         outcome,
         error,
-        result: None,
+        result: (outcome == Outcome::Succeeded).then(|| format!(r#"{{"run":"{}"}}"#, task.run).into()),
         last_seq: 0,
     };
     let mut repeats = u32::from(world.strikes(world.plan.repeated));

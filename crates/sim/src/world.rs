@@ -14,6 +14,7 @@ use rand::{RngExt, SeedableRng};
 use crate::clock::SimClock;
 use crate::faults::Teeth;
 use crate::fleet::{Fleet, FleetNotes};
+use crate::flow::FlowNotes;
 use crate::oracle::Violation;
 use crate::plan::Plan;
 use crate::server::Server;
@@ -49,6 +50,7 @@ pub struct Notes {
     pub duplicates_ignored: u64,
     pub corrected: u64,
     pub fleet: FleetNotes,
+    pub flow: FlowNotes,
 }
 
 /// Everything in one simulation.
@@ -59,7 +61,8 @@ pub struct World {
     pub ledger: Arc<SqlLedger>,
     pub tenants: [TenantId; 2],
     pub fleet: Fleet,
-    pub server: RefCell<Option<Rc<Server>>>,
+    /// One server, or two in a simulation of workflows; whoever is down is missing.
+    pub servers: [RefCell<Option<Rc<Server>>>; 2],
     pub notes: RefCell<Notes>,
     rng: RefCell<StdRng>,
     /// Set when the chaos is over: nothing more goes wrong.
@@ -79,7 +82,7 @@ impl World {
             teeth,
             ledger,
             tenants,
-            server: RefCell::new(None),
+            servers: [RefCell::new(None), RefCell::new(None)],
             notes: RefCell::new(notes),
             rng: RefCell::new(rng),
             calm: RefCell::new(false),
@@ -98,6 +101,23 @@ impl World {
 
     pub fn between(&self, from: u64, to: u64) -> u64 {
         self.rng.borrow_mut().random_range(from..to)
+    }
+
+    /// The server that somebody reaches, if there is one.
+    pub fn reached(&self) -> Option<Rc<Server>> {
+        let [first, second] = &self.servers;
+        if !self.plan.two_servers {
+            return first.borrow().clone();
+        }
+        let (near, far) = if self.chance() < 0.5 { (first, second) } else { (second, first) };
+        let near = near.borrow().clone();
+        near.or_else(|| far.borrow().clone())
+    }
+
+    /// How wrong a clock is from now on, in milliseconds.
+    pub fn wrong_by(&self) -> i64 {
+        let most = self.plan.clock_ms;
+        i64::try_from(self.between(0, 2 * most + 1)).unwrap_or(0) - i64::try_from(most).unwrap_or(0)
     }
 
     pub fn now(&self) -> Timestamp {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bowline_model::planted::{Mistake, plant};
-use bowline_sim::simulate;
+use bowline_sim::{Report, simulate, simulate_flows};
 
 /// Mistakes this simulation is there to find. The others are found by the conformance suite.
 const FINDABLE: [Mistake; 16] = [
@@ -26,12 +26,19 @@ const FINDABLE: [Mistake; 16] = [
     Mistake::NumberReused,
 ];
 
+/// Mistakes that are made with workflows.
+const FINDABLE_IN_FLOWS: [Mistake; 3] = [Mistake::TurnTwice, Mistake::WakeForgotten, Mistake::ChildForgotten];
+
 const BUDGET: Duration = Duration::from_secs(120);
+
+type Simulate = fn(u64) -> anyhow::Result<Report>;
 
 #[test]
 fn every_planted_mistake_is_found() {
     let mut missed = Vec::new();
-    for mistake in FINDABLE {
+    let jobs = FINDABLE.map(|mistake| (mistake, simulate as Simulate));
+    let flows = FINDABLE_IN_FLOWS.map(|mistake| (mistake, simulate_flows as Simulate));
+    for (mistake, simulate) in jobs.into_iter().chain(flows) {
         let started = Instant::now();
         let mut found = None;
         for seed in 1..2_000 {

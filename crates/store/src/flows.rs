@@ -47,6 +47,9 @@ pub struct NewTurn {
     /// The whole run after it, as JSON.
     pub snapshot: Option<Arc<str>>,
     pub standing: FlowStanding,
+    /// The run was over before it, and has only heard something. That says nothing about its job: somebody may have wanted it
+    /// to go on meanwhile.
+    pub after_end: bool,
     /// Waits for people and events that it begins.
     pub opened: Vec<NewWait>,
     /// And those that are over: node and visit.

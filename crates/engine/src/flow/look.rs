@@ -215,6 +215,7 @@ impl Flows {
                 result: None,
                 error: None,
             },
+            after_end: false,
             opened: Vec::new(),
             closed: Vec::new(),
             children: Vec::new(),

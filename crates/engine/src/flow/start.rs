@@ -225,6 +225,11 @@ impl Flows {
         if request.debug {
             payload["debug"] = json!(true);
         }
+        let later = request.run_at.is_some_and(|at| at > now);
+        if later && !request.breakpoints.is_empty() {
+            // Nobody can be told of them yet, so they are part of what it begins with.
+            payload["breakpoints"] = json!(request.breakpoints);
+        }
         let hash = hash_of(&request, &pinned);
         let breakpoints = request.breakpoints.clone();
         let mut flow = NewFlow {
@@ -236,7 +241,7 @@ impl Flows {
             first: None,
         };
         let mut kept = None;
-        if request.run_at.is_none_or(|at| at <= now) {
+        if !later {
             let about = About {
                 number: 0,
                 tenant,
@@ -268,7 +273,8 @@ impl Flows {
             priority: request.priority,
             payload: payload.to_string().into(),
             policy: None,
-            run_at: request.run_at,
+            // What has begun is not for later, even if the ledger's clock is behind ours.
+            run_at: request.run_at.filter(|_| kept.is_none()),
             idempotency_key: request.idempotency_key,
             external_id: request.external_id,
             fleet: None,
@@ -287,7 +293,7 @@ impl Flows {
         limit: u32,
         now: Timestamp,
     ) -> Result<NewTurn, StoreError> {
-        let before = run.flow.steps();
+        let (before, was_over) = (run.flow.steps(), run.flow.ending().is_some());
         let mut whole = Turn::default();
         let mut children: Vec<NewJob> = Vec::new();
         loop {
@@ -316,7 +322,8 @@ impl Flows {
         }
         // What was begun and given up in one turn was never begun.
         children.retain(|child| !whole.cancels.contains(&child.id));
-        Ok(self.stored_form(run, whole, children, before))
+        let after_end = was_over && whole.records.is_empty();
+        Ok(NewTurn { after_end, ..self.stored_form(run, whole, children, before) })
     }
 
     fn stored_form(&self, run: &mut Kept, turn: Turn, children: Vec<NewJob>, before: u32) -> NewTurn {
@@ -356,6 +363,7 @@ impl Flows {
                 result: ending.filter(|e| e.status == JobStatus::Succeeded).map(|e| e.result.to_string().into()),
                 error: ending.and_then(|e| e.error.clone()),
             },
+            after_end: false,
             opened,
             closed,
             children,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_model::workflow::Breakpoint;
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError};
 use bowline_store::{
     FlowStanding, InboxItem, InboxMessage, NewTurn, StoreError, StoreResult, StoredFlow, TurnAnswer, TurnOrder,
@@ -70,6 +71,8 @@ struct Asked {
     input: Value,
     #[serde(default)]
     debug: bool,
+    #[serde(default)]
+    breakpoints: Vec<Breakpoint>,
 }
 
 impl Flows {
@@ -165,6 +168,7 @@ impl Flows {
                 result: None,
                 error: Some(RunError::new(ErrorClass::Handler, why)),
             },
+            after_end: false,
             opened: Vec::new(),
             closed: Vec::new(),
             children: Vec::new(),
@@ -219,6 +223,7 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
             if asked.debug {
                 flow.step_by_step();
             }
+            flow.break_at(asked.breakpoints);
             flow
         }
     };

@@ -200,3 +200,48 @@ async fn the_same_ask_is_the_same_run() {
     let other = house.submit(request).await;
     assert!(matches!(other.submitted, bowline_store::Submitted::Conflict { .. }));
 }
+
+/// Paths part and meet in every round of a loop; what is late for one round is not taken for a part of the next.
+#[tokio::test]
+async fn a_join_in_a_loop_gathers_in_every_round() {
+    let house = House::open().await;
+    let rounds = |mode: &str, slow: serde_json::Value| {
+        json!({
+            "variables": {"n": 0},
+            "nodes": [
+                node("start", "start", json!({})),
+                node("fork", "parallel", json!({})),
+                // Two edges lead on from here, and one of them is taken.
+                node("odd", "condition", json!({"expression": "{{variables.n}} == 1"})),
+                slow,
+                node("join", "join", json!({"mode": mode})),
+                node("add", "math", json!({"operation": "add", "operands": ["{{variables.n}}", 1], "store_as": "n"})),
+                node("more", "condition", json!({"expression": "{{variables.n}} < 3"})),
+                node("out", "end", json!({"output": "{{variables.n}}"})),
+            ],
+            "edges": [
+                {"source": "start", "target": "fork"},
+                {"source": "fork", "target": "odd"},
+                {"source": "fork", "target": "slow"},
+                {"source": "odd", "target": "join", "on": "true"},
+                {"source": "odd", "target": "join", "on": "false"},
+                {"source": "slow", "target": "join"},
+                {"source": "join", "target": "add"},
+                {"source": "add", "target": "more"},
+                {"source": "more", "target": "fork", "on": "true"},
+                {"source": "more", "target": "out", "on": "false"},
+            ],
+        })
+    };
+    let echo = node("slow", "task", json!({"type": "echo", "payload": 1}));
+    let all = house.run(rounds("all", echo), json!(null)).await;
+    assert_eq!((all.state.status, result_of(&all)), (JobStatus::Succeeded, json!(3)));
+    let joins = house.path(all.id).await.iter().filter(|node| *node == "join").count();
+    assert_eq!(joins, 3);
+    // Nobody waits for those who are slow, in any round.
+    let nap = node("slow", "sleep", json!({"duration": "1h"}));
+    let any = house.run(rounds("any", nap), json!(null)).await;
+    assert_eq!((any.state.status, result_of(&any)), (JobStatus::Succeeded, json!(3)));
+    assert!(!house.path(any.id).await.contains(&"slow".to_owned()));
+    house.check().await;
+}

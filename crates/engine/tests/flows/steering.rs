@@ -3,7 +3,7 @@
 use bowline_engine::flow::LookError;
 use bowline_model::JobStatus;
 use bowline_model::workflow::NodeId;
-use bowline_store::{FlowAnswer, JobOrder};
+use bowline_store::{Clock, FlowAnswer, JobOrder};
 use bowline_workflow::flow::{Breakpoint, Order};
 use serde_json::{Value, json};
 
@@ -74,6 +74,23 @@ async fn a_breakpoint_holds_where_its_condition_does() {
 }
 
 #[tokio::test]
+async fn a_run_that_begins_later_stops_where_it_was_told() {
+    let house = House::open().await;
+    let mut request = crate::ask(counting(), json!(null));
+    request.breakpoints = vec![Breakpoint { node: NodeId::from("b"), when: None }];
+    request.run_at = Some(house.clock.now().plus_millis(60_000));
+    let job = crate::id_of(&house.submit(request).await);
+    assert_eq!(house.path(job).await, [""; 0], "it has not begun");
+    house.clock.advance_ms(60_000);
+    house.until(job, |status| status == JobStatus::Paused).await;
+    assert_eq!(house.path(job).await, ["start", "a"]);
+    steer(&house, job, Order::Continue).await;
+    let record = house.until(job, JobStatus::is_terminal).await;
+    assert_eq!(result_of(&record), json!(3));
+    house.check().await;
+}
+
+#[tokio::test]
 async fn a_failed_run_goes_on_where_it_failed() {
     let house = House::open().await;
     let half =
@@ -87,5 +104,43 @@ async fn a_failed_run_goes_on_where_it_failed() {
     house.engine.ledger.retry_job(order.clone()).await.unwrap();
     assert_eq!(house.until(job, JobStatus::is_terminal).await.state.status, JobStatus::Failed);
     assert_eq!(house.path(job).await, ["start", "half", "half"]);
+    house.check().await;
+}
+
+/// It does not end well because nothing was left of it.
+#[tokio::test]
+async fn a_canceled_run_goes_on_where_it_was() {
+    let house = House::open().await;
+    let nap = node("nap", "sleep", json!({"duration_ms": 60_000}));
+    let endless = node("endless", "task", json!({"type": "endless"}));
+    let workflow = json!({
+        "nodes": [
+            node("start", "start", json!({})), node("fork", "parallel", json!({})), nap, endless,
+            node("join", "join", json!({"mode": "all"})), node("out", "end", json!({"output": "whole"})),
+        ],
+        "edges": [
+            {"source": "start", "target": "fork"}, {"source": "fork", "target": "nap"},
+            {"source": "fork", "target": "endless"}, {"source": "nap", "target": "join"},
+            {"source": "endless", "target": "join"}, {"source": "join", "target": "out"},
+        ],
+    });
+    let job = house.begin(workflow, json!(null)).await;
+    house.until(job, |status| status == JobStatus::Running).await;
+    let order = JobOrder { tenant: house.tenant, job, by: house.author(), reason: None };
+    house.engine.cancel_job(order.clone()).await.unwrap();
+    house.until(job, |status| status == JobStatus::Canceled).await;
+    house.engine.ledger.retry_job(order).await.unwrap();
+    for _ in 0..500 {
+        let view = house.engine.flows.context(house.tenant, job, None).await.unwrap();
+        if view.places.len() == 2 && view.places.iter().all(|place| place.get("waits").is_some()) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let view = house.engine.flows.context(house.tenant, job, None).await.unwrap();
+    let mut places: Vec<_> = view.places.iter().map(|place| (&place["node"], &place["visit"])).collect();
+    places.sort_by_key(|(node, _)| node.to_string());
+    assert_eq!(places, [(&json!("endless"), &json!(2)), (&json!("nap"), &json!(2))]);
+    assert_eq!(house.job(job).await.state.status, JobStatus::Running);
     house.check().await;
 }

@@ -125,3 +125,69 @@ async fn a_long_run_can_be_folded_from_its_snapshots() {
     assert_eq!(result_of(&house.until(job, JobStatus::is_terminal).await), json!(2_000));
     house.check().await;
 }
+
+#[tokio::test]
+async fn a_fork_of_what_was_about_to_end_ends() {
+    let house = House::open().await;
+    let half =
+        node("half", "math", json!({"operation": "divide", "operands": [84, "{{variables.by}}"], "store_as": "half"}));
+    let mut workflow = row(&[half, node("out", "end", json!({"output": "{{variables.half}}"}))]);
+    workflow["variables"] = json!({"by": 0});
+    let record = house.run(workflow, json!(null)).await;
+    assert_eq!(record.state.status, JobStatus::Failed);
+    let engine = &house.engine;
+    let variables = json!({"by": 2}).as_object().unwrap().clone();
+    let forking = |from_step| Forking { from_step, variables: variables.clone(), definition: None, debug: false };
+    let forked = async |from_step| {
+        let origin = house.origin();
+        let forked = engine.flows.fork(engine.hands(), house.tenant, record.id, &origin, forking(from_step));
+        let Submitted::Accepted { id, .. } = forked.await.unwrap() else { panic!("it was not accepted") };
+        house.until(id, JobStatus::is_terminal).await
+    };
+    // After the step that failed there was nothing left to do but to fail.
+    let after = forked(2).await;
+    assert_eq!(after.state.status, JobStatus::Failed, "{:?}", after.result);
+    let before = forked(1).await;
+    assert_eq!((before.state.status, result_of(&before)), (JobStatus::Succeeded, json!(42)));
+    // And where it failed it can be tried again, with what it knows.
+    let order = bowline_store::JobOrder { tenant: house.tenant, job: after.id, by: house.author(), reason: None };
+    engine.ledger.retry_job(order).await.unwrap();
+    let again = house.until(after.id, |status| status == JobStatus::Succeeded).await;
+    assert_eq!(result_of(&again), json!(42));
+    house.check().await;
+}
+
+#[tokio::test]
+async fn a_fork_of_what_was_being_canceled_goes_on_everywhere() {
+    let house = House::open().await;
+    let endless = node("endless", "task", json!({"type": "endless"}));
+    let nap = node("nap", "sleep", json!({"duration_ms": 60_000}));
+    let workflow = json!({
+        "nodes": [node("start", "start", json!({})), node("fork", "parallel", json!({})), nap, endless],
+        "edges": [
+            {"source": "start", "target": "fork"}, {"source": "fork", "target": "nap"},
+            {"source": "fork", "target": "endless"},
+        ],
+    });
+    let job = house.begin(workflow, json!(null)).await;
+    let order = bowline_store::JobOrder { tenant: house.tenant, job, by: house.author(), reason: None };
+    house.engine.cancel_job(order).await.unwrap();
+    house.until(job, |status| status == JobStatus::Canceled).await;
+    // The last step is the one of the task that was stopped.
+    assert_eq!(house.path(job).await, ["start", "fork", "endless"]);
+    let forking = Forking { from_step: 3, variables: Map::new(), definition: None, debug: false };
+    let engine = &house.engine;
+    let forked = engine.flows.fork(engine.hands(), house.tenant, job, &house.origin(), forking).await.unwrap();
+    let Submitted::Accepted { id, .. } = forked else { panic!("{forked:?}") };
+    for _ in 0..500 {
+        if engine.flows.context(house.tenant, id, None).await.unwrap().places.iter().all(|p| p.get("waits").is_some()) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let places = engine.flows.context(house.tenant, id, None).await.unwrap().places;
+    let mut nodes: Vec<&Value> = places.iter().map(|place| &place["node"]).collect();
+    nodes.sort_by_key(|node| node.to_string());
+    assert_eq!(nodes, [&json!("endless"), &json!("nap")]);
+    house.check().await;
+}

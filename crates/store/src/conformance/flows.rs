@@ -23,6 +23,7 @@ fn turn(records: &str, status: JobStatus) -> NewTurn {
         steps: (0, 1),
         snapshot: None,
         standing: FlowStanding { status, paused_for: None, due_at: None, node: None, result: None, error: None },
+        after_end: false,
         opened: Vec::new(),
         closed: Vec::new(),
         children: Vec::new(),
@@ -235,6 +236,19 @@ pub async fn a_canceled_run_hears_of_it_and_ends_when_it_says_so(bench: &Bench) 
     assert_eq!(bench.status(job).await, JobStatus::Canceled);
     assert_eq!(bench.retry(job).await, OrderAnswer::Done(JobStatus::Running));
     assert_eq!(inbox(bench).await.len(), 1);
+}
+
+/// Whoever heard something after the end, and is slow, does not undo what somebody wanted meanwhile.
+pub async fn a_run_that_was_over_says_nothing_about_its_job(bench: &Bench) {
+    let job = bench.submit(flow(bench, Some(turn("[1]", JobStatus::Failed))).await).await;
+    let flow = number(bench, job).await;
+    assert_eq!(bench.retry(job).await, OrderAnswer::Done(JobStatus::Running));
+    let late = NewTurn { after_end: true, ..turn("[]", JobStatus::Failed) };
+    assert_eq!(add(bench, flow, 1, Vec::new(), late).await, TurnAnswer::Stored);
+    assert_eq!(bench.status(job).await, JobStatus::Running);
+    let heard = inbox(bench).await.iter().map(|item| item.id).collect();
+    assert_eq!(add(bench, flow, 2, heard, turn("[2]", JobStatus::Succeeded)).await, TurnAnswer::Stored);
+    assert_eq!(bench.status(job).await, JobStatus::Succeeded);
 }
 
 pub async fn a_wait_is_ended_by_one(bench: &Bench) {

@@ -29,6 +29,7 @@ fn turn(status: JobStatus, opened: Vec<NewWait>) -> NewTurn {
         steps: (0, 1),
         snapshot: None,
         standing: FlowStanding { status, paused_for: None, due_at: None, node: None, result: None, error: None },
+        after_end: false,
         opened,
         closed: Vec::new(),
         children: Vec::new(),

@@ -3,21 +3,28 @@
 //! A join waits for the paths that can still come. A path that ended elsewhere will not, so a join that wanted all of them
 //! goes on with those that came; one that wanted a number of them fails when they cannot be had any more.
 //!
+//! Once a join has gone on, whoever was still under way to it is *late*, and is not waited for; their paths end there. Whoever
+//! comes to it later by a loop is not late: it gathers them anew.
+//!
 //! Joins may wait for each other. When nobody else can come to any of them, the first of them is told that nobody can.
 
-use serde::{Deserialize, Serialize};
-
-use super::state::Flow;
+use super::state::{Flow, Late};
 use crate::node::{Gather, Shape};
 use crate::program::NodeIndex;
 
 /// Who has come to a join.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Arrivals {
     pub count: u32,
-    /// It has gone on; those who still come are not waited for.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub fired: bool,
+    /// Other joins that all of them are late for.
+    pub late: Late,
+}
+
+impl Arrivals {
+    pub fn add(&mut self, late: &Late) {
+        self.count += 1;
+        self.late.retain(|join| late.contains(join));
+    }
 }
 
 /// What a join does now.
@@ -36,39 +43,28 @@ enum Whom {
 }
 
 impl Flow {
-    /// A join that has something to do. Joins that are through are forgotten on the way.
-    pub(super) fn next_join(&mut self) -> Option<(NodeIndex, Gathered)> {
-        if self.arrivals.is_empty() {
-            return None;
-        }
-        let nodes: Vec<NodeIndex> = self.arrivals.keys().copied().collect();
+    /// A join that has something to do.
+    pub(super) fn next_join(&self) -> Option<(NodeIndex, Gathered)> {
         let mut waiting = Vec::new();
-        for node in nodes {
-            let Arrivals { count, fired } = self.arrivals[&node];
-            let into = self.program.nodes[node].into;
-            if fired {
-                if count >= into || !self.somebody_can_reach(node, Whom::Everybody) {
-                    self.arrivals.remove(&node);
-                }
-                continue;
-            }
-            let Shape::Join(gather) = self.program.nodes[node].node.shape() else { continue };
+        for (node, arrivals) in &self.arrivals {
+            let Shape::Join(gather) = self.program.nodes[*node].node.shape() else { continue };
+            let arrived = arrivals.count;
             let wanted = match gather {
-                Gather::All => into,
+                Gather::All => self.program.nodes[*node].into,
                 Gather::Any => 1,
                 Gather::AtLeast(n) => n,
             };
-            if count >= wanted {
-                return Some((node, Gathered::Goes { arrived: count }));
+            if arrived >= wanted {
+                return Some((*node, Gathered::Goes { arrived }));
             }
             let alone = match gather {
-                Gather::AtLeast(_) => Gathered::CannotGo { arrived: count, wanted },
-                Gather::All | Gather::Any => Gathered::Goes { arrived: count },
+                Gather::AtLeast(_) => Gathered::CannotGo { arrived, wanted },
+                Gather::All | Gather::Any => Gathered::Goes { arrived },
             };
-            if !self.somebody_can_reach(node, Whom::Everybody) {
-                return Some((node, alone));
+            if !self.somebody_can_reach(*node, Whom::Everybody) {
+                return Some((*node, alone));
             }
-            waiting.push((node, alone));
+            waiting.push((*node, alone));
         }
         // Whoever cannot be reached from a path under way waits for joins alone, and these for such joins in turn. None of them
         // had anything to do, so they go in a circle.
@@ -78,41 +74,65 @@ impl Flow {
         waiting.into_iter().find(|(node, _)| !self.somebody_can_reach(*node, Whom::Paths))
     }
 
-    /// Whether anybody who is under way can still come to a node: backwards from the node, to whoever is met.
-    fn somebody_can_reach(&self, node: NodeIndex, whom: Whom) -> bool {
-        let gathering = self.arrivals.iter().filter(|(at, a)| **at != node && !a.fired).map(|(at, _)| *at);
-        let gathering = gathering.filter(|_| whom == Whom::Everybody);
-        let mut under_way = vec![false; self.program.nodes.len()];
-        let mut anybody = false;
-        for at in self.tokens.iter().map(|token| token.node).chain(gathering) {
-            under_way[at] = true;
-            anybody = true;
+    /// A join has gone on. What those who came are late for, whoever goes on from it is late for, too.
+    pub(super) fn gathered(&mut self, join: NodeIndex) -> Late {
+        let Some(arrivals) = self.arrivals.remove(&join) else { return Late::new() };
+        // If somebody came by every edge, whoever comes now belongs to another round.
+        if arrivals.count < self.program.nodes[join].into {
+            self.leave_behind(join);
         }
-        if !anybody {
+        arrivals.late
+    }
+
+    /// Whoever is under way to a join is late for it.
+    pub(super) fn leave_behind(&mut self, join: NodeIndex) {
+        if self.tokens.is_empty() && self.arrivals.is_empty() {
+            return;
+        }
+        let leads = self.leading_to(join);
+        for token in self.tokens.iter_mut().filter(|token| leads[token.node]) {
+            token.late.insert(join);
+        }
+        for (_, arrivals) in self.arrivals.iter_mut().filter(|(node, _)| leads[**node]) {
+            arrivals.late.insert(join);
+        }
+    }
+
+    /// Whether anybody who is under way can still come to a node and is waited for there.
+    fn somebody_can_reach(&self, node: NodeIndex, whom: Whom) -> bool {
+        let tokens = self.tokens.iter().map(|token| (token.node, &token.late));
+        let gathering = self.arrivals.iter().filter(|(at, _)| **at != node).map(|(at, a)| (*at, &a.late));
+        let gathering = gathering.filter(|_| whom == Whom::Everybody);
+        let mut under_way = tokens.chain(gathering).filter(|(_, late)| !late.contains(&node)).peekable();
+        if under_way.peek().is_none() {
             return false;
         }
-        let mut sources: Vec<Vec<NodeIndex>> = vec![Vec::new(); self.program.nodes.len()];
+        let leads = self.leading_to(node);
+        under_way.any(|(at, _)| leads[at])
+    }
+
+    /// The nodes from which a path leads to this one: backwards from it, to whoever is met.
+    fn leading_to(&self, node: NodeIndex) -> Vec<bool> {
+        let nodes = self.program.nodes.len();
+        let mut sources: Vec<Vec<NodeIndex>> = vec![Vec::new(); nodes];
         for (source, from) in self.program.nodes.iter().enumerate() {
             for (_, target) in &from.out {
                 sources[*target].push(source);
             }
         }
-        // An error handler can be come to from everywhere.
-        let mut seen = vec![false; self.program.nodes.len()];
+        let mut leads = vec![false; nodes];
         let mut next = vec![node];
         while let Some(at) = next.pop() {
+            // An error handler can be come to from everywhere.
             if self.program.on_error == Some(at) {
-                return true;
+                return vec![true; nodes];
             }
             for source in &sources[at] {
-                if under_way[*source] {
-                    return true;
-                }
-                if !std::mem::replace(&mut seen[*source], true) {
+                if !std::mem::replace(&mut leads[*source], true) {
                     next.push(*source);
                 }
             }
         }
-        false
+        leads
     }
 }

@@ -1,9 +1,9 @@
 //! A run as the sum of its records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_model::workflow::NodeId;
+use bowline_model::workflow::{Breakpoint, NodeId};
 use bowline_model::{JobId, JobStatus, RunError, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub struct Flow {
     pub(super) finishing: Option<Finishing>,
     pub(super) ending: Option<Ending>,
     /// Where it goes on when it is tried again.
-    pub(super) broken: Vec<NodeIndex>,
+    pub(super) broken: Vec<Broken>,
     pub(super) last: Option<NodeIndex>,
 }
 
@@ -50,6 +50,24 @@ pub struct Token {
     pub node: NodeIndex,
     pub visit: u32,
     pub held: Option<Held>,
+    /// Joins that have gone on without it.
+    pub late: Late,
+}
+
+/// Joins that do not wait for a path any more.
+pub type Late = BTreeSet<NodeIndex>;
+
+/// A place where the run was when it ended badly.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Broken {
+    pub node: NodeIndex,
+    pub late: Late,
+}
+
+impl From<Token> for Broken {
+    fn from(token: Token) -> Self {
+        Self { node: token.node, late: token.late }
+    }
 }
 
 /// What a token waits for.
@@ -146,6 +164,11 @@ impl Flow {
         self.debug.stepping = true;
     }
 
+    /// Stops where it is told, from the first node on.
+    pub fn break_at(&mut self, points: impl IntoIterator<Item = Breakpoint>) {
+        self.debug.breakpoints.extend(points.into_iter().map(|point| (point.node, point.when)));
+    }
+
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
@@ -208,7 +231,7 @@ impl Flow {
         match record {
             Record::Opened { .. } => {
                 self.opened = true;
-                self.arrive(self.program.start);
+                self.arrive(self.program.start, &Late::new());
             }
             Record::Step(step) => self.step(step),
             Record::Began { node, visit, at, wait } => {
@@ -239,13 +262,17 @@ impl Flow {
             }
             Record::Canceling { .. } => {
                 self.canceling = true;
-                self.tokens.retain(|token| token.held.as_ref().is_some_and(|held| !held.running.is_empty()));
+                let has_jobs = |token: &Token| token.held.as_ref().is_some_and(|held| !held.running.is_empty());
+                let (stay, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.tokens).into_iter().partition(has_jobs);
+                self.tokens = stay;
+                // It may be tried again, and then it goes on where it was.
+                self.broken.extend(left.into_iter().map(Broken::from));
             }
             Record::Retried { .. } => {
                 (self.ending, self.finishing, self.canceling, self.handling) = (None, None, false, false);
                 self.debug.halted = None;
-                for node in std::mem::take(&mut self.broken) {
-                    self.arrive(node);
+                for broken in std::mem::take(&mut self.broken) {
+                    self.arrive(broken.node, &broken.late);
                 }
             }
             Record::Closed { status, result, error, .. } => {
@@ -253,7 +280,7 @@ impl Flow {
                 self.ending = Some(ending);
                 self.finishing = None;
                 let left = std::mem::take(&mut self.tokens);
-                self.broken.extend(left.into_iter().map(|token| token.node));
+                self.broken.extend(left.into_iter().map(Broken::from));
             }
         }
     }
@@ -269,7 +296,7 @@ impl Flow {
     fn step(&mut self, step: &Step) {
         let Some(&at) = self.program.by_id.get(&step.node) else { return };
         let program = Arc::clone(&self.program);
-        match self.token(&step.node, step.visit) {
+        let late = match self.token(&step.node, step.visit) {
             Some(place) => {
                 let token = self.tokens.remove(place);
                 if let Some(Held { wait, .. }) = &token.held
@@ -277,15 +304,14 @@ impl Flow {
                 {
                     self.mailbox.remove(letter);
                 }
+                token.late
             }
             // A join has no token while it gathers.
             None => {
                 self.visits[at] = step.visit;
-                if let Some(arrivals) = self.arrivals.get_mut(&at) {
-                    arrivals.fired = true;
-                }
+                self.gathered(at)
             }
-        }
+        };
         if !self.debug.passed.is_empty() {
             self.debug.passed.remove(&(step.node.clone(), step.visit));
         }
@@ -301,7 +327,7 @@ impl Flow {
             let mut taken = false;
             for (_, target) in node.out.iter().filter(|(on, _)| on == way) {
                 taken = true;
-                flow.arrive(*target);
+                flow.arrive(*target, &late);
                 if node.node.shape() != Shape::Fork {
                     break;
                 }
@@ -309,7 +335,7 @@ impl Flow {
             taken
         };
         match (&step.status, &step.exit) {
-            (StepStatus::Failed, _) if self.canceling => {}
+            (StepStatus::Failed, _) if self.canceling => self.broken.push(Broken { node: at, late }),
             (StepStatus::Failed, _) => {
                 let error = step.error.clone().unwrap_or_else(|| {
                     RunError::new(bowline_model::ErrorClass::Permanent, "the node failed and did not say why")
@@ -323,10 +349,10 @@ impl Flow {
                 match program.on_error.filter(|_| !self.handling) {
                     Some(handler) => {
                         self.handling = true;
-                        self.arrive(handler);
+                        self.arrive(handler, &late);
                     }
                     None => {
-                        self.broken.push(at);
+                        self.broken.push(Broken { node: at, late });
                         let message = format!("node {:?}: {}", step.node.as_str(), error.message);
                         let error = RunError::new(error.class, message);
                         self.finishing = Some(Finishing::Badly { error });
@@ -337,16 +363,16 @@ impl Flow {
                 self.finishing = Some(Finishing::Well { result: step.output.clone() });
             }
             (StepStatus::Success, Exit::End { failed: true }) => {
-                self.broken.push(at);
+                self.broken.push(Broken { node: at, late });
                 let message =
                     step.output.get("message").and_then(Value::as_str).unwrap_or("the workflow says it failed");
                 let error = RunError::new(bowline_model::ErrorClass::Permanent, message);
                 self.finishing = Some(Finishing::Badly { error });
             }
             (StepStatus::Success, Exit::To(target)) => match program.by_id.get(target) {
-                Some(target) => self.arrive(*target),
+                Some(target) => self.arrive(*target, &late),
                 None => {
-                    self.broken.push(at);
+                    self.broken.push(Broken { node: at, late });
                     let message =
                         format!("node {:?} goes on to {:?}, which there is not", step.node.as_str(), target.as_str());
                     let error = RunError::new(bowline_model::ErrorClass::Permanent, message);
@@ -362,18 +388,21 @@ impl Flow {
         }
     }
 
-    fn arrive(&mut self, node: NodeIndex) {
+    fn arrive(&mut self, node: NodeIndex, late: &Late) {
         if let Shape::Join(_) = self.program.nodes[node].node.shape() {
-            self.arrivals.entry(node).or_default().count += 1;
+            if !late.contains(&node) {
+                self.arrivals.entry(node).or_insert_with(|| Arrivals { count: 0, late: late.clone() }).add(late);
+            }
             return;
         }
         self.visits[node] += 1;
-        self.tokens.push(Token { node, visit: self.visits[node], held: None });
+        self.tokens.push(Token { node, visit: self.visits[node], held: None, late: late.clone() });
     }
 
     /// Everything there is to know about it, to be stored.
     pub fn snapshot(&self) -> Snapshot {
         let id = |node: NodeIndex| self.program.nodes[node].id.clone();
+        let ids = |late: &Late| late.iter().copied().map(id).collect();
         Snapshot {
             steps: self.steps,
             opened: self.opened,
@@ -391,15 +420,26 @@ impl Flow {
                         running: held.running.clone(),
                         ended: held.ended.clone(),
                     }),
+                    late: ids(&token.late),
                 })
                 .collect(),
-            arrivals: self.arrivals.iter().map(|(node, a)| (id(*node), *a)).collect(),
+            arrivals: self
+                .arrivals
+                .iter()
+                .map(|(node, a)| (id(*node), StoredArrivals { count: a.count, fired: false, late: ids(&a.late) }))
+                .collect(),
             debug: self.debug.clone(),
             mailbox: self.mailbox.clone(),
             canceling: self.canceling,
             handling: self.handling,
+            finishing: self.finishing.clone(),
             ending: self.ending.clone(),
-            broken: self.broken.iter().copied().map(id).collect(),
+            broken: self.broken.iter().map(|broken| id(broken.node)).collect(),
+            broken_late: (0..)
+                .zip(&self.broken)
+                .filter(|(_, broken)| !broken.late.is_empty())
+                .map(|(place, broken)| (place, ids(&broken.late)))
+                .collect(),
             last: self.last.map(id),
         }
     }
@@ -408,6 +448,8 @@ impl Flow {
     pub fn restore(program: Arc<Program>, snapshot: Snapshot) -> Result<Self, NotThere> {
         let at = |node: &NodeId| program.by_id.get(node).copied().ok_or_else(|| NotThere(node.to_string()));
         let nothing = Context::new(Value::Null, Value::Null, json!({}));
+        // A join that is gone waits for nobody.
+        let late = |nodes: &[NodeId]| nodes.iter().filter_map(|node| at(node).ok()).collect::<Late>();
         let mut visits = vec![0; program.nodes.len()];
         for (node, count) in &snapshot.visits {
             // A node that is gone is not where the run is, so how often it was there is no longer of interest.
@@ -425,13 +467,23 @@ impl Flow {
                     running: held.running,
                     ended: held.ended,
                 });
-                Ok(Token { node: at(&token.node)?, visit: token.visit, held })
+                Ok(Token { node: at(&token.node)?, visit: token.visit, held, late: late(&token.late) })
             })
             .collect();
-        let arrivals: Result<BTreeMap<NodeIndex, Arrivals>, NotThere> =
-            snapshot.arrivals.iter().map(|(node, a)| Ok((at(node)?, *a))).collect();
-        let broken: Result<Vec<NodeIndex>, NotThere> = snapshot.broken.iter().map(at).collect();
-        Ok(Self {
+        let (fired, gathering): (Vec<_>, Vec<_>) = snapshot.arrivals.iter().partition(|(_, a)| a.fired);
+        let arrivals: Result<BTreeMap<NodeIndex, Arrivals>, NotThere> = gathering
+            .into_iter()
+            .map(|(node, a)| Ok((at(node)?, Arrivals { count: a.count, late: late(&a.late) })))
+            .collect();
+        let nobody = Vec::new();
+        let broken: Result<Vec<Broken>, NotThere> = (0..)
+            .zip(&snapshot.broken)
+            .map(|(place, node)| {
+                Ok(Broken { node: at(node)?, late: late(snapshot.broken_late.get(&place).unwrap_or(&nobody)) })
+            })
+            .collect();
+        let fired = fired.into_iter().map(|(node, _)| at(node)).collect::<Result<Vec<_>, _>>()?;
+        let mut flow = Self {
             context: Context::from_json(snapshot.context).unwrap_or(nothing),
             steps: snapshot.steps,
             opened: snapshot.opened,
@@ -442,15 +494,20 @@ impl Flow {
             mailbox: snapshot.mailbox,
             canceling: snapshot.canceling,
             handling: snapshot.handling,
-            finishing: None,
+            finishing: snapshot.finishing,
             ending: snapshot.ending,
             broken: broken?,
             last: snapshot.last.as_ref().map(at).transpose()?,
             program,
-        })
+        };
+        for join in fired {
+            flow.leave_behind(join);
+        }
+        Ok(flow)
     }
 
-    /// The same run as another one, from here on: whoever waited is entered again, and nobody is stopped.
+    /// The same run as another one, from here on: whoever waited is entered again, and nobody is stopped. A run that was
+    /// about to end ends.
     pub fn fork(&self, program: Arc<Program>) -> Result<Self, NotThere> {
         let mut snapshot = self.snapshot();
         snapshot.ending = None;
@@ -459,7 +516,13 @@ impl Flow {
         for token in &mut snapshot.tokens {
             token.held = None;
         }
-        Self::restore(program, snapshot)
+        let mut fork = Self::restore(program, snapshot)?;
+        if self.canceling {
+            for broken in std::mem::take(&mut fork.broken) {
+                fork.arrive(broken.node, &broken.late);
+            }
+        }
+        Ok(fork)
     }
 }
 
@@ -472,7 +535,7 @@ pub struct Snapshot {
     visits: BTreeMap<NodeId, u32>,
     tokens: Vec<StoredToken>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    arrivals: BTreeMap<NodeId, Arrivals>,
+    arrivals: BTreeMap<NodeId, StoredArrivals>,
     #[serde(default, skip_serializing_if = "Debug::is_idle")]
     debug: Debug,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -482,9 +545,14 @@ pub struct Snapshot {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     handling: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    finishing: Option<Finishing>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     ending: Option<Ending>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     broken: Vec<NodeId>,
+    /// By the place in `broken`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    broken_late: BTreeMap<u32, Vec<NodeId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<NodeId>,
 }
@@ -495,6 +563,18 @@ struct StoredToken {
     visit: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     held: Option<StoredHeld>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    late: Vec<NodeId>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoredArrivals {
+    count: u32,
+    /// How older snapshots say that it has gone on, and that those who still come are late.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    fired: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    late: Vec<NodeId>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

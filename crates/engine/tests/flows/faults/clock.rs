@@ -40,6 +40,21 @@ async fn events(house: &House, job: JobId, kind: EventKind) -> usize {
     story.items.iter().filter(|(_, event)| event.kind == kind).count()
 }
 
+/// The server believes that the time to begin has come, and the ledger does not.
+#[tokio::test]
+async fn a_run_for_now_begins_although_the_ledgers_clock_is_behind() {
+    let house = House::open_still().await;
+    let ahead = bowline_store::ManualClock::at(start_of_time().plus_millis(2_000));
+    let (ledger, checks) = (std::sync::Arc::clone(&house.engine.ledger), std::sync::Arc::clone(&house.engine.checks));
+    let flows = bowline_engine::flow::Flows::new(ledger, ahead, checks);
+    let mut request = crate::ask(row(&[]), json!(null));
+    request.run_at = Some(start_of_time().plus_millis(1_000));
+    let answers = flows.submit(house.engine.hands(), house.tenant, &house.origin(), vec![request]).await;
+    let job = crate::id_of(&answers.expect("it is accepted")[0]);
+    assert_eq!(house.job(job).await.state.status, JobStatus::Succeeded);
+    house.check().await;
+}
+
 #[tokio::test]
 async fn a_day_too_far_wakes_a_sleeper_once() {
     let house = House::open().await;
