@@ -51,7 +51,7 @@ pub enum Mistake {
     TurnTwice = 24,
     /// How far a schedule was considered is written without looking whether somebody else wrote it.
     ScheduleTwice = 25,
-    /// A run of a workflow that does something else meanwhile is not told that a time has come.
+    /// A run of a workflow is not told that the time it waits for has come.
     WakeForgotten = 26,
     /// Runs that a run of a workflow began go on when it no longer wants them.
     ChildForgotten = 27,

@@ -283,9 +283,7 @@ impl Changes {
     /// What a workflow's run should hear of.
     fn advance_flow(&mut self, job: &JobRow, step: &Step) {
         let message = match step.event {
-            EventKind::FlowWoken if job.state.status == JobStatus::Running && planted::on(Mistake::WakeForgotten) => {
-                return;
-            }
+            EventKind::FlowWoken if planted::on(Mistake::WakeForgotten) => return,
             EventKind::JobCancelRequested => CANCEL.into(),
             EventKind::JobRetried => RETRY.into(),
             // By the ledger's time: whoever hears it may have a clock that is behind.

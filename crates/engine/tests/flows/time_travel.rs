@@ -187,7 +187,7 @@ async fn a_fork_of_what_was_being_canceled_goes_on_everywhere() {
     }
     let places = engine.flows.context(house.tenant, id, None).await.unwrap().places;
     let mut nodes: Vec<&Value> = places.iter().map(|place| &place["node"]).collect();
-    nodes.sort_by_key(|node| node.to_string());
+    nodes.sort_by_key(std::string::ToString::to_string);
     assert_eq!(nodes, [&json!("endless"), &json!("nap")]);
     house.check().await;
 }

@@ -88,7 +88,7 @@ async fn add_up(
         None if status == JobStatus::Canceled && turns.is_empty() => {}
         None => blame("C14", format!("it is {status}, and its records do not say so")),
         Some((recorded, _)) if *recorded != status => {
-            blame("C6", format!("it is {status}, its records say {recorded}"))
+            blame("C6", format!("it is {status}, its records say {recorded}"));
         }
         Some((JobStatus::Succeeded, result)) => {
             let shown: Value = serde_json::from_str(job.result.as_deref().unwrap_or("null")).unwrap_or_default();
@@ -193,8 +193,7 @@ fn once_heard(run: JobId, story: &Story, notes: &FlowNotes, found: &mut Vec<Viol
     let mut deciders = BTreeSet::new();
     for step in &story.steps {
         let Some(by) = step.output.get("by").and_then(Value::as_str) else { continue };
-        let right =
-            notes.decisions.get(by).is_some_and(|d| d.job == run && step.output["approved"] == Value::from(d.yes));
+        let right = notes.decisions.get(by).is_some_and(|d| d.job == run && step.output["approved"] == d.yes);
         if !right || !deciders.insert(by.to_owned()) {
             let text = format!("run {run}: {} says that {by} decided {}", step.node, step.output["approved"]);
             found.push(Violation::new("A2", text));

@@ -13,6 +13,9 @@ use crate::oracle::Violation;
 /// A visit of a node.
 type Place = (NodeId, u32);
 
+/// What a run knows: outputs and variables.
+type Known = (BTreeMap<NodeId, Value>, Map<String, Value>);
+
 /// A job that a run wished for.
 #[derive(Debug, Clone)]
 pub struct Launched {
@@ -34,7 +37,7 @@ pub struct Story {
     pub outputs: BTreeMap<NodeId, Value>,
     pub variables: Map<String, Value>,
     /// The outputs and variables after each step.
-    pub after: BTreeMap<u32, (BTreeMap<NodeId, Value>, Map<String, Value>)>,
+    pub after: BTreeMap<u32, Known>,
     pub ended: Option<(JobStatus, Value)>,
     pub retried: u64,
     pub retried_after_cancel: u64,

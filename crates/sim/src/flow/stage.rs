@@ -42,11 +42,11 @@ pub async fn set_up(world: &Rc<World>) {
         return;
     }
     for tenant in world.tenants {
-        for which in 0..INNER.len() {
+        for (which, name) in INNER.iter().enumerate() {
             loop {
                 match put_inner(world, tenant, which).await {
                     Ok(()) => break,
-                    Err(StoreError::Broken(why)) => panic!("{} cannot be stored: {why}", INNER[which]),
+                    Err(StoreError::Broken(why)) => panic!("{name} cannot be stored: {why}"),
                     Err(_) => pause(world).await,
                 }
             }

@@ -9,9 +9,12 @@ use super::stage::all_runs;
 use crate::oracle::Violation;
 use crate::world::World;
 
+/// So many broken promises are proof enough; whoever looks on only sees more of the same.
+const ENOUGH: usize = 20;
+
 /// Looks at every run. What cannot be read now is read later.
 pub async fn watch(world: &World) -> StoreResult<()> {
-    if world.plan.askers == 0 {
+    if world.plan.askers == 0 || world.notes.borrow().violations.len() >= ENOUGH {
         return Ok(());
     }
     let runs = all_runs(world).await?;
@@ -52,7 +55,7 @@ async fn look_at(world: &World, run: JobRecord, version: u64) -> StoreResult<()>
         // Each mistake is told once, by whoever sees it first.
         let mut notes = world.notes.borrow_mut();
         for violation in wrong.into_iter().chain(early) {
-            if !notes.violations.contains(&violation) {
+            if notes.violations.len() < ENOUGH && !notes.violations.contains(&violation) {
                 notes.violations.push(violation);
             }
         }
