@@ -9,7 +9,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bowline_model::{Event, HostName};
-use bowline_store::{Clock, EventFilter, EventStore, JobFilter, JobStore, MaintenanceStore, Position, TenantStore};
+use bowline_store::{
+    Clock, EventFilter, EventStore, FlowStore, JobFilter, JobStore, MaintenanceStore, Position, TenantStore,
+};
 use bowline_store_sql::{Driver, SqlLedger, SqlSettings};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -155,7 +157,10 @@ async fn live(scene: Scene, seed: u64) -> anyhow::Result<Report> {
     flow::watch(&world).await?;
     let mut violations = std::mem::take(&mut world.notes.borrow_mut().violations);
     if !rested {
-        violations.push(Violation::new("C14", format!("not at rest {REST_S} s after the last fault")));
+        let depths = world.ledger.lane_depths(None).await?;
+        let unheard = world.ledger.flow_inbox(10).await?;
+        let stirs = format!("lanes {depths:?}, unheard {unheard:?}");
+        violations.push(Violation::new("C14", format!("not at rest {REST_S} s after the last fault: {stirs}")));
     }
     let told = history(&world).await?;
     violations.extend(oracle::judge(&world, &told).await?);

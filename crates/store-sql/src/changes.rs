@@ -107,6 +107,8 @@ pub struct Changes {
     fleets: bool,
     /// For runs of workflows: the run, and the job that has ended or what is to be told.
     inbox: Vec<(i64, Option<i64>, Option<Cow<'static, str>>)>,
+    /// Runs that hear nothing of what was said to them.
+    inbox_clear: Vec<i64>,
 }
 
 /// How many more units of a command stand where: by command and status.
@@ -192,6 +194,7 @@ impl Changes {
             blocked: Vec::new(),
             fleets: false,
             inbox: Vec::new(),
+            inbox_clear: Vec::new(),
         }
     }
 
@@ -285,6 +288,11 @@ impl Changes {
         let message = match step.event {
             EventKind::FlowWoken if planted::on(Mistake::WakeForgotten) => return,
             EventKind::JobCancelRequested => CANCEL.into(),
+            // It was over before it began, and hears nothing any more.
+            EventKind::JobCanceled if job.state.status == JobStatus::Pending => {
+                self.inbox_clear.push(job.number);
+                return;
+            }
             EventKind::JobRetried => RETRY.into(),
             // By the ledger's time: whoever hears it may have a clock that is behind.
             EventKind::JobDue | EventKind::FlowWoken => format!(r#"{{"is":"due","at":"{}"}}"#, self.now).into(),
@@ -530,6 +538,9 @@ impl Changes {
                 ],
             ));
         }
+        if !self.inbox_clear.is_empty() {
+            batch.push((INBOX_CLEAR, vec![Col::Int(self.inbox_clear.clone())]));
+        }
         if !self.inbox.is_empty() {
             let cols = vec![
                 Col::Int(self.inbox.iter().map(|i| i.0).collect()),
@@ -673,6 +684,10 @@ pub(crate) const INBOX_ADD: Sql = Sql::Each {
     postgres: "insert into flow_inbox (flow, child, body)
                select flow, child, body from unnest($1::bigint[], $2::bigint[], $3::text[]) with ordinality
                  as k (flow, child, body, place) order by place",
+};
+const INBOX_CLEAR: Sql = Sql::Each {
+    sqlite: "delete from flow_inbox where flow = ?1",
+    postgres: "delete from flow_inbox where flow = any ($1::bigint[])",
 };
 const TURN_ADD: Sql = Sql::Each {
     sqlite: "insert into turn (host, unit, shared, held) values (?1, ?2, ?3, ?4)",

@@ -188,9 +188,11 @@ pub async fn flow_records(
 }
 
 const DEFINITION: Sql = Sql::Same("select body from flow_definition where id = $1");
+/// What is said to a run that has not begun (2: pending) waits with it.
 const INBOX: Sql = Sql::Same(
     "select i.id, i.flow, i.body, j.id, j.status, j.result, j.error
-     from flow_inbox i left join job j on j.number = i.child order by i.id limit $1",
+     from flow_inbox i left join job j on j.number = i.child
+     where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit $1",
 );
 const FLOWS: Sql = Sql::Each {
     sqlite:

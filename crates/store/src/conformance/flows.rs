@@ -131,6 +131,23 @@ pub async fn a_run_for_later_waits_for_its_moment(bench: &Bench) {
     assert_eq!((bench.status(job).await, inbox(bench).await.len()), (JobStatus::Running, 1));
 }
 
+pub async fn what_is_said_to_a_run_for_later_waits_with_it(bench: &Bench) {
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        let mut wish = flow(bench, None).await;
+        wish.run_at = Some(bench.now().plus_millis(5_000));
+        let job = bench.submit(wish).await;
+        assert_eq!(bench.ledger.steer_flow(order(bench, job, None)).await.expect("an answer"), FlowAnswer::Taken);
+        jobs.push(job);
+    }
+    assert!(inbox(bench).await.is_empty());
+    assert_eq!(bench.cancel(jobs[0]).await, OrderAnswer::Done(JobStatus::Canceled));
+    bench.pass_ms(5_000);
+    assert_eq!(bench.promote().await, 1);
+    let (items, begun) = (inbox(bench).await, number(bench, jobs[1]).await);
+    assert_eq!(items.iter().map(|item| item.flow).collect::<Vec<_>>(), [begun, begun], "the word, and that it is time");
+}
+
 /// W1: whoever was first.
 pub async fn a_turn_is_added_once_whoever_else_takes_it(bench: &Bench) {
     let (job, flow) = running(bench).await;

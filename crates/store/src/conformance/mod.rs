@@ -119,6 +119,7 @@ macro_rules! for_each_promise {
                 what_was_done_before_is_stored_with_the_job
                 a_run_that_has_done_nothing_hears_that_it_should
                 a_run_for_later_waits_for_its_moment
+                what_is_said_to_a_run_for_later_waits_with_it
                 a_turn_is_added_once_whoever_else_takes_it
                 what_a_stale_turn_heard_is_heard_again
                 a_message_is_heard_once_whatever_version_the_listener_knows
