@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const LIMIT: Duration = Duration::from_secs(10);
-/// A name to be found again in the broker's files.
 const QUEUE: &str = "read-by-this-test-alone";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,7 +24,7 @@ async fn a_broker_killed_while_it_is_published_to_has_everything_it_confirmed() 
     let server = RabbitMq::start();
     let address = server.address();
     Witness::of(&address).await.queue(QUEUE).await;
-    until(PATIENCE, "the queue is on disk", async || server.has_on_disk(QUEUE)).await;
+    server.write_down();
     let publisher = Arc::new(Publisher::new(broker(&address)));
     let confirmed: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let failed: Arc<Mutex<Vec<AmqpError>>> = Arc::default();
@@ -79,7 +78,7 @@ async fn a_broker_restarted_while_it_is_read_loses_no_message_and_hears_no_early
     let server = RabbitMq::start();
     let address = server.address();
     Witness::of(&address).await.queue(QUEUE).await;
-    until(PATIENCE, "the queue is on disk", async || server.has_on_disk(QUEUE)).await;
+    server.write_down();
     let publisher = Publisher::new(broker(&address));
     for n in 0..COUNT {
         assert_eq!(publisher.publish(&message(QUEUE, &format!("m{n}")), LIMIT).await, Ok(Published::Confirmed));

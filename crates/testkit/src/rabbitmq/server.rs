@@ -204,17 +204,14 @@ impl RabbitMq {
         answer.unwrap_or_else(|error| panic!("rabbitmqctl {}: {error:#}\n{}", words.join(" "), self.log()))
     }
 
-    /// Whether the name of a queue or an exchange has reached the broker's files. It answers a declaration before that, so a
-    /// broker that is killed in the two seconds or so between them has forgotten even a durable queue.
-    #[must_use]
-    pub fn has_on_disk(&self, name: &str) -> bool {
-        let node = self.home.room.join("data").join(self.home.node_name());
-        let files = fs::read_dir(node).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut files = files.filter(|path| path.is_file());
-        files.any(|path| {
-            let bytes = fs::read(path).unwrap_or_default();
-            bytes.windows(name.len()).any(|part| part == name.as_bytes())
-        })
+    /// Makes it write down what was declared. It answers a declaration before that, so a broker that is killed in the seconds
+    /// between them has forgotten even a durable queue.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn write_down(&self) {
+        let said = self.ctl(&["eval", "{mnesia:dump_log(), mnesia:sync_log()}."]);
+        assert!(said.contains("{dumped,ok}"), "its tables are not on disk: {said}");
     }
 
     /// What the broker has written to its log, over all starts.
