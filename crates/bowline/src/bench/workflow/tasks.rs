@@ -14,6 +14,8 @@ use crate::bench::server::Measured;
 
 const TASKS: u64 = 10;
 const WORKER: &str = "bench-flow-worker";
+const CALLERS: usize = 16;
+const WARM_UP: Duration = Duration::from_secs(2);
 
 fn definition() -> Value {
     let config = json!({"type": "bench.flow", "payload": {"n": "{{webhook.payload.n}}"}});
@@ -77,30 +79,29 @@ pub async fn tasks(server: &Measured, at_a_time: usize, seconds: u64) -> anyhow:
         anyhow::Ok(())
     });
 
-    // So many runs at a time: a new one is begun for each that has ended.
-    let begin = Arc::new(post("/jobs", &server.token, r#"{"workflow":"bench-tasks","input":{"n":1}}"#));
-    let mut begun = 0;
-    for _ in 0..at_a_time {
-        begin_one(&mut line, &begin).await?;
-        begun += 1;
+    // So many runs at a time: a new one is begun for each that has ended, by several callers, since one alone would be waited for.
+    let begin: Arc<[u8]> = post("/jobs", &server.token, r#"{"workflow":"bench-tasks","input":{"n":1}}"#).into();
+    let begun = Arc::new(AtomicU64::new(0));
+    for _ in 0..CALLERS {
+        let mut line = Line::open(&server.address).await?;
+        let (begin, begun, done) = (Arc::clone(&begin), Arc::clone(&begun), Arc::clone(&done));
+        worker.spawn(async move {
+            loop {
+                let wanted = at_a_time as u64 + done.load(Ordering::Relaxed) / TASKS;
+                let next = |so_far| (so_far < wanted).then_some(so_far + 1);
+                if begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok() {
+                    begin_one(&mut line, &begin).await?;
+                } else {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        });
     }
-    let warm = Instant::now() + Duration::from_secs(2);
-    let (mut since, mut at_start) = (Instant::now(), 0);
-    let mut measured = false;
-    let end = Instant::now() + Duration::from_secs(seconds + 2);
-    while Instant::now() < end {
-        if !measured && Instant::now() >= warm {
-            (since, at_start, measured) = (Instant::now(), done.load(Ordering::Relaxed), true);
-        }
-        let wanted = at_a_time as u64 + done.load(Ordering::Relaxed) / TASKS;
-        while begun < wanted as usize {
-            begin_one(&mut line, &begin).await?;
-            begun += 1;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        if let Some(failed) = worker.try_join_next() {
-            failed??;
-        }
+    tokio::time::sleep(WARM_UP).await;
+    let (since, at_start) = (Instant::now(), done.load(Ordering::Relaxed));
+    let measured = tokio::time::timeout(Duration::from_secs(seconds), worker.join_next()).await;
+    if let Ok(Some(failed)) = measured {
+        failed??;
     }
     let steps = done.load(Ordering::Relaxed) - at_start;
     let took = since.elapsed().as_secs_f64();
