@@ -50,6 +50,8 @@ pub struct NewTurn {
     /// The run was over before it, and has only heard something. That says nothing about its job: somebody may have wanted it
     /// to go on meanwhile.
     pub after_end: bool,
+    /// The run cannot go on, and nobody may be able to say what it began: whatever lives of that is ended.
+    pub gives_up: bool,
     /// Waits for people and events that it begins.
     pub opened: Vec<NewWait>,
     /// And those that are over: node and visit.

@@ -216,6 +216,7 @@ impl Flows {
                 error: None,
             },
             after_end: false,
+            gives_up: false,
             opened: Vec::new(),
             closed: Vec::new(),
             children: Vec::new(),

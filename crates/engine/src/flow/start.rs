@@ -364,6 +364,7 @@ impl Flows {
                 error: ending.and_then(|e| e.error.clone()),
             },
             after_end: false,
+            gives_up: false,
             opened,
             closed,
             children,

@@ -169,6 +169,7 @@ impl Flows {
                 error: Some(RunError::new(ErrorClass::Handler, why)),
             },
             after_end: false,
+            gives_up: true,
             opened: Vec::new(),
             closed: Vec::new(),
             children: Vec::new(),

@@ -240,7 +240,12 @@ async fn add_turns<'a>(
         .flat_map(|(row, _, _, turn)| turn.cancels.iter().map(|job| (*row.tenant.as_uuid(), *job.as_uuid())))
         .collect();
     if !unwanted.is_empty() {
-        heard.push(cancel_children(db, desk, unwanted).await?);
+        let (tenants, ids) = unwanted.into_iter().unzip();
+        heard.push(cancel_children(db, desk, CHILDREN, &[Col::Id(tenants), Col::Id(ids)]).await?);
+    }
+    let given_up: Vec<i64> = turns.iter().filter(|(.., turn)| turn.gives_up).map(|(row, ..)| row.number).collect();
+    if !given_up.is_empty() {
+        heard.push(cancel_children(db, desk, ALL_CHILDREN, &[Col::Int(given_up)]).await?);
     }
     Ok(heard)
 }
@@ -250,6 +255,8 @@ fn move_waits<'a>(desk: &Desk<'_>, turns: &[(&'a JobRow, Lane, u64, &'a NewTurn)
         .iter()
         .flat_map(|(row, _, _, turn)| turn.closed.iter().map(|(node, visit)| (row.number, &**node, *visit)))
         .collect();
+    let given_up: Vec<i64> = turns.iter().filter(|(.., turn)| turn.gives_up).map(|(row, ..)| row.number).collect();
+    batch.push((WAITS_REMOVE, vec![Col::Int(given_up)]));
     if !closed.is_empty() {
         let cols = vec![
             Col::Int(closed.iter().map(|c| c.0).collect()),
@@ -278,11 +285,8 @@ fn move_waits<'a>(desk: &Desk<'_>, turns: &[(&'a JobRow, Lane, u64, &'a NewTurn)
 }
 
 /// Jobs that a run began and no longer wants.
-async fn cancel_children(db: &mut impl Db, desk: &Desk<'_>, jobs: Vec<(uuid::Uuid, uuid::Uuid)>) -> StoreResult<Heard> {
-    let (tenants, ids) = jobs.into_iter().unzip();
-    let found = db
-        .query_many(CHILDREN, &[Col::Id(tenants), Col::Id(ids)], |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?)))
-        .await?;
+async fn cancel_children(db: &mut impl Db, desk: &Desk<'_>, which: Sql, cols: &[Col<'_>]) -> StoreResult<Heard> {
+    let found = db.query_many(which, cols, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
     let mut changes = Changes::at(desk.now);
     for (job, lane) in found {
         if job.state.kind == JobKind::Workflow && planted::on(Mistake::ChildForgotten) {
@@ -390,8 +394,8 @@ const FLOWS: Sql = Sql::Each {
     ),
 };
 const FLOW_MOVE: Sql = Sql::Each {
-    sqlite: "update flow set version = ?2, steps = ?3, node = ?4, paused_for = ?5 where number = ?1",
-    postgres: "update flow f set version = k.version, steps = k.steps, node = k.node, paused_for = k.paused_for
+    sqlite: "update flow set version = ?2, steps = max(steps, ?3), node = ?4, paused_for = ?5 where number = ?1",
+    postgres: "update flow f set version = k.version, steps = greatest(f.steps, k.steps), node = k.node, paused_for = k.paused_for
                from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[])
                  as k (number, version, steps, node, paused_for)
                where f.number = k.number",
@@ -428,6 +432,10 @@ const WAIT_REMOVE: Sql = Sql::Each {
     postgres: "delete from flow_wait w using unnest($1::bigint[], $2::text[], $3::bigint[]) as k (flow, node, visit)
                where w.flow = k.flow and w.node = k.node and w.visit = k.visit",
 };
+const WAITS_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from flow_wait where flow = ?1",
+    postgres: "delete from flow_wait where flow = any ($1::bigint[])",
+};
 const WAIT_END: Sql = Sql::Same("delete from flow_wait where flow = $1 and node = $2 and visit = $3");
 const WAITING: Sql = Sql::Each {
     sqlite: "select distinct flow from flow_wait
@@ -447,6 +455,19 @@ const CHILDREN: Sql = Sql::Each {
         ", c.lane from job j join channel c on c.id = j.channel
          join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id
          where j.parent is null order by j.number for update of j"
+    ),
+};
+const ALL_CHILDREN: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from job j join channel c on c.id = j.channel where j.flow = ?1"
+    ),
+    postgres: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from job j join channel c on c.id = j.channel
+         where j.flow = any ($1::bigint[]) order by j.number for update of j"
     ),
 };
 const FLOW_OF_JOB: Sql = Sql::Each {

@@ -24,6 +24,7 @@ fn turn(records: &str, status: JobStatus) -> NewTurn {
         snapshot: None,
         standing: FlowStanding { status, paused_for: None, due_at: None, node: None, result: None, error: None },
         after_end: false,
+        gives_up: false,
         opened: Vec::new(),
         closed: Vec::new(),
         children: Vec::new(),
@@ -266,6 +267,34 @@ pub async fn a_run_that_was_over_says_nothing_about_its_job(bench: &Bench) {
     let heard = inbox(bench).await.iter().map(|item| item.id).collect();
     assert_eq!(add(bench, flow, 2, heard, turn("[2]", JobStatus::Succeeded)).await, TurnAnswer::Stored);
     assert_eq!(bench.status(job).await, JobStatus::Succeeded);
+}
+
+pub async fn a_run_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let mut begins = turn("[2]", JobStatus::Running);
+    begins.steps = (1, 4);
+    let (child, other) = (bench.job(), running(bench).await.0);
+    let child_id = child.id;
+    begins.children = vec![child];
+    let wait = NewWait {
+        kind: WaitKind::Approval,
+        node: "ask".into(),
+        visit: 1,
+        name: "Pay?".into(),
+        key: None,
+        expires_at: None,
+    };
+    begins.opened = vec![wait];
+    assert_eq!(add(bench, flow, 1, Vec::new(), begins).await, TurnAnswer::Stored);
+    assert_eq!(bench.status(child_id).await, JobStatus::Queued);
+    let gives_up = NewTurn { gives_up: true, steps: (0, 0), ..turn("[]", JobStatus::Error) };
+    assert_eq!(add(bench, flow, 2, Vec::new(), gives_up).await, TurnAnswer::Stored);
+    assert_eq!((bench.status(job).await, bench.status(child_id).await), (JobStatus::Error, JobStatus::Canceled));
+    assert_eq!(bench.status(other).await, JobStatus::Running);
+    let waits = bench.ledger.list_waits(bench.tenant, WaitKind::Approval, None, 10).await.expect("read").items;
+    assert_eq!(waits.len(), 0);
+    let record = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("a run");
+    assert_eq!(record.steps, 4, "what it did before is not forgotten");
 }
 
 pub async fn a_wait_is_ended_by_one(bench: &Bench) {

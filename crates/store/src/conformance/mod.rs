@@ -128,6 +128,7 @@ macro_rules! for_each_promise {
                 a_paused_run_is_woken_at_its_moment
                 a_canceled_run_hears_of_it_and_ends_when_it_says_so
                 a_run_that_was_over_says_nothing_about_its_job
+                a_run_that_is_given_up_leaves_nothing_behind
                 a_wait_is_ended_by_one
                 waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it

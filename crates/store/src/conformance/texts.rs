@@ -30,6 +30,7 @@ fn turn(status: JobStatus, opened: Vec<NewWait>) -> NewTurn {
         snapshot: None,
         standing: FlowStanding { status, paused_for: None, due_at: None, node: None, result: None, error: None },
         after_end: false,
+        gives_up: false,
         opened,
         closed: Vec::new(),
         children: Vec::new(),
