@@ -203,10 +203,14 @@ const FLOWS: Sql = Sql::Each {
                       j.payload, j.actor, j.trace_id, j.correlation_id
                from flow f join job j on j.number = f.number where f.number = any ($1::bigint[])",
 };
+/// One that was taken after the very step asked for may know of more: what people said to the run while it stood there. Nobody
+/// said anything before the first turn, and a fork begins with a snapshot.
 const SNAPSHOTS: Sql = Sql::Each {
-    sqlite: "select flow, turn, body from flow_snapshot where flow = ?1 and steps <= ?2 order by turn desc limit 1",
+    sqlite: "select flow, turn, body from flow_snapshot where flow = ?1 and (steps < ?2 or turn = 1 and steps = ?2)
+             order by turn desc limit 1",
     postgres: "select distinct on (s.flow) s.flow, s.turn, s.body from flow_snapshot s
-               join unnest($1::bigint[], $2::bigint[]) as k (flow, until) on s.flow = k.flow and s.steps <= k.until
+               join unnest($1::bigint[], $2::bigint[]) as k (flow, until)
+                 on s.flow = k.flow and (s.steps < k.until or s.turn = 1 and s.steps = k.until)
                order by s.flow, s.turn desc",
 };
 const TURNS: Sql = Sql::Each {
