@@ -686,7 +686,7 @@ async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut Af
             Answer::KeepDefinition(write::keep_definition(db, *tenant, hash, body).await?)
         }
         Command::Steer(order, _) => {
-            let (answer, heard) = write::steer_flow(db, order).await?;
+            let (answer, heard) = write::steer_flow(db, desk, order).await?;
             after.hear(heard);
             Answer::Steer(answer)
         }

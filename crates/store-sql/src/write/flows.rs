@@ -309,7 +309,7 @@ async fn cancel_children(db: &mut impl Db, desk: &Desk<'_>, which: Sql, cols: &[
 }
 
 /// Somebody says something to a run.
-pub async fn steer_flow(db: &mut impl Db, order: &FlowOrder) -> StoreResult<(FlowAnswer, Heard)> {
+pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) -> StoreResult<(FlowAnswer, Heard)> {
     let key = [Val::Id(*order.tenant.as_uuid()), Val::Id(*order.job.as_uuid())];
     let found = db.query(FLOW_OF_JOB, &key, |row| Ok((row.int(0)?, row.int(1)?))).await?;
     let Some((number, status)) = found.into_iter().next() else {
@@ -320,10 +320,12 @@ pub async fn steer_flow(db: &mut impl Db, order: &FlowOrder) -> StoreResult<(Flo
         return Ok((FlowAnswer::Finished(status), Heard::default()));
     }
     if let Some((node, visit)) = &order.ends {
-        let wait = [Val::Int(number), Val::Text(node), Val::Int(i64::from(*visit))];
-        if db.execute(WAIT_END, &wait).await? == 0 {
+        let wait = [Val::Int(number), Val::Text(node), Val::Int(i64::from(*visit)), Val::At(desk.now)];
+        if status == JobStatus::Canceling || db.execute(WAIT_END, &wait).await? == 0 {
             return Ok((FlowAnswer::NobodyWaits, Heard::default()));
         }
+        // Somebody may be about to store a turn that ends the wait in another way. It must hear this before.
+        db.execute(FLOW_OUTDATE, &wait[..1]).await?;
     }
     tell(db, &[number], &order.message).await?;
     Ok((FlowAnswer::Taken, Heard { flows: true, ..Heard::default() }))
@@ -436,7 +438,11 @@ const WAITS_REMOVE: Sql = Sql::Each {
     sqlite: "delete from flow_wait where flow = ?1",
     postgres: "delete from flow_wait where flow = any ($1::bigint[])",
 };
-const WAIT_END: Sql = Sql::Same("delete from flow_wait where flow = $1 and node = $2 and visit = $3");
+const WAIT_END: Sql = Sql::Same(
+    "delete from flow_wait where flow = $1 and node = $2 and visit = $3 and (expires_at is null or expires_at > $4)",
+);
+/// A version without a turn: turns that go on from the one before are stale.
+const FLOW_OUTDATE: Sql = Sql::Same("update flow set version = version + 1 where number = $1");
 const WAITING: Sql = Sql::Each {
     sqlite: "select distinct flow from flow_wait
              where tenant = ?1 and kind = ?2 and name = ?3 and (key is null or key = ?4) order by flow",

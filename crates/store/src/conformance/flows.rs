@@ -327,6 +327,44 @@ pub async fn a_wait_is_ended_by_one(bench: &Bench) {
     assert_eq!(bench.ledger.steer_flow(foreign).await.expect("an answer"), FlowAnswer::NotFound);
 }
 
+pub async fn a_decision_that_was_taken_is_heard(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let ask = |node: &str, expires_at| NewWait {
+        kind: WaitKind::Approval,
+        node: node.into(),
+        visit: 1,
+        name: "Pay?".into(),
+        key: None,
+        expires_at,
+    };
+    let asks = NewTurn {
+        opened: vec![
+            ask("now", Some(bench.now().plus_millis(60_000))),
+            ask("late", Some(bench.now().plus_millis(1_000))),
+            ask("ever", None),
+        ],
+        ..turn("[2]", JobStatus::Paused)
+    };
+    assert_eq!(add(bench, flow, 1, Vec::new(), asks).await, TurnAnswer::Stored);
+    bench.pass_ms(1_000);
+    let decide = async |node: &str| {
+        let order = order(bench, job, Some((node.into(), 1)));
+        bench.ledger.steer_flow(order).await.expect("an answer")
+    };
+    assert_eq!(decide("late").await, FlowAnswer::NobodyWaits, "its time is over, whether the run has heard so or not");
+    assert_eq!(decide("now").await, FlowAnswer::Taken);
+    // Whoever has not heard of it cannot end the wait in another way any more.
+    let expires = NewTurn { closed: vec![("now".into(), 1)], ..turn("[3]", JobStatus::Failed) };
+    assert_eq!(add(bench, flow, 2, Vec::new(), expires).await, TurnAnswer::Stale);
+    let (version, heard) = (load(bench, flow).await.version, inbox(bench).await);
+    let hears = NewTurn { closed: vec![("now".into(), 1)], ..turn("[3]", JobStatus::Paused) };
+    let heard = heard.iter().map(|item| item.id).collect();
+    assert_eq!(add(bench, flow, version, heard, hears).await, TurnAnswer::Stored);
+    assert_eq!(load(bench, flow).await.records.last().map(String::as_str), Some("[3]"));
+    bench.cancel(job).await;
+    assert_eq!(decide("ever").await, FlowAnswer::NobodyWaits, "it is about to end");
+}
+
 pub async fn waits_are_walked_page_by_page_oldest_first(bench: &Bench) {
     let ask = |node: &str, visit| NewWait {
         kind: WaitKind::Approval,
@@ -417,6 +455,10 @@ pub async fn a_run_is_read_from_its_last_snapshot_or_from_a_past_one(bench: &Ben
     let past = bench.ledger.load_flows(vec![flow], Some(4)).await.expect("read").remove(0);
     assert_eq!(past.snapshot.as_deref(), Some("{\"after\":2}"));
     assert_eq!(past.records, ["[3]", "[4]"]);
+    // A snapshot after the very step may know of what was said to the run later.
+    let past = bench.ledger.load_flows(vec![flow], Some(5)).await.expect("read").remove(0);
+    assert_eq!(past.snapshot.as_deref(), Some("{\"after\":2}"));
+    assert_eq!(past.records, ["[3]", "[4]", "[5]"]);
     let records = bench.ledger.flow_records(bench.tenant, now.job, 6, 10).await.expect("read");
     assert_eq!(records, ["[5]", "[6]"]);
 }

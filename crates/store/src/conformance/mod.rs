@@ -130,6 +130,7 @@ macro_rules! for_each_promise {
                 a_run_that_was_over_says_nothing_about_its_job
                 a_run_that_is_given_up_leaves_nothing_behind
                 a_wait_is_ended_by_one
+                a_decision_that_was_taken_is_heard
                 waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
                 a_run_is_read_from_its_last_snapshot_or_from_a_past_one
