@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::error::ImportError;
+pub use crate::lines::Lines;
 use crate::place::At;
 use crate::tree::{Node, Schema, emit, json, yaml_documents};
 
@@ -11,6 +12,8 @@ use crate::tree::{Node, Schema, emit, json, yaml_documents};
 pub struct Document {
     /// Where it begins, counted from 1; `None` where lines are not known.
     pub line: Option<usize>,
+    /// Where its parts are.
+    pub lines: Lines,
     pub value: Value,
 }
 
@@ -30,7 +33,7 @@ pub fn json_document(text: &str) -> Result<Document, ImportError> {
 }
 
 fn document(node: Node) -> Document {
-    Document { line: At::line(node.line).place().line, value: node.into_value() }
+    Document { line: At::line(node.line).place().line, lines: Lines::of(&node), value: node.into_value() }
 }
 
 /// A value as YAML.
@@ -49,7 +52,7 @@ mod tests {
         let text = "# two of them\n---\nkind: a\n---\n---\n\nkind: b\nscript: |\n  x\n";
         let found = documents(text).expect("documents");
         let wanted = [(Some(3), json!({"kind": "a"})), (Some(7), json!({"kind": "b", "script": "x\n"}))];
-        assert_eq!(found, wanted.map(|(line, value)| Document { line, value }));
+        assert_eq!(found.into_iter().map(|found| (found.line, found.value)).collect::<Vec<_>>(), wanted);
         assert_eq!(documents("").expect("nothing"), []);
     }
 

@@ -17,6 +17,7 @@ mod error;
 mod export;
 mod format;
 pub mod limits;
+mod lines;
 mod nesting;
 mod own;
 mod owner;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bowline_inventory::document::{documents, json_document};
+use bowline_inventory::document::{Lines, documents, json_document};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -43,13 +43,21 @@ impl Kind {
 #[derive(Debug)]
 pub struct Definition {
     pub kind: Kind,
-    /// The file, and the line if it is known.
-    pub place: String,
+    pub file: String,
+    lines: Lines,
     /// A definition alone has no name.
     pub name: Option<String>,
     pub spec: Value,
     /// What a path into the spec begins with, so that it leads there from the top of the document.
     pub prefix: &'static str,
+}
+
+impl Definition {
+    /// The file, and the line of what this path leads to if it is known.
+    pub fn place(&self, path: &str) -> String {
+        let line = self.lines.at(path);
+        line.map_or_else(|| self.file.clone(), |line| format!("{}:{line}", self.file))
+    }
 }
 
 /// Every workflow and blueprint of a file, in its order. Documents of other kinds are passed over.
@@ -62,14 +70,14 @@ pub fn read(path: &Path) -> Result<Vec<Definition>, Failure> {
     let mut found = Vec::new();
     for document in read {
         let place = document.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
-        let mut value = document.value;
+        let (mut value, lines, file) = (document.value, document.lines, file.clone());
         let Some(kind) = value.get("kind") else {
             let Some(kind) = Kind::of_definition(&value) else {
                 let what = "this is no workflow and no blueprint: a document has kind, name and spec, a definition has \
                             nodes and edges, or start and states";
                 return Err(Failure::Usage(format!("{place}: {what}")));
             };
-            found.push(Definition { kind, place, name: None, spec: value, prefix: "" });
+            found.push(Definition { kind, file, lines, name: None, spec: value, prefix: "" });
             continue;
         };
         if let Some(kind) = kind.as_str().and_then(Kind::of_document) {
@@ -77,7 +85,7 @@ pub fn read(path: &Path) -> Result<Vec<Definition>, Failure> {
             let Some(spec) = value.get_mut("spec").map(Value::take) else {
                 return Err(Failure::Usage(format!("{place}: a document has kind, name and spec")));
             };
-            found.push(Definition { kind, place, name, spec, prefix: "spec." });
+            found.push(Definition { kind, file, lines, name, spec, prefix: "spec." });
         }
     }
     Ok(found)
@@ -150,7 +158,8 @@ mod tests {
             (Blueprint, None, ""),
         ];
         assert_eq!(names, all);
-        assert!(found[0].place.ends_with("w.yaml:5"), "{}", found[0].place);
+        assert!(found[0].place("").ends_with("w.yaml:5"), "{}", found[0].place(""));
+        assert!(found[0].place("spec.nodes").ends_with("w.yaml:7"), "{}", found[0].place("spec.nodes"));
     }
 
     #[test]

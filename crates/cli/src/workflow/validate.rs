@@ -20,8 +20,9 @@ use crate::resource::paths;
   bowline workflow validate order.yaml
   bowline workflow validate workflows/
 
-Each mistake is a line: the file, the place in it, and what is wrong. Whether the resources exist that a definition names
-(secrets, brokers, commands) is known to the server only: `bowline validate -f` asks it.")]
+Each mistake is a line: the file with the line in it (of YAML), the place in the definition, and what is wrong.
+Whether the resources exist that a definition names (secrets, brokers, commands) is known to the server only:
+`bowline validate -f` asks it.")]
 pub struct ValidateArgs {
     /// Files with workflows and blueprints, directories with such files (*.yaml, *.yml, *.json), or - for standard input
     #[arg(value_name = "FILE", required = true)]
@@ -68,9 +69,9 @@ pub fn validate(screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failur
                 Kind::Workflow => workflows += 1,
                 Kind::Blueprint => blueprints += 1,
             }
-            for DefinitionMistake { path, what } in mistakes(definition.kind, definition.spec) {
+            for DefinitionMistake { path, what } in mistakes(definition.kind, definition.spec.clone()) {
                 let path = if path == "spec" { path } else { format!("{}{path}", definition.prefix) };
-                wrong.push((definition.place.clone(), path, what));
+                wrong.push((definition.place(&path), path, what));
             }
         }
     }

@@ -50,9 +50,9 @@ async fn a_workflow_is_checked_without_a_server() {
     let ran = fake.run(&["workflow", "validate", &path]).await;
     assert_eq!(ran.exit, Exit::Refused);
     let lines = [
-        ":2: spec.nodes[1].type: there is no type of node `htp_request`; did you mean `http_request`?",
-        ":2: spec.edges[0].target: there is no node `aks`; did you mean `ask`?",
-        ":2: spec.nodes[1]: no path leads from the start to `ask`",
+        ":7: spec.nodes[1].type: there is no type of node `htp_request`; did you mean `http_request`?",
+        ":9: spec.edges[0].target: there is no node `aks`; did you mean `ask`?",
+        ":7: spec.nodes[1]: no path leads from the start to `ask`",
         ":11: nodes: there is no node of type `start`, where a run would begin",
     ];
     let expected: String = lines.iter().map(|line| format!("{path}{line}\n")).collect();
