@@ -1,5 +1,5 @@
-//! The execution plane's worker library: everything a program needs to take tasks from a Bowline server and to tell
-//! how they ended.
+//! The execution plane: a worker library, with everything a program needs to take tasks from a Bowline server and to tell
+//! how they ended, and the fleet agent, which executes commands on hosts.
 //!
 //! Enters: an address, a token, and a handler for each task type. Leaves: results, progress, signs of life.
 //! Never here: a store, an engine, a wish about what the server should decide. A worker says what happened; it goes on

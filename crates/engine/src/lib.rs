@@ -1,7 +1,7 @@
 //! What moves jobs.
 //!
-//! The engine sees the ledger through its ports and nothing else: no SQL, no HTTP. The one handler that calls other servers
-//! (`builtin/http_request`) does so through `bowline-connect`. Its loops are reconcilers: woken by a
+//! The engine sees the ledger through its ports and nothing else: no SQL, no HTTP. What reaches other servers goes through
+//! `bowline-connect` and `bowline-amqp`. Its loops are reconcilers: woken by a
 //! bell or a timer, given no input, safe to repeat, safe to run on several servers at once.
 
 mod brokers;

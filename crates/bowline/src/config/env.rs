@@ -6,11 +6,10 @@ use bowline_auth::SecretText;
 use super::Config;
 
 /// Ours, but read elsewhere: by the command line or the tests.
-const ELSEWHERE: [&str; 7] = [
+const ELSEWHERE: [&str; 6] = [
     "BOWLINE_CONFIG",
     "BOWLINE_URL",
     "BOWLINE_TOKEN",
-    "BOWLINE_TOKEN_FILE",
     "BOWLINE_TEST_POSTGRES",
     "BOWLINE_TEST_RABBITMQ",
     "BOWLINE_BENCH_DIR",

@@ -12,7 +12,7 @@ use crate::output::{Cell, Column, Screen};
 
 #[derive(Debug, Clone, Args)]
 pub struct ListArgs {
-    /// Only these: pending, queued, running, canceling, success, failed, dead, canceled, error
+    /// Only these: pending, queued, running, paused, awaiting_approval, blocked, canceling, success, failed, dead, canceled, error
     #[arg(long)]
     status: Option<String>,
     /// Only this lane: webhook, critical, default, low
