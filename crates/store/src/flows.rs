@@ -68,6 +68,27 @@ pub struct NewTurn {
     pub steered: Vec<(String, String)>,
 }
 
+impl NewTurn {
+    /// A turn after which the run stands so, and that brings about nothing else.
+    pub fn standing(records: Arc<str>, steps: (u32, u32), standing: FlowStanding) -> Self {
+        Self {
+            records,
+            steps,
+            snapshot: None,
+            standing,
+            after_end: false,
+            gives_up: false,
+            opened: Vec::new(),
+            closed: Vec::new(),
+            children: Vec::new(),
+            cancels: Vec::new(),
+            again: false,
+            logs: Vec::new(),
+            steered: Vec::new(),
+        }
+    }
+}
+
 /// How a run stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowStanding {
@@ -79,6 +100,13 @@ pub struct FlowStanding {
     pub node: Option<Arc<str>>,
     pub result: Option<Arc<str>>,
     pub error: Option<RunError>,
+}
+
+impl FlowStanding {
+    /// Nothing but the status.
+    pub const fn of(status: JobStatus) -> Self {
+        Self { status, paused_for: None, due_at: None, node: None, result: None, error: None }
+    }
 }
 
 /// What sort of wait somebody else can end.

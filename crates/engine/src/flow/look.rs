@@ -203,27 +203,13 @@ impl Flows {
         }
         // Where it begins is its first turn; what it does comes with the next.
         let snapshot = serde_json::to_string(&flow.snapshot()).map_err(|e| StoreError::Broken(e.to_string()))?;
+        let node = flow.places().next().map(|(node, ..)| Arc::clone(&node.0));
+        let standing = FlowStanding { node, ..FlowStanding::of(JobStatus::Running) };
+        let steps = (flow.steps(), flow.steps());
         let first = NewTurn {
-            records: write_records(&[]).into(),
-            steps: (flow.steps(), flow.steps()),
             snapshot: Some(snapshot.into()),
-            standing: FlowStanding {
-                status: JobStatus::Running,
-                paused_for: None,
-                due_at: None,
-                node: flow.places().next().map(|(node, ..)| Arc::clone(&node.0)),
-                result: None,
-                error: None,
-            },
-            after_end: false,
-            gives_up: false,
-            opened: Vec::new(),
-            closed: Vec::new(),
-            children: Vec::new(),
-            cancels: Vec::new(),
             again: true,
-            logs: Vec::new(),
-            steered: Vec::new(),
+            ..NewTurn::standing(write_records(&[]).into(), steps, standing)
         };
         let flow = NewFlow {
             definition,

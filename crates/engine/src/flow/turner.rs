@@ -156,28 +156,9 @@ impl Flows {
     /// Ends a run that cannot go on, whoever it is that cannot make it: its records, its definition or its next turn.
     async fn give_up(&self, flow: i64, version: u64, heard: Vec<i64>, why: String) {
         tracing::error!("workflow #{flow} cannot go on: {why}");
-        let turn = NewTurn {
-            records: write_records(&[]).into(),
-            steps: (0, 0),
-            snapshot: None,
-            standing: FlowStanding {
-                status: JobStatus::Error,
-                paused_for: None,
-                due_at: None,
-                node: None,
-                result: None,
-                error: Some(RunError::new(ErrorClass::Handler, why)),
-            },
-            after_end: false,
-            gives_up: true,
-            opened: Vec::new(),
-            closed: Vec::new(),
-            children: Vec::new(),
-            cancels: Vec::new(),
-            again: false,
-            logs: Vec::new(),
-            steered: Vec::new(),
-        };
+        let error = Some(RunError::new(ErrorClass::Handler, why));
+        let standing = FlowStanding { error, ..FlowStanding::of(JobStatus::Error) };
+        let turn = NewTurn { gives_up: true, ..NewTurn::standing(write_records(&[]).into(), (0, 0), standing) };
         if let Err(error) = self.ledger.turn_flows(vec![TurnOrder { flow, version, heard, turn }]).await {
             tracing::error!("workflow #{flow} could not be given up: {error}");
         }

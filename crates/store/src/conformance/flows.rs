@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_model::audit::Action;
 use bowline_model::job::JobKind;
 use bowline_model::resource::ResourceKind;
-use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceName, RunError};
+use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceName, RunError, Timestamp};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -18,21 +18,12 @@ use crate::{
 
 /// A turn that says so much and no more.
 fn turn(records: &str, status: JobStatus) -> NewTurn {
-    NewTurn {
-        records: records.into(),
-        steps: (0, 1),
-        snapshot: None,
-        standing: FlowStanding { status, paused_for: None, due_at: None, node: None, result: None, error: None },
-        after_end: false,
-        gives_up: false,
-        opened: Vec::new(),
-        closed: Vec::new(),
-        children: Vec::new(),
-        cancels: Vec::new(),
-        again: false,
-        logs: Vec::new(),
-        steered: Vec::new(),
-    }
+    NewTurn::standing(records.into(), (0, 1), FlowStanding::of(status))
+}
+
+/// A wait for a person.
+fn ask(node: &str, visit: u32, expires_at: Option<Timestamp>) -> NewWait {
+    NewWait { kind: WaitKind::Approval, node: node.into(), visit, name: "Pay?".into(), key: None, expires_at }
 }
 
 async fn flow(bench: &Bench, first: Option<NewTurn>) -> NewJob {
@@ -276,14 +267,7 @@ pub async fn a_run_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
     let (child, other) = (bench.job(), running(bench).await.0);
     let child_id = child.id;
     begins.children = vec![child];
-    let wait = NewWait {
-        kind: WaitKind::Approval,
-        node: "ask".into(),
-        visit: 1,
-        name: "Pay?".into(),
-        key: None,
-        expires_at: None,
-    };
+    let wait = ask("ask", 1, None);
     begins.opened = vec![wait];
     assert_eq!(add(bench, flow, 1, Vec::new(), begins).await, TurnAnswer::Stored);
     assert_eq!(bench.status(child_id).await, JobStatus::Queued);
@@ -301,14 +285,7 @@ pub async fn a_wait_is_ended_by_one(bench: &Bench) {
     let (job, flow) = running(bench).await;
     let mut asks = turn("[2]", JobStatus::Paused);
     asks.standing.paused_for = Some("approval".into());
-    let wait = NewWait {
-        kind: WaitKind::Approval,
-        node: "ask".into(),
-        visit: 1,
-        name: "Pay?".into(),
-        key: None,
-        expires_at: None,
-    };
+    let wait = ask("ask", 1, None);
     asks.opened = vec![wait.clone()];
     add(bench, flow, 1, Vec::new(), asks).await;
     let waits = bench.ledger.list_waits(bench.tenant, WaitKind::Approval, None, 10).await.expect("read").items;
@@ -329,19 +306,11 @@ pub async fn a_wait_is_ended_by_one(bench: &Bench) {
 
 pub async fn a_decision_that_was_taken_is_heard(bench: &Bench) {
     let (job, flow) = running(bench).await;
-    let ask = |node: &str, expires_at| NewWait {
-        kind: WaitKind::Approval,
-        node: node.into(),
-        visit: 1,
-        name: "Pay?".into(),
-        key: None,
-        expires_at,
-    };
     let asks = NewTurn {
         opened: vec![
-            ask("now", Some(bench.now().plus_millis(60_000))),
-            ask("late", Some(bench.now().plus_millis(1_000))),
-            ask("ever", None),
+            ask("now", 1, Some(bench.now().plus_millis(60_000))),
+            ask("late", 1, Some(bench.now().plus_millis(1_000))),
+            ask("ever", 1, None),
         ],
         ..turn("[2]", JobStatus::Paused)
     };
@@ -366,14 +335,7 @@ pub async fn a_decision_that_was_taken_is_heard(bench: &Bench) {
 }
 
 pub async fn waits_are_walked_page_by_page_oldest_first(bench: &Bench) {
-    let ask = |node: &str, visit| NewWait {
-        kind: WaitKind::Approval,
-        node: node.into(),
-        visit,
-        name: "Go?".into(),
-        key: None,
-        expires_at: None,
-    };
+    let ask = |node: &str, visit| ask(node, visit, None);
     // Several at one moment, in one run and in many; and the younger run waits for longer.
     let (_, old) = running(bench).await;
     let mut expected = Vec::new();

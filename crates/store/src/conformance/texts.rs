@@ -24,21 +24,7 @@ async fn run_of(bench: &Bench, first: NewTurn) -> NewJob {
 }
 
 fn turn(status: JobStatus, opened: Vec<NewWait>) -> NewTurn {
-    NewTurn {
-        records: "[]".into(),
-        steps: (0, 1),
-        snapshot: None,
-        standing: FlowStanding { status, paused_for: None, due_at: None, node: None, result: None, error: None },
-        after_end: false,
-        gives_up: false,
-        opened,
-        closed: Vec::new(),
-        children: Vec::new(),
-        cancels: Vec::new(),
-        again: false,
-        logs: Vec::new(),
-        steered: Vec::new(),
-    }
+    NewTurn { opened, ..NewTurn::standing("[]".into(), (0, 1), FlowStanding::of(status)) }
 }
 
 pub async fn a_wait_is_called_as_it_was_called(bench: &Bench) {
