@@ -11,3 +11,4 @@ pub mod flow;
 pub mod node;
 pub mod nodes;
 pub mod program;
+pub mod reach;

@@ -6,6 +6,7 @@ use bowline_model::workflow::{NodeId, NodePolicy};
 use serde_json::{Map, Value};
 
 use crate::node::Node;
+use crate::reach::{Leads, Reach};
 
 /// A node by its place in [`Program::nodes`].
 pub type NodeIndex = usize;
@@ -19,9 +20,15 @@ pub struct Program {
     pub on_error: Option<NodeIndex>,
     pub variables: Map<String, Value>,
     pub max_steps: u32,
+    pub reach: Reach,
 }
 
 impl Program {
+    /// From where paths lead to a node.
+    pub fn leads_to(&self, node: NodeIndex) -> &Leads {
+        self.reach.to(node, &self.nodes, self.on_error)
+    }
+
     /// What sort of node it is.
     pub fn type_of(&self, node: &NodeId) -> Option<&'static str> {
         self.by_id.get(node).map(|at| self.nodes[*at].node_type)

@@ -25,6 +25,9 @@ use crate::intake::JobRequest;
 const FIRST_STEPS: u32 = 250;
 /// Steps of every other turn.
 pub(super) const TURN_STEPS: u32 = 1_000;
+/// Of one turn in the time it takes; looked at after each so many steps. Others wait meanwhile.
+const TURN_MS: i64 = 20;
+const LOOK_AFTER_STEPS: u32 = 25;
 /// Less is never worth a snapshot.
 const SNAPSHOT_MIN: usize = 16 * 1_024;
 
@@ -293,12 +296,14 @@ impl Flows {
         limit: u32,
         now: Timestamp,
     ) -> Result<NewTurn, StoreError> {
-        let (before, was_over) = (run.flow.steps(), run.flow.ending().is_some());
+        let (before, was_over, began) = (run.flow.steps(), run.flow.ending().is_some(), self.clock.now());
         let mut whole = Turn::default();
         let mut children: Vec<NewJob> = Vec::new();
         loop {
             let mut mint = || hands.intake.mint();
-            let turn = run.flow.turn(messages, &mut Turning { now, mint: &mut mint, limit });
+            let left = limit.saturating_sub(run.flow.steps() - before);
+            let some = left.min(LOOK_AFTER_STEPS);
+            let turn = run.flow.turn(messages, &mut Turning { now, mint: &mut mint, limit: some });
             whole.records.extend(turn.records);
             whole.cancels.extend(turn.cancels);
             whole.closed.extend(turn.closed);
@@ -316,7 +321,8 @@ impl Flows {
                     })),
                 }
             }
-            if messages.is_empty() {
+            let may_go_on = left > some && self.clock.now().millis_since(began) < TURN_MS;
+            if messages.is_empty() && !(whole.more && may_go_on) {
                 break;
             }
         }

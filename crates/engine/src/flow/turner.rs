@@ -1,7 +1,7 @@
 //! The turner: gives runs their turn when something came in for them. A reconciler like the others: woken by a bell, it
 //! looks and does what there is to do; running it twice, or on two servers, does it once.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ use crate::engine::Engine;
 
 /// Messages of one round.
 const ROUND: u32 = 2_000;
+/// Of one round in the time it takes to find out what runs do next. Then that is stored, and whoever came meanwhile is heard.
+const ROUND_MS: i64 = 100;
 /// Even when nothing rings, look this often: another server may have left something.
 const SAFETY_NET: Duration = Duration::from_secs(1);
 
@@ -82,13 +84,21 @@ impl Flows {
         if inbox.is_empty() {
             return Ok(Round::default());
         }
-        let mut by_flow: BTreeMap<i64, Vec<InboxItem>> = BTreeMap::new();
+        // Whoever has waited longest comes first.
+        let mut order: Vec<i64> = Vec::new();
+        let mut by_flow: HashMap<i64, Vec<InboxItem>> = HashMap::new();
         for item in inbox {
-            by_flow.entry(item.flow).or_default().push(item);
+            by_flow
+                .entry(item.flow)
+                .or_insert_with(|| {
+                    order.push(item.flow);
+                    Vec::new()
+                })
+                .push(item);
         }
-        let mut runs: BTreeMap<i64, Kept> = BTreeMap::new();
+        let mut runs: HashMap<i64, Kept> = HashMap::new();
         let mut unknown = Vec::new();
-        for flow in by_flow.keys() {
+        for flow in &order {
             match self.memory.take(*flow) {
                 Some(kept) => drop(runs.insert(*flow, kept)),
                 None => unknown.push(*flow),
@@ -103,8 +113,12 @@ impl Flows {
         }
         let mut orders = Vec::with_capacity(by_flow.len());
         let mut turned = Vec::with_capacity(by_flow.len());
-        for (flow, items) in by_flow {
-            let Some(mut run) = runs.remove(&flow) else { continue };
+        for flow in order {
+            let (Some(mut run), Some(items)) = (runs.remove(&flow), by_flow.remove(&flow)) else { continue };
+            if !orders.is_empty() && self.clock.now().millis_since(now) >= ROUND_MS {
+                self.memory.keep(run);
+                continue;
+            }
             let heard = items.iter().map(|item| item.id).collect();
             let messages = items.into_iter().filter_map(|item| message(item.message)).collect();
             match self.take_turn(hands, &mut run, messages, TURN_STEPS, now).await {

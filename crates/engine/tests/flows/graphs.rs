@@ -245,3 +245,22 @@ async fn a_join_in_a_loop_gathers_in_every_round() {
     assert!(!house.path(any.id).await.contains(&"slow".to_owned()));
     house.check().await;
 }
+
+#[tokio::test]
+async fn a_run_whose_paths_multiply_without_end_is_ended() {
+    const NODES: usize = 60;
+    let house = House::open().await;
+    let name = |n: usize| format!("p{n}");
+    let mut nodes = vec![node("start", "start", json!({})), node("meet", "join", json!({}))];
+    let mut edges = vec![json!({"source": "start", "target": "p0"})];
+    for n in 0..NODES {
+        nodes.push(node(&name(n), "parallel", json!({})));
+        edges.push(json!({"source": name(n), "target": "meet"}));
+        edges.extend((n + 1..NODES).map(|later| json!({"source": name(n), "target": name(later)})));
+    }
+    let record = house.run(json!({"nodes": nodes, "edges": edges}), json!(null)).await;
+    assert_eq!(record.state.status, JobStatus::Failed);
+    let error = record.error.expect("an error").message;
+    assert!(error.contains("more than 10000 paths at once"), "{error}");
+    house.check().await;
+}

@@ -22,6 +22,7 @@ use crate::expression::Reference;
 use crate::node::Node;
 use crate::nodes::{Building, Text};
 use crate::program::{DefinitionMistake, NodeIndex, Program, ProgramNode, Way};
+use crate::reach::Reach;
 
 /// States that a blueprint may have. Each becomes two nodes.
 const STATES_MAX: usize = NODES_MAX / 2 - 1;
@@ -67,7 +68,8 @@ impl Program {
             return Err(mistakes.into_list());
         }
         connect(spec, &by_id, &mut nodes);
-        Ok(Self { nodes, by_id, start: 0, on_error: None, variables: Map::new(), max_steps: spec.max_steps })
+        let (reach, variables) = (Reach::of(nodes.len()), Map::new());
+        Ok(Self { nodes, by_id, start: 0, on_error: None, variables, max_steps: spec.max_steps, reach })
     }
 }
 

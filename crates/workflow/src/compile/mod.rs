@@ -22,6 +22,7 @@ use bowline_model::workflow::{NodeId, WorkflowSpec};
 use crate::expression::Context;
 use crate::node::Shape;
 use crate::program::{DefinitionMistake, NodeIndex, Program, ProgramNode};
+use crate::reach::Reach;
 
 use graph::Graph;
 pub(crate) use mistakes::{Mistakes, path_under, read_at, unknown};
@@ -66,7 +67,8 @@ impl Program {
             return Err(vec![DefinitionMistake { path: "nodes".to_owned(), what: "there is no start".to_owned() }]);
         };
         let (variables, max_steps) = (spec.variables.clone(), spec.max_steps);
-        Ok(Self { nodes, by_id, start, on_error, variables, max_steps })
+        let reach = Reach::of(nodes.len());
+        Ok(Self { nodes, by_id, start, on_error, variables, max_steps, reach })
     }
 }
 

@@ -89,11 +89,11 @@ impl Flow {
         if self.tokens.is_empty() && self.arrivals.is_empty() {
             return;
         }
-        let leads = self.leading_to(join);
-        for token in self.tokens.iter_mut().filter(|token| leads[token.node]) {
+        let leads = self.program.leads_to(join);
+        for token in self.tokens.iter_mut().filter(|token| leads.from(token.node)) {
             token.late.insert(join);
         }
-        for (_, arrivals) in self.arrivals.iter_mut().filter(|(node, _)| leads[**node]) {
+        for (_, arrivals) in self.arrivals.iter_mut().filter(|(node, _)| leads.from(**node)) {
             arrivals.late.insert(join);
         }
     }
@@ -107,32 +107,7 @@ impl Flow {
         if under_way.peek().is_none() {
             return false;
         }
-        let leads = self.leading_to(node);
-        under_way.any(|(at, _)| leads[at])
-    }
-
-    /// The nodes from which a path leads to this one: backwards from it, to whoever is met.
-    fn leading_to(&self, node: NodeIndex) -> Vec<bool> {
-        let nodes = self.program.nodes.len();
-        let mut sources: Vec<Vec<NodeIndex>> = vec![Vec::new(); nodes];
-        for (source, from) in self.program.nodes.iter().enumerate() {
-            for (_, target) in &from.out {
-                sources[*target].push(source);
-            }
-        }
-        let mut leads = vec![false; nodes];
-        let mut next = vec![node];
-        while let Some(at) = next.pop() {
-            // An error handler can be come to from everywhere.
-            if self.program.on_error == Some(at) {
-                return vec![true; nodes];
-            }
-            for source in &sources[at] {
-                if !std::mem::replace(&mut leads[*source], true) {
-                    next.push(*source);
-                }
-            }
-        }
-        leads
+        let leads = self.program.leads_to(node);
+        under_way.any(|(at, _)| leads.from(at))
     }
 }

@@ -43,6 +43,9 @@ pub struct Turn {
     pub more: bool,
 }
 
+/// Paths of a run at once. Each is remembered and looked at, and a few nodes that lead to each other can make millions.
+const PATHS_MAX: usize = 10_000;
+
 /// A job to begin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
@@ -250,6 +253,11 @@ impl Flow {
         let node = &program.nodes[at];
         if self.steps >= program.max_steps {
             let message = format!("the run has taken {} steps, and may take no more", self.steps);
+            self.finishing = Some(Finishing::Badly { error: RunError::new(ErrorClass::Permanent, message) });
+            return;
+        }
+        if self.tokens.len() > PATHS_MAX {
+            let message = format!("the run has more than {PATHS_MAX} paths at once");
             self.finishing = Some(Finishing::Badly { error: RunError::new(ErrorClass::Permanent, message) });
             return;
         }
