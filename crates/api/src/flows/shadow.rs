@@ -28,8 +28,10 @@ pub struct ShadowRequest {
 pub struct ShadowView {
     /// Steps of the run that were compared.
     pub steps: u32,
-    /// Each with its `kind`: step, only_recorded, only_shadow, no_answer or ending.
+    /// The first thousand, each with its `kind`: step, asks, only_recorded, only_shadow, no_answer, goes_on or ending.
     pub differences: Vec<Value>,
+    /// How many there are besides.
+    pub unlisted: usize,
 }
 
 pub async fn shadow(
@@ -43,6 +45,7 @@ pub async fn shadow(
         Some(value) => Some(definition(value)?),
     };
     let seen = app.engine.flows.shadow(known.tenant()?, job, other.as_ref()).await?;
-    let differences = seen.differences.iter().map(|difference| serde_json::to_value(difference).unwrap_or_default());
-    Ok(Json(ShadowView { steps: seen.steps, differences: differences.collect() }))
+    let listed = seen.differences.listed.iter();
+    let differences = listed.map(|difference| serde_json::to_value(difference).unwrap_or_default()).collect();
+    Ok(Json(ShadowView { steps: seen.steps, differences, unlisted: seen.differences.unlisted }))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use bowline_model::{JobId, RunError, Timestamp};
+use bowline_workflow::flow::StepStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,7 +34,7 @@ pub struct StepView {
     pub visit: u32,
     /// success or failed.
     pub status: Value,
-    /// Which way it was left: `"success"`, `{"port"}`, `{"to"}` or `{"end"}`.
+    /// Which way it was left: `"success"`, `"failure"`, `{"port"}`, `{"to"}` or `{"end"}`.
     pub exit: Value,
     pub output: Value,
     /// Variables it set.
@@ -64,7 +65,10 @@ impl From<bowline_engine::flow::StepView> for StepView {
             r#type: view.node_type,
             visit: step.visit,
             status: word(serde_json::to_value(step.status)),
-            exit: word(serde_json::to_value(&step.exit)),
+            exit: match step.status {
+                StepStatus::Failed => "failure".into(),
+                StepStatus::Success => word(serde_json::to_value(&step.exit)),
+            },
             output: step.output,
             set: step.set.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
             error: step.error,

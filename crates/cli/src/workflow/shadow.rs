@@ -1,5 +1,6 @@
 //! `workflow shadow JOB`: a run once more with the answers it got; what would be different?
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use bowline_model::JobId;
@@ -33,6 +34,7 @@ pub struct ShadowArgs {
 struct ShadowView {
     steps: u32,
     differences: Vec<Value>,
+    unlisted: usize,
 }
 
 pub async fn shadow(client: &Client, screen: &mut Screen, args: &ShadowArgs) -> Result<Exit, Failure> {
@@ -51,7 +53,10 @@ pub async fn shadow(client: &Client, screen: &mut Screen, args: &ShadowArgs) -> 
         }
     }
     let steps = format!("{} {}", view.steps, if view.steps == 1 { "step" } else { "steps" });
-    screen.line(&match view.differences.len() {
+    if view.unlisted > 0 {
+        screen.line(&format!("and {} more", view.unlisted))?;
+    }
+    screen.line(&match view.differences.len() + view.unlisted {
         0 => format!("the same in all {steps}"),
         1 => format!("1 difference in {steps}"),
         several => format!("{several} differences in {steps}"),
@@ -78,6 +83,20 @@ fn lines(difference: &Value) -> Vec<String> {
             }
             lines
         }
+        Some("asks") => {
+            let mut lines = vec![format!("{node}{visit} would ask for something else")];
+            let (before, after) = (calls(&difference["recorded"]), calls(&difference["shadow"]));
+            if before.len() != after.len() {
+                lines.push(format!("  {} jobs → {}", before.len(), after.len()));
+            }
+            for (before, after) in before.iter().zip(after) {
+                lines.extend(parted("", before, after).into_iter().map(|line| format!("  {line}")));
+            }
+            lines
+        }
+        Some("goes_on") => {
+            vec![format!("it would not be over after {} steps, and was left there", difference["steps"])]
+        }
         Some("only_recorded") => vec![format!("{node}{visit} would not be come to")],
         Some("only_shadow") => vec![format!("{node}{visit} would be come to")],
         Some("no_answer") => vec![format!("{node}{visit} would ask the world; what came of it nobody knows")],
@@ -89,6 +108,23 @@ fn lines(difference: &Value) -> Vec<String> {
     }
 }
 
+fn calls(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Where two values part, a line each, by the path that leads there.
+fn parted(path: &str, before: &Value, after: &Value) -> Vec<String> {
+    match (before, after) {
+        _ if before == after => Vec::new(),
+        (Value::Object(old), Value::Object(new)) => {
+            let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+            keys.into_iter().flat_map(|key| parted(&below(key), &before[key], &after[key])).collect()
+        }
+        _ => vec![format!("{}: {} → {}", Text::new(path), words::brief(before), words::brief(after))],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,14 +133,18 @@ mod tests {
     fn differences_in_words() {
         let outcome = |n: i32| json!({"status": "success", "exit": "success", "output": {"n": n}, "set": []});
         let step = json!({"kind": "step", "node": "add", "visit": 2, "recorded": outcome(1), "shadow": outcome(2)});
+        let call = |url: &str| json!([{"what": {"task": {"task_type": "http_request", "payload": {"url": url}}}}]);
+        let asks = json!({"kind": "asks", "node": "pay", "visit": 1, "recorded": call("http://a"), "shadow": call("http://b")});
         let lines: Vec<String> =
-            [step, json!({"kind": "only_shadow", "node": "x", "visit": 1}), json!({"kind": "new"})]
+            [step, asks, json!({"kind": "only_shadow", "node": "x", "visit": 1}), json!({"kind": "new"})]
                 .iter()
                 .flat_map(lines)
                 .collect();
         let wanted = [
             "add (visit 2) would give something else",
             "  output: {\"n\":1} → {\"n\":2}",
+            "pay would ask for something else",
+            "  what.task.payload.url: \"http://a\" → \"http://b\"",
             "x would be come to",
             "{\"kind\":\"new\"}",
         ];

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use bowline_model::idempotency::RequestHash;
 use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId};
 use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, Submitted};
-use bowline_workflow::flow::{Debug, Difference, Flow, Record, Step, read_records, shadow, write_records};
+use bowline_workflow::flow::{Debug, Flow, Record, Step, read_records, write_records};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::definitions::{Definition, DefinitionError};
 use super::memory::Kept;
-use super::start::first_context;
 use super::turner::fold;
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
@@ -79,13 +78,6 @@ pub struct Forking {
     /// Another definition to go on with.
     pub definition: Option<Definition>,
     pub debug: bool,
-}
-
-/// A run, once more, with the answers it got.
-#[derive(Debug, Clone, Serialize)]
-pub struct ShadowView {
-    pub steps: u32,
-    pub differences: Vec<Difference>,
 }
 
 /// Turns of one page of steps.
@@ -236,53 +228,6 @@ impl Flows {
         };
         let mut submitted = hands.intake.submit(tenant, origin, vec![request]).await?;
         submitted.pop().ok_or_else(|| LookError::Store(StoreError::Broken("no answer for a new job".to_owned())))
-    }
-
-    /// A run, once more, with the answers it got, by its own definition or another.
-    pub async fn shadow(
-        &self,
-        tenant: TenantId,
-        job: JobId,
-        definition: Option<&Definition>,
-    ) -> Result<ShadowView, LookError> {
-        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
-        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
-        let stored = stored.into_iter().next().ok_or(LookError::NotFound)?;
-        if self.ledger.find_flow(tenant, job).await?.is_some_and(|flow| flow.forked_from.is_some()) {
-            let what = "this run goes on from another one; look at the shadow of that one".to_owned();
-            return Err(LookError::Bad(what));
-        }
-        let program = match definition {
-            Some(other) => Arc::new(other.compile().map_err(DefinitionError::Mistakes)?),
-            None => self.definitions.of_run(stored.definition).await?,
-        };
-        let mut records = Vec::new();
-        let mut from = 0;
-        loop {
-            let turns = self.ledger.flow_records(tenant, job, from, TURNS).await?;
-            let full = turns.len() == TURNS as usize;
-            let before = from;
-            for turn in turns {
-                for record in read_records(&turn).map_err(|e| StoreError::Broken(e.to_string()))? {
-                    if let Record::Step(step) = &record {
-                        if step.n < before {
-                            continue;
-                        }
-                        from = step.n + 1;
-                    }
-                    records.push(record);
-                }
-            }
-            if !full || from == before {
-                break;
-            }
-        }
-        let payload: Value = serde_json::from_str(&stored.payload).unwrap_or_default();
-        let input = payload.get("input").cloned().unwrap_or_default();
-        let context = first_context(input, &stored.actor, stored.job, &stored.workflow, stored.workflow_version);
-        let steps = u32::try_from(records.iter().filter(|r| matches!(r, Record::Step(_))).count()).unwrap_or(u32::MAX);
-        let differences = shadow(program, context, &records);
-        Ok(ShadowView { steps, differences })
     }
 }
 

@@ -9,19 +9,22 @@ mod definitions;
 mod look;
 mod memory;
 mod picture;
+mod shadow;
 mod start;
 mod steer;
 mod turner;
 
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
-pub use look::{Changed, ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
+pub use look::{Changed, ContextView, Forking, LookError, StepView, StepsPage};
 pub use picture::FlowPicture;
+pub use shadow::ShadowView;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
 pub use turner::turn_forever;
 
 use std::sync::Arc;
 
 use bowline_store::{Clock, Ledger};
+use tokio::sync::Semaphore;
 
 use crate::checks::Checks;
 use crate::intake::Intake;
@@ -36,12 +39,14 @@ pub struct Flows {
     pub definitions: Definitions,
     /// Runs that are going on, so that they need not be read again for each turn.
     memory: Memory,
+    /// Whose turn it is to look at a shadow.
+    shadows: Semaphore,
 }
 
 impl Flows {
     pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, checks: Arc<Checks>) -> Self {
         let definitions = Definitions::new(Arc::clone(&ledger), checks);
-        Self { ledger, clock, definitions, memory: Memory::default() }
+        Self { ledger, clock, definitions, memory: Memory::default(), shadows: Semaphore::new(1) }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Looking back, and going on from there.
 
-use bowline_engine::flow::{Definition, Forking, LookError};
+use bowline_engine::flow::{Definition, FlowRequest, Forking, LookError};
 use bowline_model::JobStatus;
 use bowline_store::Submitted;
+use bowline_workflow::flow::{Differences, Order};
 use serde_json::{Map, Value, json};
 
 use crate::{House, node, result_of, row};
@@ -80,18 +81,64 @@ async fn the_shadow_of_a_run_shows_what_another_definition_would_have_done() {
     let record = house.run(price(), json!({"price": 4})).await;
     let flows = &house.engine.flows;
     let same = flows.shadow(house.tenant, record.id, None).await.unwrap();
-    assert_eq!((same.steps, same.differences.len()), (4, 0));
+    assert_eq!((same.steps, &same.differences), (4, &Differences::default()));
     let mut other = price();
     other["nodes"][2]["config"]["operands"][1] = json!(3);
     let other = Definition::Workflow(serde_json::from_value(other).unwrap());
     let shadow = flows.shadow(house.tenant, record.id, Some(&other)).await.unwrap();
-    let text = serde_json::to_value(&shadow.differences).unwrap();
+    let text = serde_json::to_value(&shadow.differences.listed).unwrap();
     assert_eq!(text[0]["kind"], json!("step"));
     assert_eq!(text[0]["node"], json!("tax"));
     assert_eq!(text[0]["shadow"]["output"], json!({"result": 12}));
     // Nobody was asked anything: there is one job for the run, and one for its task.
     let jobs = house.engine.ledger.list_jobs(house.tenant, Default::default(), None, 100).await.unwrap();
     assert_eq!(jobs.items.len(), 2);
+}
+
+#[tokio::test]
+async fn the_shadow_shows_that_something_else_would_be_asked_for() {
+    let house = House::open().await;
+    let record = house.run(price(), json!({"price": 4})).await;
+    let mut other = price();
+    other["nodes"][1]["config"]["payload"]["price"] = json!(5);
+    let other = Definition::Workflow(serde_json::from_value(other).unwrap());
+    let shadow = house.engine.flows.shadow(house.tenant, record.id, Some(&other)).await.unwrap();
+    let text = serde_json::to_value(&shadow.differences.listed).unwrap();
+    assert_eq!(text.as_array().map(Vec::len), Some(1), "the answer is the one that came then: {text}");
+    assert_eq!((&text[0]["kind"], &text[0]["node"]), (&json!("asks"), &json!("get")));
+    assert_eq!(text[0]["recorded"][0]["what"]["task"]["payload"], json!({"price": 4}));
+    assert_eq!(text[0]["shadow"][0]["what"]["task"]["payload"], json!({"price": 5}));
+}
+
+#[tokio::test]
+async fn a_shadow_changes_what_people_changed() {
+    let house = House::open().await;
+    let mut workflow = row(&[node("out", "end", json!({"output": "{{variables.extra}}"}))]);
+    workflow["variables"] = json!({"extra": 0});
+    let job = crate::id_of(&house.submit(FlowRequest { debug: true, ..crate::ask(workflow, json!(null)) }).await);
+    let order = |order| house.engine.flows.steer(house.tenant, job, order, house.author(), None);
+    let edit = json!({"extra": 5}).as_object().unwrap().clone();
+    order(Order::Edit(edit)).await.unwrap();
+    order(Order::Continue).await.unwrap();
+    assert_eq!(result_of(&house.until(job, JobStatus::is_terminal).await), json!(5));
+    let same = house.engine.flows.shadow(house.tenant, job, None).await.unwrap();
+    assert_eq!(same.differences, Differences::default());
+}
+
+#[tokio::test]
+async fn a_shadow_that_does_not_end_is_left() {
+    let house = House::open().await;
+    let record = house.run(price(), json!({"price": 4})).await;
+    let endless = json!({
+        "max_steps": 1_000_000,
+        "nodes": [node("start", "start", json!({})), node("again", "condition", json!({"expression": "true"}))],
+        "edges": [{"source": "start", "target": "again"}, {"source": "again", "target": "again", "on": "true"}],
+    });
+    let other = Definition::Workflow(serde_json::from_value(endless).unwrap());
+    let shadow = house.engine.flows.shadow(house.tenant, record.id, Some(&other)).await.unwrap();
+    let (listed, unlisted) = (&shadow.differences.listed, shadow.differences.unlisted);
+    assert_eq!(listed.len(), 1_000);
+    assert!((1..100).contains(&unlisted), "{unlisted}: it takes a thousand steps more than the run, and no more");
 }
 
 #[tokio::test]

@@ -20,6 +20,6 @@ pub use debug::{Breakpoint, Debug, HaltedBy, Order};
 pub use life::PausedFor;
 pub use message::Message;
 pub use record::{Origin, Record, Step, StepStatus, Waiting, read_records, write_records};
-pub use shadow::{Difference, shadow};
+pub use shadow::{Difference, Differences, GivenUp, Recorded, shadow};
 pub use state::{Ending, Flow, NotThere, Snapshot};
 pub use turn::{Launch, Turn, Turning};

@@ -56,6 +56,13 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// The step, if it is one.
+    pub const fn as_step(&self) -> Option<&Step> {
+        if let Self::Step(step) = self { Some(step) } else { None }
+    }
+}
+
 /// A node that is over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
