@@ -116,6 +116,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         ..ApiSettings::default()
     };
     let app = App::new(Arc::clone(&engine), Arc::clone(&gate), api, cursor_secret, supervisor.stop().clone());
+    // Before anybody can see that we are here: whoever asks a server to leave that has just come is heard, too.
+    let goodbye = Goodbye { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? };
     let listener = TcpListener::bind(config.server.listen)
         .await
         .with_context(|| format!("cannot listen on {} (server.listen, PORT, --listen)", config.server.listen))?;
@@ -154,7 +156,13 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let stop = supervisor.stop().clone();
         supervisor.start(TaskKind::Demonstration, move || demo::run(stage.clone(), stop.clone()));
     }
-    wait_and_close(&config, &supervisor, &app, &*shared, &heads).await
+    wait_and_close(&config, goodbye, &supervisor, &app, &*shared, &heads).await
+}
+
+/// Those who ask us to leave.
+struct Goodbye {
+    term: Signal,
+    int: Signal,
 }
 
 fn greet(config: &Config, address: SocketAddr, first: bool) {
@@ -193,13 +201,12 @@ fn how_to_call(token: &Path, address: SocketAddr) -> String {
 
 async fn wait_and_close(
     config: &Config,
+    Goodbye { mut term, mut int }: Goodbye,
     supervisor: &Supervisor,
     app: &App,
     ledger: &dyn Ledger,
     heads: &HeadKeeper,
 ) -> anyhow::Result<ExitCode> {
-    let mut term = signal(SignalKind::terminate())?;
-    let mut int = signal(SignalKind::interrupt())?;
     let fell = tokio::select! {
         _ = term.recv() => false,
         _ = int.recv() => false,
