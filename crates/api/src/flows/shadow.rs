@@ -31,7 +31,7 @@ pub struct ShadowView {
     /// The first thousand, each with its `kind`: step, asks, only_recorded, only_shadow, no_answer, goes_on or ending.
     pub differences: Vec<Value>,
     /// How many there are besides.
-    pub unlisted: usize,
+    pub unlisted: u64,
 }
 
 pub async fn shadow(
@@ -47,5 +47,5 @@ pub async fn shadow(
     let seen = app.engine.flows.shadow(known.tenant()?, job, other.as_ref()).await?;
     let listed = seen.differences.listed.iter();
     let differences = listed.map(|difference| serde_json::to_value(difference).unwrap_or_default()).collect();
-    Ok(Json(ShadowView { steps: seen.steps, differences, unlisted: seen.differences.unlisted }))
+    Ok(Json(ShadowView { steps: seen.steps, differences, unlisted: seen.differences.unlisted as u64 }))
 }

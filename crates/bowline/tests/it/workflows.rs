@@ -250,7 +250,7 @@ async fn from_any_step_another_run_goes_on() {
     assert_eq!(server.get(&format!("/jobs/{other}/graph?format=json")).await.expect(200)["nodes"]["add"], "done");
     // The first one is as it was, and its shadow says so.
     let shadow = server.post(&format!("/jobs/{id}/shadow"), json!({})).await.expect(200);
-    assert_eq!(shadow, json!({"steps": 8, "differences": []}));
+    assert_eq!(shadow, json!({"steps": 8, "differences": [], "unlisted": 0}));
     let mut changed = counting();
     changed["nodes"][1]["config"]["expression"] = "variables.n + 2".into();
     let shadow = server.post(&format!("/jobs/{id}/shadow"), json!({ "definition": changed })).await.expect(200);
