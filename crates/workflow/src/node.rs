@@ -49,9 +49,49 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Shape::Plain
     }
 
+    /// What comes of it if somebody has written its output, and it is not carried out. Otherwise what is wrong with that
+    /// output, beginning with the place in it.
+    fn pinned(&self, output: &Value) -> Result<Done, String> {
+        let exit = match (self.shape(), self.ports()) {
+            (Shape::Join(_), _) => {
+                return Err(": a join says how many paths have come, so it cannot be pinned".to_owned());
+            }
+            (Shape::End, _) => Exit::End { failed: false },
+            (_, Ports::Named(names)) => named_exit(&names, output)?,
+            (_, Ports::None | Ports::Success) => Exit::Success,
+        };
+        Ok(Done { output: output.clone(), exit, set: Vec::new() })
+    }
+
+    /// Whether what it waits for is a person's decision.
+    fn asks_people(&self) -> bool {
+        false
+    }
+
     /// Whether it reaches beyond the context: such nodes have a recorded answer in a replay.
     fn has_effect(&self) -> bool {
         false
+    }
+}
+
+/// The way that a written output names, as `result`, as `case` or by itself.
+fn named_exit(names: &[Arc<str>], output: &Value) -> Result<Exit, String> {
+    let field = ["result", "case"].into_iter().find(|field| output.get(field).is_some());
+    let says = match field.and_then(|field| output.get(field)).unwrap_or(output) {
+        Value::Bool(says) => says.to_string(),
+        Value::String(says) => says.clone(),
+        _ => String::new(),
+    };
+    match names.iter().find(|name| ***name == says) {
+        Some(name) if **name == *"success" => Ok(Exit::Success),
+        Some(name) => Ok(Exit::Port(Arc::clone(name))),
+        // Whatever else it says is what was waited for.
+        None if names.iter().any(|name| **name == *"success") => Ok(Exit::Success),
+        None => {
+            let place = field.map(|field| format!(".{field}")).unwrap_or_default();
+            let ways: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            Err(format!("{place}: this names no way on; the ways are {}", ways.join(", ")))
+        }
     }
 }
 

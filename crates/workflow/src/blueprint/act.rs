@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_model::RunError;
-use bowline_model::blueprint::{Action, HandlerAnswer};
+use bowline_model::blueprint::{Action, HandlerAnswer, TASK_RESULT};
 use bowline_model::workflow::NodeId;
 use serde_json::{Map, Value, json};
 
@@ -11,6 +11,7 @@ use super::States;
 use super::data::{Changes, data_of, failure};
 use super::perform::{Doing, begin, check_action, follow};
 use super::render::Rendered;
+use crate::compile::unknown;
 use crate::expression::{Context, Insert};
 use crate::node::{Answer, Done, Exit, Next, Node, Ports, Visit};
 use crate::nodes::{Condition, Text};
@@ -121,6 +122,31 @@ impl Node for Act {
 
     fn ports(&self) -> Ports {
         Ports::Named(self.ports.clone())
+    }
+
+    /// As it leaves it by itself: `to` says which state follows, and everything else is what the task said.
+    fn pinned(&self, output: &Value) -> Result<Done, String> {
+        if self.is_final {
+            return match output.get("to") {
+                Some(_) => Err(".to: the state is final, so nothing leads on from it".to_owned()),
+                None => Ok(Done { output: output.clone(), exit: Exit::End { failed: self.failed }, set: Vec::new() }),
+            };
+        }
+        let Some(Value::String(to)) = output.get("to") else {
+            return Err(".to: name the state that follows".to_owned());
+        };
+        if !self.states.contains(to) {
+            let known = self.states.iter().map(String::as_str);
+            return Err(format!(".to: {}", unknown("there is no state", to, known)));
+        }
+        let mut said = output.as_object().cloned().unwrap_or_default();
+        said.remove("to");
+        let set = if said.is_empty() { Vec::new() } else { vec![(TASK_RESULT.into(), Value::Object(said))] };
+        Ok(Done { output: output.clone(), exit: Exit::To(NodeId(to.as_str().into())), set })
+    }
+
+    fn asks_people(&self) -> bool {
+        matches!(self.action.as_ref().map(Rendered::written), Some(Action::AwaitApproval(_)))
     }
 
     fn has_effect(&self) -> bool {

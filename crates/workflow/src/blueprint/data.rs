@@ -90,6 +90,10 @@ impl Node for Start {
         Ok(Next::Done(Done { output: Value::Null, exit: crate::node::Exit::Success, set }))
     }
 
+    fn pinned(&self, _: &Value) -> Result<Done, String> {
+        Err(": this node makes data of what the run was given; edit the data instead".to_owned())
+    }
+
     fn ports(&self) -> Ports {
         Ports::Success
     }

@@ -84,6 +84,25 @@ impl Node for Enter {
         self.done(visit, answer)
     }
 
+    /// What it wants done, as [`Act`](super::act::Act) will read it.
+    fn pinned(&self, output: &Value) -> Result<Done, String> {
+        let actions = output.get("actions").filter(|actions| !actions.is_null()).cloned().unwrap_or(json!([]));
+        if output.get("data").is_some() {
+            return Err(".data: what is pinned says what is done, in `actions`; edit the data instead".to_owned());
+        }
+        let answer = HandlerAnswer::read(json!({"actions": actions})).map_err(|what| format!(".{what}"))?;
+        for (index, action) in answer.actions.iter().enumerate() {
+            if !action.leads_on() {
+                return Err(format!(".actions[{index}].{}: this leads nowhere; edit the data instead", action.word()));
+            }
+            check_action(action, &self.states).map_err(|what| format!(".actions[{index}].{what}"))?;
+        }
+        if answer.actions.len() > 1 {
+            return Err(".actions: at most one of them can lead on".to_owned());
+        }
+        Ok(Done { output: output.clone(), exit: Exit::Success, set: Vec::new() })
+    }
+
     fn has_effect(&self) -> bool {
         self.handler.is_some()
     }

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::state::Token;
 use crate::expression::{Context, ExpressionError, Scope, Template, check_variable_name};
 use crate::program::Program;
 
@@ -56,6 +55,9 @@ pub struct Debug {
     /// Stops after each node.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stepping: bool,
+    /// The node of this step has begun and is not over yet. Nothing else begins meanwhile.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halted: Option<HaltedBy>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,17 +76,21 @@ impl Debug {
         *self == Self::default()
     }
 
-    /// Why the run should stop before this token moves, if it should.
-    pub(super) fn stops(&self, program: &Program, token: &Token, context: &Context) -> Option<HaltedBy> {
+    /// Whether nothing may begin, because what this step began is not over.
+    pub(super) fn holds_back(&self) -> bool {
+        self.stepping && self.begun
+    }
+
+    /// Why the run should stop before this visit of a node, if it should.
+    pub(super) fn stops(&self, id: &NodeId, visit: u32, context: &Context) -> Option<HaltedBy> {
         if self.breakpoints.is_empty() && self.run_to.is_none() {
             return None;
         }
-        let id = &program.nodes[token.node].id;
         if self.run_to.as_ref() == Some(id) {
             return Some(HaltedBy::RunTo);
         }
         let condition = self.breakpoints.get(id)?;
-        if self.passed.contains(&(id.clone(), token.visit)) {
+        if self.passed.contains(&(id.clone(), visit)) {
             return None;
         }
         let holds = condition.as_ref().is_none_or(|text| {
@@ -94,16 +100,15 @@ impl Debug {
         holds.then_some(HaltedBy::Breakpoint)
     }
 
-    /// What an order changes, apart from variables. `waiting` are the tokens that could move.
-    pub(super) fn obey(&mut self, order: &Order, waiting: impl Iterator<Item = (NodeId, u32)>) {
+    /// What an order changes, apart from variables. `next` is the visit that would begin now.
+    pub(super) fn obey(&mut self, order: &Order, next: Option<(NodeId, u32)>) {
         match order {
             Order::Pause => self.halted = Some(HaltedBy::Person),
             Order::Step | Order::Continue | Order::RunTo(_) => {
                 self.stepping = matches!(order, Order::Step);
                 self.run_to = if let Order::RunTo(node) = order { Some(node.clone()) } else { None };
-                self.halted = None;
-                let passed: Vec<_> = waiting.filter(|(node, _)| self.breakpoints.contains_key(node)).collect();
-                self.passed.extend(passed);
+                (self.halted, self.begun) = (None, false);
+                self.passed.extend(next.filter(|(node, _)| self.breakpoints.contains_key(node)));
             }
             Order::Break(point) => drop(self.breakpoints.insert(point.node.clone(), point.when.clone())),
             Order::Unbreak(node) => drop(self.breakpoints.remove(node)),
@@ -126,7 +131,12 @@ impl Order {
         };
         match self {
             Self::Pause | Self::Step | Self::Continue => Ok(()),
-            Self::RunTo(node) | Self::Unbreak(node) | Self::Unpin(node) | Self::Pin { node, .. } => known(node),
+            Self::RunTo(node) | Self::Unbreak(node) | Self::Unpin(node) => known(node),
+            Self::Pin { node, output } => {
+                known(node)?;
+                let fits = program.by_id.get(node).map(|at| program.nodes[*at].pinned(output));
+                fits.transpose().map(drop).map_err(|what| format!("pin.output{what}"))
+            }
             Self::Break(point) => {
                 known(&point.node)?;
                 let Some(when) = &point.when else { return Ok(()) };

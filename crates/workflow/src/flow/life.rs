@@ -58,7 +58,9 @@ impl Flow {
             };
         }
         match paused {
-            Some(_) if self.tokens.iter().all(|token| token.held.is_some()) => (JobStatus::Paused, paused, due_at),
+            Some(_) if self.debug.holds_back() || self.tokens.iter().all(|token| token.held.is_some()) => {
+                (JobStatus::Paused, paused, due_at)
+            }
             _ => (JobStatus::Running, None, due_at),
         }
     }

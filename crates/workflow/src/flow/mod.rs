@@ -11,9 +11,12 @@ mod debug;
 mod gather;
 mod life;
 mod message;
+mod pin;
 mod record;
 mod shadow;
 mod state;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 pub use debug::{Breakpoint, Debug, HaltedBy, Order};
@@ -21,5 +24,5 @@ pub use life::PausedFor;
 pub use message::Message;
 pub use record::{Origin, Record, Step, StepStatus, Waiting, read_records, write_records};
 pub use shadow::{Difference, Differences, GivenUp, Recorded, shadow};
-pub use state::{Ending, Flow, NotThere, Snapshot};
+pub use state::{Ending, Flow, NotForked, NotThere, Snapshot};
 pub use turn::{Launch, Turn, Turning};

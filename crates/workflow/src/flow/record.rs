@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, JobStatus, RunError, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::debug::{HaltedBy, Order};
 use crate::node::{Call, Ended, Exit};
@@ -40,6 +40,9 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         at: Timestamp,
+        /// What the variables were that it sets, as far as there were such. Older records do not say.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        before: Map<String, Value>,
     },
     /// Somebody wants it to stop.
     Canceling { at: Timestamp },

@@ -8,8 +8,9 @@ use bowline_model::{JobId, JobStatus, RunError, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::debug::Debug;
+use super::debug::{Debug, HaltedBy};
 use super::gather::Arrivals;
+use super::pin;
 use super::record::{Record, Step, StepStatus, Waiting};
 use crate::expression::Context;
 use crate::node::{Call, Ended, Exit, Shape};
@@ -133,6 +134,15 @@ pub struct Ending {
 #[error("the definition has no node {0:?}, where this run is")]
 pub struct NotThere(pub String);
 
+/// Why no other run can go on from here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotForked {
+    #[error(transparent)]
+    NotThere(#[from] NotThere),
+    #[error("what is pinned at node {node:?} does not fit, and without it the node would be carried out: {what}")]
+    Pin { node: String, what: String },
+}
+
 impl Flow {
     /// A run that has not begun.
     pub fn new(program: Arc<Program>, mut context: Context) -> Self {
@@ -162,6 +172,14 @@ impl Flow {
     /// Stops after each node, from the first one on.
     pub fn step_by_step(&mut self) {
         self.debug.stepping = true;
+    }
+
+    /// Stops here, before anything begins, and after each node from then on. A run that has only to end still ends.
+    pub fn stand_still(&mut self) {
+        self.debug.stepping = true;
+        if !self.opened || self.next_place().is_some() {
+            self.debug.halted = Some(HaltedBy::Step);
+        }
     }
 
     /// Stops where it is told, from the first node on.
@@ -206,6 +224,17 @@ impl Flow {
             .map(|token| (&self.program.nodes[token.node].id, token.visit, token.held.as_ref().map(|held| &held.wait)))
     }
 
+    /// The node that would begin now, if nobody stopped it, and its visit. A join that has gathered is nowhere else to be seen.
+    pub fn next(&self) -> Option<(&NodeId, u32)> {
+        self.next_place().map(|(node, visit)| (&self.program.nodes[node].id, visit))
+    }
+
+    /// The node to name first when somebody asks where it is: the next one, if it stands still.
+    pub fn stands_at(&self) -> Option<&NodeId> {
+        let next = self.next().filter(|_| self.debug.halted.is_some()).map(|(node, _)| node);
+        next.or_else(|| self.places().next().map(|(node, ..)| node))
+    }
+
     /// How the items of a `foreach` stand: how many run and how many have ended, of how many.
     pub fn items(&self, node: &NodeId, visit: u32) -> Option<(usize, usize, usize)> {
         let held = self.tokens.iter().find(|token| self.is_at(token, node, visit))?.held.as_ref()?;
@@ -220,6 +249,13 @@ impl Flow {
 
     fn is_at(&self, token: &Token, node: &NodeId, visit: u32) -> bool {
         token.visit == visit && self.program.nodes[token.node].id == *node
+    }
+
+    /// The visit that would begin now, if nobody stopped it.
+    pub(super) fn next_place(&self) -> Option<(NodeIndex, u32)> {
+        let join = || self.next_join().map(|(node, _)| (node, self.visits[node] + 1));
+        let token = || self.tokens.iter().find(|token| token.held.is_none()).map(|token| (token.node, token.visit));
+        join().or_else(token)
     }
 
     pub(super) fn token(&self, node: &NodeId, visit: u32) -> Option<usize> {
@@ -237,6 +273,7 @@ impl Flow {
             Record::Began { node, visit, at, wait } => {
                 if let Some(place) = self.token(node, *visit) {
                     self.tokens[place].held = Some(Held::new(wait.clone(), *at));
+                    self.debug.begun = self.debug.stepping;
                 }
             }
             Record::Heard { node, visit, index, ended, launched } => self.heard(node, *visit, *index, ended, launched),
@@ -255,10 +292,8 @@ impl Flow {
                     // Checked before it was recorded.
                     let _ = self.context.set_variable(&name, value.clone());
                 }
-                let movable = self.tokens.iter().filter(|token| token.held.is_none());
-                let movable: Vec<_> =
-                    movable.map(|token| (self.program.nodes[token.node].id.clone(), token.visit)).collect();
-                self.debug.obey(order, movable.into_iter());
+                let next = self.next_place().map(|(node, visit)| (self.program.nodes[node].id.clone(), visit));
+                self.debug.obey(order, next);
             }
             Record::Canceling { .. } => {
                 self.canceling = true;
@@ -270,7 +305,7 @@ impl Flow {
             }
             Record::Retried { .. } => {
                 (self.ending, self.finishing, self.canceling, self.handling) = (None, None, false, false);
-                self.debug.halted = None;
+                (self.debug.halted, self.debug.begun) = (None, false);
                 for broken in std::mem::take(&mut self.broken) {
                     self.arrive(broken.node, &broken.late);
                 }
@@ -315,6 +350,7 @@ impl Flow {
         if !self.debug.passed.is_empty() {
             self.debug.passed.remove(&(step.node.clone(), step.visit));
         }
+        self.debug.begun = false;
         self.steps = step.n;
         self.last = Some(at);
         self.context.set_output(step.node.as_str(), step.output.clone());
@@ -506,13 +542,13 @@ impl Flow {
         Ok(flow)
     }
 
-    /// The same run as another one, from here on: whoever waited is entered again, and nobody is stopped. A run that was
-    /// about to end ends.
-    pub fn fork(&self, program: Arc<Program>) -> Result<Self, NotThere> {
+    /// The same run as another one, from here on: whoever waited is entered again, what is pinned stays so, and nobody is
+    /// stopped. A run that was about to end ends.
+    pub fn fork(&self, program: Arc<Program>) -> Result<Self, NotForked> {
         let mut snapshot = self.snapshot();
         snapshot.ending = None;
         snapshot.canceling = false;
-        snapshot.debug = Debug::default();
+        snapshot.debug = Debug { pins: pin::kept(&self.debug.pins, &program)?, ..Debug::default() };
         for token in &mut snapshot.tokens {
             token.held = None;
         }

@@ -11,7 +11,7 @@ use super::gather::Gathered;
 use super::message::Message;
 use super::record::{Origin, Record, Step, StepStatus, Waiting};
 use super::state::{Finishing, Flow, Held};
-use crate::node::{Answer, Call, Done, Ended, Exit, Next, Ports, Visit, Wait};
+use crate::node::{Answer, Call, Done, Ended, Exit, Next, Visit, Wait};
 use crate::program::NodeIndex;
 
 /// What a turn may use.
@@ -124,7 +124,10 @@ impl Flow {
             }
             Message::Steer { order, by, reason } => {
                 if order.check(&self.program).is_ok() {
-                    turn.add(self, Record::Steered { order, by, reason, at });
+                    let edited =
+                        order.edits().filter_map(|(name, _)| Some((name.clone(), self.context.variable(&name)?)));
+                    let before = edited.map(|(name, value)| (name.to_string(), value.clone())).collect();
+                    turn.add(self, Record::Steered { order, by, reason, at, before });
                 }
             }
         }
@@ -186,20 +189,21 @@ impl Flow {
                 taken += 1;
                 continue;
             }
-            if self.debug.halted.is_some() {
+            if self.debug.halted.is_some() || self.debug.holds_back() {
                 return;
             }
             if let Some((node, gathered)) = self.next_join() {
+                if self.stops_before(turn, node, self.visits[node] + 1, turning.now) {
+                    return;
+                }
                 self.pass_join(turn, node, gathered, turning.now);
             } else if let Some(place) = self.tokens.iter().position(|token| token.held.is_none()) {
                 if taken >= turning.limit {
                     turn.more = true;
                     return;
                 }
-                let token = &self.tokens[place];
-                if let Some(by) = self.debug.stops(&self.program, token, &self.context) {
-                    let node = Some(self.program.nodes[token.node].id.clone());
-                    turn.add(self, Record::Halted { by, node, at: turning.now });
+                let (node, visit) = (self.tokens[place].node, self.tokens[place].visit);
+                if self.stops_before(turn, node, visit, turning.now) {
                     return;
                 }
                 self.enter(turn, place, turning);
@@ -212,10 +216,16 @@ impl Flow {
                 return;
             }
             taken += 1;
-            if self.debug.stepping && self.finishing.is_none() && self.tokens.iter().any(|token| token.held.is_none()) {
-                turn.add(self, Record::Halted { by: HaltedBy::Step, node: None, at: turning.now });
-            }
         }
+    }
+
+    /// Stops before a node, if somebody wants that.
+    fn stops_before(&mut self, turn: &mut Turn, node: NodeIndex, visit: u32, at: Timestamp) -> bool {
+        let id = &self.program.nodes[node].id;
+        let Some(by) = self.debug.stops(id, visit, &self.context) else { return false };
+        let node = Some(id.clone());
+        turn.add(self, Record::Halted { by, node, at });
+        true
     }
 
     /// Whoever waited for a time that has come, or for something that happened.
@@ -262,9 +272,11 @@ impl Flow {
             return;
         }
         if let Some(output) = self.debug.pins.get(&node.id) {
-            let exit = pinned_exit(&node.node.ports(), output);
-            let done = Done { output: output.clone(), exit, set: Vec::new() };
-            self.over(turn, node.id.clone(), visit, Ok(done), (now, now), Origin::Pinned);
+            // Checked when it was said; one that was said before there were such checks may still not fit.
+            let unfit =
+                |what| RunError::new(ErrorClass::Permanent, format!("what is pinned does not fit: output{what}"));
+            let result = node.pinned(output).map_err(unfit);
+            self.over(turn, node.id.clone(), visit, result, (now, now), Origin::Pinned);
             return;
         }
         let entered = node.node.enter(Visit { context: &self.context, now, number: visit, policy: &node.policy });
@@ -375,16 +387,10 @@ impl Flow {
             },
         };
         turn.add(self, Record::Step(step));
+        // Wherever its result came from: if it is stepped through, nothing begins before somebody says so.
+        let goes_on = self.finishing.is_none() && !self.canceling && self.debug.halted.is_none();
+        if self.debug.stepping && goes_on && self.next_place().is_some() {
+            turn.add(self, Record::Halted { by: HaltedBy::Step, node: None, at: ended_at });
+        }
     }
-}
-
-/// The way that a pinned output leads.
-fn pinned_exit(ports: &Ports, output: &Value) -> Exit {
-    let Ports::Named(names) = ports else { return Exit::Success };
-    let says = match output.get("result").or_else(|| output.get("case")).unwrap_or(output) {
-        Value::Bool(says) => says.to_string(),
-        Value::String(says) => says.clone(),
-        _ => return Exit::Success,
-    };
-    names.iter().find(|name| ***name == says).map_or(Exit::Success, |name| Exit::Port(Arc::clone(name)))
 }

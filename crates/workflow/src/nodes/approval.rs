@@ -83,6 +83,22 @@ impl Node for Approval {
         Ports::Named(Self::PORTS.iter().map(|port| Arc::from(*port)).collect())
     }
 
+    fn pinned(&self, output: &Value) -> Result<Done, String> {
+        let exit = match output.get("approved") {
+            None => return Err(".approved: is missing; say `true` or `false`".to_owned()),
+            Some(Value::Bool(true)) => Exit::Success,
+            // Nobody said no: nobody said anything.
+            Some(Value::Bool(false)) if output.get("by") == Some(&Value::Null) => Exit::Port(Arc::from("expired")),
+            Some(Value::Bool(false)) => Exit::Port(Arc::from("rejected")),
+            Some(_) => return Err(".approved: must be `true` or `false`".to_owned()),
+        };
+        Ok(Done { output: output.clone(), exit, set: Vec::new() })
+    }
+
+    fn asks_people(&self) -> bool {
+        true
+    }
+
     fn has_effect(&self) -> bool {
         true
     }

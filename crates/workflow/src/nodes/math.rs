@@ -162,6 +162,16 @@ impl Node for Math {
         let set = self.store_as.iter().map(|name| (name.clone(), result.clone())).collect();
         Ok(Next::Done(Done { output: json!({"result": result}), exit: Exit::Success, set }))
     }
+
+    fn pinned(&self, output: &Value) -> Result<Done, String> {
+        let result = output.get("result").filter(|result| result.is_number());
+        let set = match (&self.store_as, result) {
+            (None, _) => Vec::new(),
+            (Some(name), Some(result)) => vec![(name.clone(), result.clone())],
+            (Some(name), None) => return Err(format!(".result: must be a number, for the variable `{name}`")),
+        };
+        Ok(Done { output: output.clone(), exit: Exit::Success, set })
+    }
 }
 
 /// A number, exact as long as it can be.

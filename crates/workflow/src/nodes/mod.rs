@@ -40,7 +40,7 @@ use calling::{Caller, CallerType, Calling};
 pub(crate) use fields::{Condition, Text, Tree};
 
 use crate::expression::Reference;
-use crate::node::{Answer, Next, Node, Ports, Shape, Visit};
+use crate::node::{Answer, Done, Next, Node, Ports, Shape, Visit};
 
 /// What is known of a type of node before there is a node.
 pub(crate) trait NodeType {
@@ -188,6 +188,14 @@ impl Node for Built {
 
     fn shape(&self) -> Shape {
         self.node.shape()
+    }
+
+    fn pinned(&self, output: &Value) -> Result<Done, String> {
+        self.node.pinned(output)
+    }
+
+    fn asks_people(&self) -> bool {
+        self.node.asks_people()
     }
 
     fn has_effect(&self) -> bool {

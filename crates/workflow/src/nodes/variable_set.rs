@@ -81,4 +81,14 @@ impl Node for VariableSet {
         }
         Ok(Next::Done(Done { output: Value::Object(output), exit: Exit::Success, set }))
     }
+
+    fn pinned(&self, output: &Value) -> Result<Done, String> {
+        let mut set = Vec::with_capacity(self.variables.len());
+        for (name, _) in &self.variables {
+            let value =
+                output.get(&**name).ok_or_else(|| format!(".{name}: is missing; the node sets this variable"))?;
+            set.push((name.clone(), value.clone()));
+        }
+        Ok(Done { output: output.clone(), exit: Exit::Success, set })
+    }
 }
