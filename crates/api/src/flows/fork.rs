@@ -83,11 +83,15 @@ pub async fn fork(
             Some(definition(value)?)
         }
     };
-    let from_step = body.from_step;
+    let (tenant, from_step) = (known.tenant()?, body.from_step);
+    // A yes was for one run. Whoever takes it into another says it again.
+    if app.engine.flows.decided_before(tenant, job, from_step).await? {
+        known.require(Scope::ApprovalsWrite)?;
+    }
     let forking = Forking { from_step, variables: body.patch.variables, definition: other, debug: body.debug };
     let (engine, origin) = (&app.engine, context.origin(&known.actor()));
     let (job_id, number, status, queued_at) =
-        match engine.flows.fork(engine.hands(), known.tenant()?, job, &origin, forking).await? {
+        match engine.flows.fork(engine.hands(), tenant, job, &origin, forking).await? {
             Submitted::Accepted { id, number, status, at } | Submitted::Replayed { id, number, status, at } => {
                 (id, number, status, at)
             }

@@ -70,7 +70,7 @@ impl Definition {
     }
 
     /// Reads what was stored. A blueprint has states, a workflow has none.
-    fn read(text: &str) -> Result<Self, StoreError> {
+    pub(super) fn read(text: &str) -> Result<Self, StoreError> {
         #[derive(serde::Deserialize)]
         struct Shape {
             states: Option<serde::de::IgnoredAny>,
