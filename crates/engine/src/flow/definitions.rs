@@ -61,7 +61,7 @@ impl Definition {
         }
     }
 
-    fn write(&self) -> Result<String, StoreError> {
+    pub(super) fn write(&self) -> Result<String, StoreError> {
         let text = match self {
             Self::Workflow(spec) => serde_json::to_string(spec),
             Self::Blueprint(spec) => serde_json::to_string(spec),
