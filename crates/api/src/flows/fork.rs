@@ -9,7 +9,7 @@ use bowline_engine::flow::Forking;
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{JobId, Timestamp};
 use bowline_store::Submitted;
-use hyper::StatusCode;
+use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::body::ExactBody;
 use crate::context::Context;
 use crate::door::Known;
-use crate::jobs::key_conflict;
+use crate::jobs::{IdempotencyView, header_key, key_conflict};
 use crate::params::Named;
 use crate::problem::Problem;
 use crate::views::job_word;
@@ -56,6 +56,7 @@ pub struct ForkView {
     pub status: &'static str,
     pub queued_at: Timestamp,
     pub forked_from: ForkedFrom,
+    pub idempotency: IdempotencyView,
     pub links: ForkLinks,
     pub request_id: Arc<str>,
     pub trace_id: Arc<str>,
@@ -73,6 +74,7 @@ pub async fn fork(
     known: Known,
     context: Context,
     Named(job): Named<JobId>,
+    headers: HeaderMap,
     ExactBody(body): ExactBody<ForkRequest>,
 ) -> Result<(StatusCode, Json<ForkView>), Problem> {
     let other = match body.definition {
@@ -83,22 +85,27 @@ pub async fn fork(
             Some(definition(value)?)
         }
     };
-    let from_step = body.from_step;
+    let (tenant, from_step) = (known.tenant()?, body.from_step);
+    // A yes was for one run. Whoever takes it into another says it again.
+    if app.engine.flows.decided_before(tenant, job, from_step).await? {
+        known.require(Scope::ApprovalsWrite)?;
+    }
     let forking = Forking { from_step, variables: body.patch.variables, definition: other, debug: body.debug };
+    let key = header_key(&headers)?;
     let (engine, origin) = (&app.engine, context.origin(&known.actor()));
-    let (job_id, number, status, queued_at) =
-        match engine.flows.fork(engine.hands(), known.tenant()?, job, &origin, forking).await? {
-            Submitted::Accepted { id, number, status, at } | Submitted::Replayed { id, number, status, at } => {
-                (id, number, status, at)
-            }
-            Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
-        };
+    let submitted = engine.flows.fork_once(engine.hands(), tenant, job, &origin, forking, key.clone()).await?;
+    let (job_id, number, status, queued_at, replayed) = match submitted {
+        Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),
+        Submitted::Replayed { id, number, status, at } => (id, number, status, at, true),
+        Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
+    };
     let view = ForkView {
         job_id,
         number,
         status: job_word(status),
         queued_at,
         forked_from: ForkedFrom { job_id: job, step: from_step },
+        idempotency: IdempotencyView { key, replayed },
         links: ForkLinks { job: format!("/jobs/{job_id}"), parent: format!("/jobs/{job}") },
         request_id: context.request_id,
         trace_id: context.trace_id,

@@ -54,8 +54,8 @@ pub async fn steer(
         }
         Order::Edit(_) => Some(reason(body.reason.as_deref().unwrap_or_default())?),
         Order::Pin { node, .. } => {
-            // Whoever pins an approval says yes.
-            if app.engine.flows.node_type(tenant, job, node).await?.as_deref() == Some("approval") {
+            // Whoever pins what asks somebody says yes.
+            if app.engine.flows.stands_in(tenant, job, node).await? {
                 known.require(Scope::ApprovalsWrite)?;
             }
             reason_of(body.reason)?

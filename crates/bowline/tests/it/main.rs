@@ -13,6 +13,7 @@ mod bad_input;
 mod batches;
 mod cancel;
 mod commands;
+mod consent;
 mod dead_letters;
 mod docs;
 mod events;

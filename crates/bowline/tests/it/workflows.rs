@@ -285,6 +285,42 @@ async fn from_any_step_another_run_goes_on() {
 }
 
 #[tokio::test]
+async fn a_fork_begins_once_for_each_key() {
+    let server = TestServer::start().await;
+    let logging = |text: &str| waiting(json!({"type": "log", "config": {"message": text}}));
+    stored(&server, "log", logging("x")).await;
+    let job = id(&begin(&server, json!({"workflow": "log"})).await);
+    let other = id(&begin(&server, json!({"workflow": "log"})).await);
+    let fork = async |job: &str, key: &str, body: Value| {
+        let path = server.url(&format!("/jobs/{job}/fork"));
+        let sent = server.http().post(path).bearer_auth(server.admin()).header("Idempotency-Key", key).json(&body);
+        Answer::read(sent.send().await.expect("an answer")).await.expect("a body")
+    };
+    let body = json!({"from_step": 1, "patch": {"variables": {"a": 1}}});
+    let first = fork(&job, "k1", body.clone()).await.expect(202);
+    assert_eq!(first["idempotency"], json!({"key": "k1", "replayed": false}));
+    let again = fork(&job, "k1", body.clone()).await.expect(202);
+    assert_eq!((&again["job_id"], &again["number"]), (&first["job_id"], &first["number"]));
+    assert_eq!(again["idempotency"], json!({"key": "k1", "replayed": true}));
+    for (job, body) in [
+        (&job, json!({"from_step": 2, "patch": {"variables": {"a": 1}}})),
+        (&job, json!({"from_step": 1, "patch": {"variables": {"a": 2}}})),
+        (&job, json!({"from_step": 1, "patch": {"variables": {"a": 1}}, "debug": true})),
+        (&job, json!({"from_step": 1, "patch": {"variables": {"a": 1}}, "definition": logging("y")})),
+        (&other, body.clone()),
+    ] {
+        let answer = fork(job, "k1", body.clone()).await;
+        assert_eq!((answer.status, answer.code()), (409, "IDEMPOTENCY_CONFLICT"), "{body}");
+    }
+    // A key is for everything that begins a job.
+    let wish = json!({"workflow": "log", "idempotency_key": "k1"});
+    assert_eq!(server.post("/jobs", wish).await.code(), "IDEMPOTENCY_CONFLICT");
+    assert_ne!(fork(&job, "k2", body.clone()).await.expect(202)["job_id"], first["job_id"]);
+    assert_eq!(fork(&job, "", body).await.status, 400);
+    assert_eq!(server.jobs().await.len(), 4, "two runs and two forks");
+}
+
+#[tokio::test]
 async fn people_and_events_let_runs_go_on() {
     let server = TestServer::start().await;
     stored(&server, "release", waiting(json!({"type": "approval", "config": {"title": "Release?"}}))).await;

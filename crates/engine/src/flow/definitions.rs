@@ -61,7 +61,7 @@ impl Definition {
         }
     }
 
-    fn write(&self) -> Result<String, StoreError> {
+    pub(super) fn write(&self) -> Result<String, StoreError> {
         let text = match self {
             Self::Workflow(spec) => serde_json::to_string(spec),
             Self::Blueprint(spec) => serde_json::to_string(spec),
@@ -70,7 +70,7 @@ impl Definition {
     }
 
     /// Reads what was stored. A blueprint has states, a workflow has none.
-    fn read(text: &str) -> Result<Self, StoreError> {
+    pub(super) fn read(text: &str) -> Result<Self, StoreError> {
         #[derive(serde::Deserialize)]
         struct Shape {
             states: Option<serde::de::IgnoredAny>,

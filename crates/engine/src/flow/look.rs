@@ -80,6 +80,22 @@ pub struct Forking {
     pub debug: bool,
 }
 
+impl Forking {
+    /// What is asked for, of this run.
+    fn hash(&self, job: JobId) -> Result<RequestHash, StoreError> {
+        let definition = self.definition.as_ref().map(Definition::write).transpose()?.unwrap_or_default();
+        let variables = Value::Object(self.variables.clone()).to_string();
+        Ok(RequestHash::of_parts(&[
+            b"fork",
+            job.to_string().as_bytes(),
+            &self.from_step.to_be_bytes(),
+            variables.as_bytes(),
+            definition.as_bytes(),
+            &[u8::from(self.debug)],
+        ]))
+    }
+}
+
 /// Turns of one page of steps.
 pub(super) const TURNS: u32 = 200;
 
@@ -166,6 +182,20 @@ impl Flows {
         origin: &Origin,
         forking: Forking,
     ) -> Result<Submitted, LookError> {
+        self.fork_once(hands, tenant, job, origin, forking, None).await
+    }
+
+    /// The same, once for each key: asked again for the same, the answer is the run that began the first time.
+    pub async fn fork_once(
+        &self,
+        hands: Hands<'_>,
+        tenant: TenantId,
+        job: JobId,
+        origin: &Origin,
+        forking: Forking,
+        key: Option<String>,
+    ) -> Result<Submitted, LookError> {
+        let hash = forking.hash(job)?;
         let past = self.look_at(tenant, job, Some(forking.from_step)).await?;
         let record = self.ledger.find_flow(tenant, job).await?.ok_or(LookError::NotFound)?;
         let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
@@ -221,10 +251,10 @@ impl Flows {
             payload: payload.to_string().into(),
             policy: None,
             run_at: None,
-            idempotency_key: None,
+            idempotency_key: key,
             external_id: None,
             fleet: None,
-            flow: Some((Arc::new(flow), RequestHash::from_bytes([0; 32]))),
+            flow: Some((Arc::new(flow), hash)),
         };
         let mut submitted = hands.intake.submit(tenant, origin, vec![request]).await?;
         submitted.pop().ok_or_else(|| LookError::Store(StoreError::Broken("no answer for a new job".to_owned())))

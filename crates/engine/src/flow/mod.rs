@@ -5,6 +5,7 @@
 //! one can. So a run needs no lease, a server that dies holds nothing up, and two servers do the same work once.
 
 mod calls;
+mod consent;
 mod definitions;
 mod look;
 mod memory;

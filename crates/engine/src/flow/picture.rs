@@ -68,12 +68,4 @@ impl Flows {
             }
         })
     }
-
-    /// What sort of node this is in a run.
-    pub async fn node_type(&self, tenant: TenantId, job: JobId, node: &NodeId) -> Result<Option<String>, LookError> {
-        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
-        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
-        let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
-        Ok(self.definitions.of_run(definition).await?.type_of(node).map(ToOwned::to_owned))
-    }
 }

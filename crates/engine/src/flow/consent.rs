@@ -1,0 +1,159 @@
+//! Where a person's yes could be put in place of the person's.
+//!
+//! Whoever says what a node gives, or goes on from behind it, decides what it would have decided. If the node asks somebody,
+//! that is a decision, and needs the right to decide. What a node asks is read from the definition: its own question, that of
+//! a handler that may want one, that of another definition that it runs.
+
+use std::collections::HashSet;
+
+use bowline_model::blueprint::{Action, BlueprintSpec, HandlerAnswer, StateSpec};
+use bowline_model::workflow::{NodeId, NodeSpec, WorkflowSpec};
+use bowline_model::{JobId, ResourceName, TenantId};
+use bowline_workflow::expression::Context;
+use serde_json::{Map, Value, json};
+
+use super::Flows;
+use super::definitions::{Definition, DefinitionError, DefinitionKind};
+use super::look::LookError;
+
+/// A definition that another one runs.
+type Child = (DefinitionKind, ResourceName, Option<u32>);
+
+/// What one place of a definition may ask.
+enum Asks {
+    Nobody,
+    Somebody,
+    /// Whatever this one asks.
+    As(Child),
+    /// It cannot be told, so it may.
+    Unknown,
+}
+
+impl Flows {
+    /// Whether an output that somebody writes for this node could stand in for a decision.
+    ///
+    /// In a workflow that is so for a node that asks. In a blueprint an output says which state comes next, whatever was
+    /// written, so that any of them could lead past a question: it is so for all nodes if there is one anywhere.
+    pub async fn stands_in(&self, tenant: TenantId, job: JobId, node: &NodeId) -> Result<bool, LookError> {
+        match self.definition_of(tenant, job).await? {
+            Definition::Workflow(spec) => match spec.nodes.iter().find(|one| one.id == *node) {
+                Some(node) => self.any_asks(tenant, vec![of_node(node)]).await,
+                None => Ok(false),
+            },
+            Definition::Blueprint(spec) => self.any_asks(tenant, of_blueprint(&spec)).await,
+        }
+    }
+
+    /// Whether a run that goes on from behind this step goes on with a decision that was taken before it.
+    pub async fn decided_before(&self, tenant: TenantId, job: JobId, step: u32) -> Result<bool, LookError> {
+        let past = self.look_at(tenant, job, Some(step)).await?;
+        let context = past.flow.context();
+        let asked = match self.definition_of(tenant, job).await? {
+            Definition::Workflow(spec) => {
+                let over = spec.nodes.iter().filter(|node| context.output(node.id.as_str()).is_some());
+                over.map(of_node).collect()
+            }
+            Definition::Blueprint(spec) => {
+                let over = spec.states.iter().filter(|(name, _)| context.output(&format!("{name}.act")).is_some());
+                over.flat_map(|(name, state)| of_past_state(name, state, context)).collect()
+            }
+        };
+        self.any_asks(tenant, asked).await
+    }
+
+    async fn definition_of(&self, tenant: TenantId, job: JobId) -> Result<Definition, LookError> {
+        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
+        let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        Ok(self.definitions.definition_of_run(definition).await?)
+    }
+
+    /// Whether one of these asks somebody, or one of the definitions that they run does.
+    async fn any_asks(&self, tenant: TenantId, mut ahead: Vec<Asks>) -> Result<bool, LookError> {
+        let mut seen: HashSet<Child> = HashSet::new();
+        while let Some(asks) = ahead.pop() {
+            let child = match asks {
+                Asks::Nobody => continue,
+                Asks::Somebody | Asks::Unknown => return Ok(true),
+                Asks::As(child) => child,
+            };
+            if !seen.insert(child.clone()) {
+                continue;
+            }
+            let (kind, name, version) = &child;
+            match self.definitions.named(tenant, *kind, name, *version).await {
+                Ok(pinned) => match Definition::read(&pinned.kept.body)? {
+                    Definition::Workflow(spec) => ahead.extend(of_workflow(&spec)),
+                    Definition::Blueprint(spec) => ahead.extend(of_blueprint(&spec)),
+                },
+                Err(DefinitionError::Store(error)) => return Err(error.into()),
+                // It is gone. What it asked when it was there, nobody knows.
+                Err(_) => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn of_workflow(spec: &WorkflowSpec) -> Vec<Asks> {
+    spec.nodes.iter().map(of_node).collect()
+}
+
+fn of_node(node: &NodeSpec) -> Asks {
+    match node.node_type.as_str() {
+        "approval" => Asks::Somebody,
+        "workflow" => of_child(&node.config),
+        "foreach" => match (node.config.get("node"), node.config.get("node").and_then(|inner| inner.get("type"))) {
+            (Some(inner), Some(Value::String(inner_type))) if inner_type == "workflow" => {
+                inner.get("config").and_then(Value::as_object).map_or(Asks::Unknown, of_child)
+            }
+            _ => Asks::Nobody,
+        },
+        _ => Asks::Nobody,
+    }
+}
+
+/// The workflow that a `workflow` node runs.
+fn of_child(config: &Map<String, Value>) -> Asks {
+    let name = config.get("name").and_then(Value::as_str).and_then(|name| ResourceName::new(name).ok());
+    let version = match config.get("version") {
+        None | Some(Value::Null) => Some(None),
+        Some(version) => version.as_u64().and_then(|version| u32::try_from(version).ok()).map(Some),
+    };
+    match (name, version) {
+        (Some(name), Some(version)) => Asks::As((DefinitionKind::Workflow, name, version)),
+        _ => Asks::Unknown,
+    }
+}
+
+fn of_blueprint(spec: &BlueprintSpec) -> Vec<Asks> {
+    spec.states.values().flat_map(of_state).collect()
+}
+
+fn of_state(state: &StateSpec) -> Vec<Asks> {
+    // A handler says what is done here when it is asked, and that may be a question.
+    let handler = state.handler.as_ref().map(|_| Asks::Unknown);
+    handler.into_iter().chain(state.actions.iter().map(of_action)).collect()
+}
+
+/// The same for a state that is over: what its handler wanted is known.
+fn of_past_state(name: &str, state: &StateSpec, context: &Context) -> Vec<Asks> {
+    let said = context.output(name).and_then(|output| output.get("actions")).cloned().unwrap_or(json!([]));
+    let handler = match HandlerAnswer::read(json!({ "actions": said })) {
+        Ok(answer) => answer.actions.iter().map(of_action).collect(),
+        Err(_) => vec![Asks::Unknown],
+    };
+    handler.into_iter().chain(state.actions.iter().map(of_action)).collect()
+}
+
+fn of_action(action: &Action) -> Asks {
+    match action {
+        Action::AwaitApproval(_) => Asks::Somebody,
+        Action::RunBlueprint(run) => Asks::As((DefinitionKind::Blueprint, run.blueprint.clone(), run.version)),
+        Action::TransitionTo(_)
+        | Action::DispatchTask(_)
+        | Action::DispatchParallel(_)
+        | Action::Sleep(_)
+        | Action::Set(_) => Asks::Nobody,
+    }
+}
