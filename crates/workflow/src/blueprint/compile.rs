@@ -63,6 +63,7 @@ impl Program {
             nodes.iter().enumerate().map(|(n, node)| (node.id.clone(), n)).collect();
         check_references(&references, &by_id, &mut mistakes);
         check_all_are_reached(spec, &mut mistakes);
+        super::cycles::check(spec, &mut mistakes);
         if !mistakes.is_empty() {
             return Err(mistakes.into_list());
         }
@@ -201,7 +202,7 @@ fn build(name: &str, state: &StateSpec, states: &States, building: &mut Building
 }
 
 /// The states that what is written leads to, apart from failures.
-fn targets(state: &StateSpec) -> BTreeSet<&str> {
+pub(super) fn targets(state: &StateSpec) -> BTreeSet<&str> {
     let actions = state.actions.iter().flat_map(|action| action.targets().into_iter().map(|(_, state)| state));
     actions.chain(state.transitions.iter().map(|transition| transition.to.as_str())).collect()
 }

@@ -16,7 +16,7 @@ const TASKS_MAX: usize = 10_000;
 const CONCURRENCY_MAX: u32 = 1_000;
 const RETRIES_MAX: u32 = 999;
 /// Words on which an approval goes on.
-const DECISIONS: [&str; 3] = ["approved", "rejected", "expired"];
+pub(super) const DECISIONS: [&str; 3] = ["approved", "rejected", "expired"];
 
 /// So many seconds in milliseconds, if that is a time one can wait.
 fn millis(seconds: f64, max: u64) -> Result<u64, String> {

@@ -179,6 +179,43 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
+fn a_cycle_of_states_needs_a_way_out() {
+    let go = |to: &str| json!({"transitions": [{"to": to}]});
+    let end = || json!({"final": true});
+    let guard = |when: &str| json!({"transitions": [{"when": when, "to": "b"}, {"to": "a"}]});
+    let only_guard = json!({"transitions": [{"when": "variables.n > 1", "to": "a"}]});
+    let sleep = |to: &str| json!({"actions": [{"sleep": {"seconds": 1.0, "then": to}}]});
+    let task = |transitions: Value| json!({"actions": [{"dispatch_task": {"type": "x", "transitions": transitions}}]});
+    let ask = |transitions: Value, seconds: Option<f64>| {
+        json!({"actions": [{"await_approval": {"title": "?", "transitions": transitions, "timeout_seconds": seconds}}]})
+    };
+    let both = || json!({"approved": "a", "rejected": "a"});
+    for (states, members) in [
+        (json!({"a": go("a")}), "`a`"),
+        (json!({"a": go("b"), "b": go("a")}), "`a`, `b`"),
+        (json!({"a": go("b"), "b": {"actions": [{"transition_to": "a"}]}}), "`a`, `b`"),
+        (json!({"a": sleep("b"), "b": guard("variables.n > 1")}), "`a`, `b`"),
+        (json!({"a": task(json!({"success": "a"}))}), "`a`"),
+        (json!({"a": ask(both(), None)}), "`a`"),
+    ] {
+        let mistakes = compile(with_states(states.clone())).expect_err("a mistake");
+        let what = format!("a run that comes here goes round for ever: {members}");
+        assert_eq!(mistakes, [("states.a".to_owned(), what)], "{states}");
+    }
+    for states in [
+        json!({"a": guard("variables.n > 1"), "b": end()}),
+        json!({"a": only_guard}),
+        json!({"a": go("b"), "b": {"handler": "x", "transitions": [{"to": "a"}]}}),
+        json!({"a": task(json!({"success": "a", "failure": "b"})), "b": end()}),
+        json!({"a": {"transitions": [{"to": "a"}], "on_failure": "b"}, "b": end()}),
+        json!({"a": ask(json!({"approved": "a"}), None)}),
+        json!({"a": ask(both(), Some(9.0))}),
+    ] {
+        assert_eq!(compile(with_states(states.clone())).err(), None, "{states}");
+    }
+}
+
+#[test]
 fn guards_choose_the_first_that_holds() {
     let spec = with_states(json!({
         "a": {"actions": [{"set": {"twice": "{{variables.n * 2}}"}}, {"set": {"text": "{{variables.twice}}!"}}],
