@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bowline_model::workflow::{NodeId, NodePolicy};
 use bowline_model::{ErrorClass, JobId, JobStatus, Labels, Lane, RunError, TaskType, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::expression::{Context, ExpressionError, Reference};
 
@@ -94,6 +94,7 @@ pub enum Gather {
 pub enum Next {
     Done(Done),
     Wait(Wait),
+    Failed(Failed),
 }
 
 /// A node that is done.
@@ -109,6 +110,29 @@ impl Done {
     /// Done, with an output, by the success edge.
     pub fn with(output: Value) -> Next {
         Next::Done(Self { output, exit: Exit::Success, set: Vec::new() })
+    }
+}
+
+/// A node that has failed, and what it can tell all the same to whoever takes over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    pub error: RunError,
+    /// Its output; `error` is added to it.
+    pub output: Map<String, Value>,
+}
+
+impl Failed {
+    /// As the output of a node has it.
+    pub(crate) fn into_parts(self) -> (RunError, Value) {
+        let Self { error, mut output } = self;
+        output.insert("error".to_owned(), json!({"class": error.class, "message": error.message}));
+        (error, Value::Object(output))
+    }
+}
+
+impl From<RunError> for Failed {
+    fn from(error: RunError) -> Self {
+        Self { error, output: Map::new() }
     }
 }
 
@@ -222,6 +246,21 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Its result; or why there is none, with what is left of it: which job it was, and its result if it has one all the same.
+    pub fn into_outcome(self) -> Result<Value, Failed> {
+        let (job, result) = (self.job, self.result.clone());
+        self.into_result().map_err(|error| {
+            let mut output = Map::new();
+            if let Some(job) = job {
+                output.insert("job_id".to_owned(), json!(job));
+            }
+            if !result.is_null() {
+                output.insert("result".to_owned(), result);
+            }
+            Failed { error, output }
+        })
+    }
+
     /// Its result, or why there is none.
     pub fn into_result(self) -> Result<Value, RunError> {
         match (self.status, self.error) {

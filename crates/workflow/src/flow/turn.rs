@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bowline_model::workflow::NodeId;
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError, Timestamp};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::debug::HaltedBy;
 use super::gather::Gathered;
 use super::message::Message;
 use super::record::{Origin, Record, Step, StepStatus, Waiting};
 use super::state::{Finishing, Flow, Held};
-use crate::node::{Answer, Call, Done, Ended, Exit, Next, Ports, Visit, Wait};
+use crate::node::{Answer, Call, Done, Ended, Exit, Failed, Next, Ports, Visit, Wait};
 use crate::program::NodeIndex;
 
 /// What a turn may use.
@@ -235,10 +235,11 @@ impl Flow {
             Gathered::Goes { arrived } => {
                 Ok(Done { output: json!({"arrived": arrived}), exit: Exit::Success, set: Vec::new() })
             }
-            Gathered::CannotGo { arrived, wanted } => Err(RunError::new(
-                ErrorClass::Permanent,
-                format!("only {arrived} of the {wanted} paths that it waits for came"),
-            )),
+            Gathered::CannotGo { arrived, wanted } => {
+                let message = format!("only {arrived} of the {wanted} paths that it waits for came");
+                let output = Map::from_iter([("arrived".to_owned(), json!(arrived))]);
+                Err(Failed { error: RunError::new(ErrorClass::Permanent, message), output })
+            }
         };
         self.over(turn, id, visit, result, (now, now), Origin::Own);
     }
@@ -293,7 +294,10 @@ impl Flow {
             Ok(Next::Done(done)) => {
                 return self.over(turn, node, visit, Ok(done), (began_at, turning.now), Origin::Own);
             }
-            Err(error) => return self.over(turn, node, visit, Err(error), (began_at, turning.now), Origin::Own),
+            Ok(Next::Failed(failed)) => {
+                return self.over(turn, node, visit, Err(failed), (began_at, turning.now), Origin::Own);
+            }
+            Err(error) => return self.over(turn, node, visit, Err(error.into()), (began_at, turning.now), Origin::Own),
             Ok(Next::Wait(wait)) => wait,
         };
         let mut launch = |index: u32, call: Call| {
@@ -313,8 +317,9 @@ impl Flow {
                 let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
                 let result = match own.node.answered(visiting, Answer::Each(Vec::new())) {
                     Ok(Next::Done(done)) => Ok(done),
-                    Ok(Next::Wait(_)) => Err(RunError::new(ErrorClass::Handler, "waits for nobody")),
-                    Err(error) => Err(error),
+                    Ok(Next::Wait(_)) => Err(RunError::new(ErrorClass::Handler, "waits for nobody").into()),
+                    Ok(Next::Failed(failed)) => Err(failed),
+                    Err(error) => Err(error.into()),
                 };
                 return self.over(turn, node, visit, result, (began_at, turning.now), Origin::Own);
             }
@@ -333,7 +338,7 @@ impl Flow {
         turn: &mut Turn,
         node: NodeId,
         visit: u32,
-        result: Result<Done, RunError>,
+        result: Result<Done, Failed>,
         (began_at, ended_at): (Timestamp, Timestamp),
         origin: Origin,
     ) {
@@ -352,19 +357,22 @@ impl Flow {
                 error: None,
                 origin,
             },
-            Err(error) => Step {
-                n,
-                node,
-                visit,
-                status: StepStatus::Failed,
-                exit: Exit::Success,
-                began_at,
-                ended_at,
-                output: json!({"error": {"class": error.class, "message": error.message}}),
-                set: Vec::new(),
-                error: Some(error),
-                origin,
-            },
+            Err(failed) => {
+                let (error, output) = failed.into_parts();
+                Step {
+                    n,
+                    node,
+                    visit,
+                    status: StepStatus::Failed,
+                    exit: Exit::Success,
+                    began_at,
+                    ended_at,
+                    output,
+                    set: Vec::new(),
+                    error: Some(error),
+                    origin,
+                }
+            }
         };
         turn.add(self, Record::Step(step));
     }
