@@ -173,8 +173,18 @@ pub struct Call {
     pub what: CallWhat,
     /// What the node says about patience.
     pub policy: NodePolicy,
-    /// Applies unless the policy says otherwise.
+    /// How long an attempt may take, unless the policy says otherwise.
     pub timeout_ms: u64,
+    /// How long all of it may take, from now on: waiting for a worker, and every attempt. Then it is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+impl Call {
+    /// When nobody waits for its end any more, if it begins now.
+    pub(crate) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.deadline_ms.map(|millis| now.plus_millis(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }
 }
 
 /// What sort of job.

@@ -72,7 +72,7 @@ impl Node for Enter {
             priority: None,
         };
         let timeout_ms = JobPolicy::default().timeout_ms;
-        Ok(Next::Wait(Wait::Call(Box::new(Call { what, policy: visit.policy.clone(), timeout_ms }))))
+        Ok(Next::Wait(Wait::Call(Box::new(Call { what, policy: visit.policy.clone(), timeout_ms, deadline_ms: None }))))
     }
 
     fn answered(&self, visit: Visit<'_>, answer: Answer) -> Result<Next, RunError> {

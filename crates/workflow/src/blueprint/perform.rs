@@ -164,7 +164,7 @@ pub(super) fn begin(action: Action, visit: Visit<'_>) -> Result<Doing, RunError>
             super::data::check_data(&run.data).map_err(|what| failure(format!("run_blueprint.data: {what}")))?;
             let what = CallWhat::Blueprint { name: run.blueprint.to_string(), version: run.version, data: run.data };
             let policy = NodePolicy::default();
-            Wait::Call(Box::new(Call { what, policy, timeout_ms: JobPolicy::TIMEOUT_MAX_MS }))
+            Wait::Call(Box::new(Call { what, policy, timeout_ms: JobPolicy::TIMEOUT_MAX_MS, deadline_ms: None }))
         }
         Action::Sleep(Sleep { seconds, until, then }) => {
             let until: Timestamp = match (seconds, until) {
@@ -196,7 +196,7 @@ fn task_call(
     let retry = retries.map(|retries| RetryPolicy { max_attempts: retries + 1, ..RetryPolicy::default() });
     let policy = NodePolicy { retry, timeout_ms: timeout_ms.transpose().map_err(failure)? };
     let what = CallWhat::Task { task_type, payload, lane: None, labels, priority };
-    Ok(Call { what, policy, timeout_ms: JobPolicy::default().timeout_ms })
+    Ok(Call { what, policy, timeout_ms: JobPolicy::default().timeout_ms, deadline_ms: None })
 }
 
 /// Which state follows, and what the run remembers of it: `task_result`, unless nobody said anything.

@@ -186,9 +186,7 @@ fn a_cycle_of_states_needs_a_way_out() {
     let only_guard = json!({"transitions": [{"when": "variables.n > 1", "to": "a"}]});
     let sleep = |to: &str| json!({"actions": [{"sleep": {"seconds": 1.0, "then": to}}]});
     let task = |transitions: Value| json!({"actions": [{"dispatch_task": {"type": "x", "transitions": transitions}}]});
-    let ask = |transitions: Value, seconds: Option<f64>| {
-        json!({"actions": [{"await_approval": {"title": "?", "transitions": transitions, "timeout_seconds": seconds}}]})
-    };
+    let ask = |transitions: Value, seconds: Option<f64>| json!({"actions": [{"await_approval": {"title": "?", "transitions": transitions, "timeout_seconds": seconds}}]});
     let both = || json!({"approved": "a", "rejected": "a"});
     for (states, members) in [
         (json!({"a": go("a")}), "`a`"),

@@ -141,14 +141,15 @@ impl Flow {
         let stopped = self.canceling
             || (*stop_on_failure && (failed || held.ended.values().any(|e| e.status != JobStatus::Succeeded)));
         let (node, visit) = (self.program.nodes[self.tokens[place].node].id.clone(), self.tokens[place].visit);
-        let mut launched = Vec::new();
+        let (mut launched, mut at) = (Vec::new(), None);
         if !stopped && let Some(call) = held.unmade().first() {
             let next = u32::try_from(calls.len() - held.unmade().len()).unwrap_or(u32::MAX);
             let job = (turning.mint)();
             launched.push(job);
+            at = call.deadline_ms.map(|_| turning.now);
             turn.launches.push(Launch { job, node: node.clone(), visit, index: next, call: call.clone() });
         }
-        turn.add(self, Record::Heard { node, visit, index, ended, launched });
+        turn.add(self, Record::Heard { node, visit, index, ended, launched, at });
         let Some(held) = &self.tokens[place].held else { return };
         if held.running.is_empty() && (stopped || held.unmade().is_empty()) {
             let Waiting::Each { calls, .. } = &held.wait else { return };
@@ -177,6 +178,14 @@ impl Flow {
                     turn.add(self, Record::Closed { status, result: Value::Null, error: None, at: turning.now });
                 }
                 return;
+            }
+            if let Some(job) = self.overdue(turning.now) {
+                turn.cancels.push(job);
+                let error = RunError::new(ErrorClass::Timeout, "there was no result in time");
+                let (status, result) = (JobStatus::Failed, Value::Null);
+                self.hear_of_job(turn, Ended { job: Some(job), status, result, error: Some(error) }, turning);
+                taken += 1;
+                continue;
             }
             if let Some((place, answer)) = self.next_answer(turning.now) {
                 self.answer(turn, place, answer, turning);
@@ -213,6 +222,13 @@ impl Flow {
                 turn.add(self, Record::Halted { by: HaltedBy::Step, node: None, at: turning.now });
             }
         }
+    }
+
+    /// A job that must have ended by now.
+    fn overdue(&self, now: Timestamp) -> Option<JobId> {
+        let held = self.tokens.iter().filter_map(|token| token.held.as_ref());
+        held.flat_map(|held| held.due.iter().map(move |(index, at)| (held.running.get(index), *at)))
+            .find_map(|(job, at)| job.copied().filter(|_| at <= now))
     }
 
     /// Whoever waited for a time that has come, or for something that happened.
@@ -309,7 +325,10 @@ impl Flow {
             Wait::Until(at) => Waiting::Until(at),
             Wait::Approval { title, expires_at } => Waiting::Approval { title, expires_at },
             Wait::Event { name, key, expires_at } => Waiting::Event { name, key, expires_at },
-            Wait::Call(call) => Waiting::Call { job: launch(0, *call) },
+            Wait::Call(call) => {
+                let expires_at = call.due_at(turning.now);
+                Waiting::Call { job: launch(0, *call), expires_at }
+            }
             Wait::Each { calls, .. } if calls.is_empty() => {
                 // Nobody to wait for.
                 let program = Arc::clone(&self.program);

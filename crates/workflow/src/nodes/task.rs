@@ -79,6 +79,7 @@ impl Caller for Task {
             },
             policy: visit.policy.clone(),
             timeout_ms: JobPolicy::default().timeout_ms,
+            deadline_ms: None,
         })
     }
 }
