@@ -174,7 +174,8 @@ async fn whoever_takes_over_from_a_foreach_knows_which_items_are_done() {
     let record = house.run(workflow, json!({"items": [0, 0, 1, 0]})).await;
     let result = result_of(&record);
     assert_eq!((&result["succeeded"], &result["failed"], &result["skipped"]), (&json!(3), &json!(1), &json!(0)));
-    let statuses: Vec<_> = result["items"].as_array().expect("items").iter().map(|item| item["status"].clone()).collect();
+    let statuses: Vec<_> =
+        result["items"].as_array().expect("items").iter().map(|item| item["status"].clone()).collect();
     assert_eq!(statuses, ["succeeded", "succeeded", "failed", "succeeded"]);
     let why = result["error"]["message"].as_str().expect("a reason");
     assert!(why.starts_with("1 of 4 items have failed; item 2:"), "{why}");

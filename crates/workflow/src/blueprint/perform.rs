@@ -192,11 +192,13 @@ fn task_call(
     timeout_seconds: Option<f64>,
     retries: Option<u32>,
 ) -> Result<Call, RunError> {
-    let timeout_ms = timeout_seconds.map(|seconds| millis(seconds, JobPolicy::TIMEOUT_MAX_MS));
+    let deadline_ms = timeout_seconds.map(|seconds| millis(seconds, JobPolicy::TIMEOUT_MAX_MS));
+    let deadline_ms = deadline_ms.transpose().map_err(failure)?;
     let retry = retries.map(|retries| RetryPolicy { max_attempts: retries + 1, ..RetryPolicy::default() });
-    let policy = NodePolicy { retry, timeout_ms: timeout_ms.transpose().map_err(failure)? };
+    // It counts from the dispatch. No attempt can take longer than all of it, so a worker hears the same number.
+    let policy = NodePolicy { retry, timeout_ms: deadline_ms };
     let what = CallWhat::Task { task_type, payload, lane: None, labels, priority };
-    Ok(Call { what, policy, timeout_ms: JobPolicy::default().timeout_ms, deadline_ms: None })
+    Ok(Call { what, policy, timeout_ms: JobPolicy::default().timeout_ms, deadline_ms })
 }
 
 /// Which state follows, and what the run remembers of it: `task_result`, unless nobody said anything.
