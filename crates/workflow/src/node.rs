@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bowline_model::workflow::{NodeId, NodePolicy};
 use bowline_model::{ErrorClass, JobId, JobStatus, Labels, Lane, RunError, TaskType, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::expression::{Context, ExpressionError, Reference};
 
@@ -134,6 +134,7 @@ pub enum Gather {
 pub enum Next {
     Done(Done),
     Wait(Wait),
+    Failed(Failed),
 }
 
 /// A node that is done.
@@ -149,6 +150,29 @@ impl Done {
     /// Done, with an output, by the success edge.
     pub fn with(output: Value) -> Next {
         Next::Done(Self { output, exit: Exit::Success, set: Vec::new() })
+    }
+}
+
+/// A node that has failed, and what it can tell all the same to whoever takes over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    pub error: RunError,
+    /// Its output; `error` is added to it.
+    pub output: Map<String, Value>,
+}
+
+impl Failed {
+    /// As the output of a node has it.
+    pub(crate) fn into_parts(self) -> (RunError, Value) {
+        let Self { error, mut output } = self;
+        output.insert("error".to_owned(), json!({"class": error.class, "message": error.message}));
+        (error, Value::Object(output))
+    }
+}
+
+impl From<RunError> for Failed {
+    fn from(error: RunError) -> Self {
+        Self { error, output: Map::new() }
     }
 }
 
@@ -189,8 +213,18 @@ pub struct Call {
     pub what: CallWhat,
     /// What the node says about patience.
     pub policy: NodePolicy,
-    /// Applies unless the policy says otherwise.
+    /// How long an attempt may take, unless the policy says otherwise.
     pub timeout_ms: u64,
+    /// How long all of it may take, from now on: waiting for a worker, and every attempt. Then it is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+impl Call {
+    /// When nobody waits for its end any more, if it begins now.
+    pub(crate) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.deadline_ms.map(|millis| now.plus_millis(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }
 }
 
 /// What sort of job.
@@ -262,6 +296,21 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Its result; or why there is none, with what is left of it: which job it was, and its result if it has one all the same.
+    pub fn into_outcome(self) -> Result<Value, Failed> {
+        let (job, result) = (self.job, self.result.clone());
+        self.into_result().map_err(|error| {
+            let mut output = Map::new();
+            if let Some(job) = job {
+                output.insert("job_id".to_owned(), json!(job));
+            }
+            if !result.is_null() {
+                output.insert("result".to_owned(), result);
+            }
+            Failed { error, output }
+        })
+    }
+
     /// Its result, or why there is none.
     pub fn into_result(self) -> Result<Value, RunError> {
         match (self.status, self.error) {

@@ -157,6 +157,32 @@ async fn a_foreach_begins_so_many_at_a_time_and_tells_of_each() {
 }
 
 #[tokio::test]
+async fn whoever_takes_over_from_a_foreach_knows_which_items_are_done() {
+    let house = House::open().await;
+    let config = json!({
+        "items": "{{webhook.payload.items}}",
+        "node": {"type": "task", "config": {"type": "flaky", "payload": {"failures": "{{item}}"}}},
+    });
+    let mut each = node("each", "foreach", config);
+    each["policy"] = json!({"retry": {"max_attempts": 1, "base_ms": 0}});
+    let workflow = json!({
+        "nodes": [
+            node("start", "start", json!({})), each, node("out", "end", json!({"output": "{{steps.each.output}}"})),
+        ],
+        "edges": [{"source": "start", "target": "each"}, {"source": "each", "target": "out", "on": "failure"}],
+    });
+    let record = house.run(workflow, json!({"items": [0, 0, 1, 0]})).await;
+    let result = result_of(&record);
+    assert_eq!((&result["succeeded"], &result["failed"], &result["skipped"]), (&json!(3), &json!(1), &json!(0)));
+    let statuses: Vec<_> =
+        result["items"].as_array().expect("items").iter().map(|item| item["status"].clone()).collect();
+    assert_eq!(statuses, ["succeeded", "succeeded", "failed", "succeeded"]);
+    let why = result["error"]["message"].as_str().expect("a reason");
+    assert!(why.starts_with("1 of 4 items have failed; item 2:"), "{why}");
+    house.check().await;
+}
+
+#[tokio::test]
 async fn a_loop_ends_by_its_condition_or_by_its_budget() {
     let house = House::open().await;
     let workflow = |limit: u32, max_steps: u32| {

@@ -103,6 +103,34 @@ async fn events_reach_whoever_waits_for_them_also_when_they_are_early() {
     house.check().await;
 }
 
+/// No worker takes the first task, also over a restart, and one never ends the second: the time of both counts from when the
+/// node was entered, and then the job is stopped.
+#[tokio::test]
+async fn a_task_is_waited_for_until_its_deadline_and_then_stopped() {
+    for task_type in ["nobody.takes.this", "endless"] {
+        let house = House::open().await;
+        let workflow = json!({
+            "nodes": [
+                node("start", "start", json!({})),
+                node("work", "task", json!({"type": task_type, "deadline": "1m"})),
+                node("late", "end", json!({"output": "{{steps.work.output}}"})),
+            ],
+            "edges": [{"source": "start", "target": "work"}, {"source": "work", "target": "late", "on": "failure"}],
+        });
+        let run = house.begin(workflow, json!(null)).await;
+        let record = house.until(run, |status| status == JobStatus::Running).await;
+        assert_eq!(record.state.due_at, Some(crate::start_of_time().plus_millis(60_000)));
+        // Whoever was at work when everything died would have to be missed first.
+        let house = if task_type == "endless" { house } else { house.die_and_return().await };
+        house.clock.set(crate::start_of_time().plus_millis(60_000));
+        let told = result_of(&house.until(run, JobStatus::is_terminal).await);
+        assert_eq!(told["error"], json!({"class": "timeout", "message": "there was no result in time"}));
+        let job = told["job_id"].as_str().expect("an id").parse().expect("an id");
+        house.until(job, |status| status == JobStatus::Canceled).await;
+        house.check().await;
+    }
+}
+
 #[tokio::test]
 async fn canceling_reaches_what_it_began() {
     let house = House::open().await;

@@ -82,7 +82,7 @@ pub struct DispatchTask {
     pub params: Value,
     /// By `success`, `failure`, `timeout`, or a word that the result has as its `status`.
     pub transitions: Transitions,
-    /// How long it may take.
+    /// How long it may take, from the dispatch to the result: waiting for a worker counts, and so does every attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
     /// How often it is tried again after it has failed. As every job is, unless given.

@@ -74,10 +74,14 @@ pub struct StateSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 86_400_000))]
     pub retry_delay_ms: Option<u64>,
-    /// How long the handler may take, in milliseconds.
+    /// How long the handler may take each time it is asked, in milliseconds, from when a worker has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800_000))]
     pub timeout_ms: Option<u64>,
+    /// How long all of it may take, in milliseconds, from when the state is entered: waiting for a worker, and asking again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800_000))]
+    pub deadline_ms: Option<u64>,
     /// What is done here: changes of data first, then at most one action that leads on. Texts may have places.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,

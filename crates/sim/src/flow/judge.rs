@@ -166,7 +166,7 @@ async fn differs(
 /// R2: what a node says of its job is what the job says, and what the worker knows.
 fn truthful(run: JobId, story: &Story, jobs: &BTreeMap<JobId, &JobRecord>, notes: &Notes, found: &mut Vec<Violation>) {
     for step in story.steps.iter().filter(|step| step.status == StepStatus::Success) {
-        let Some(Waiting::Call { job }) = story.began.get(&(step.node.clone(), step.visit)) else { continue };
+        let Some(Waiting::Call { job, .. }) = story.began.get(&(step.node.clone(), step.visit)) else { continue };
         let status = jobs.get(job).map(|job| job.state.status);
         if status != Some(JobStatus::Succeeded) {
             found.push(Violation::new("R2", format!("run {run}: {} succeeded, but its job is {status:?}", step.node)));

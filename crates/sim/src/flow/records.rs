@@ -111,7 +111,7 @@ impl Story {
             Record::Began { node, visit, wait, .. } => {
                 let place = (node.clone(), *visit);
                 let jobs = match wait {
-                    Waiting::Call { job } => std::slice::from_ref(job),
+                    Waiting::Call { job, .. } => std::slice::from_ref(job),
                     Waiting::Each { launched, .. } => launched,
                     _ => &[],
                 };

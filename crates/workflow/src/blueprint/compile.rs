@@ -64,6 +64,7 @@ impl Program {
             nodes.iter().enumerate().map(|(n, node)| (node.id.clone(), n)).collect();
         check_references(&references, &by_id, &mut mistakes);
         check_all_are_reached(spec, &mut mistakes);
+        super::cycles::check(spec, &mut mistakes);
         if !mistakes.is_empty() {
             return Err(mistakes.into_list());
         }
@@ -93,6 +94,7 @@ fn check_state(base: &str, state: &StateSpec, states: &States, mistakes: &mut Mi
         ("retries", state.retries > 0),
         ("retry_delay_ms", state.retry_delay_ms.is_some()),
         ("timeout_ms", state.timeout_ms.is_some()),
+        ("deadline_ms", state.deadline_ms.is_some()),
     ];
     match &state.handler {
         Some(handler) if handler.is_reserved() => {
@@ -106,9 +108,11 @@ fn check_state(base: &str, state: &StateSpec, states: &States, mistakes: &mut Mi
             }
         }
     }
-    if state.timeout_ms.is_some_and(|millis| !(1..=JobPolicy::TIMEOUT_MAX_MS).contains(&millis)) {
-        let what = format!("must be between 1 and {} (seven days)", JobPolicy::TIMEOUT_MAX_MS);
-        mistakes.add(format!("{base}.timeout_ms"), what);
+    for (field, millis) in [("timeout_ms", state.timeout_ms), ("deadline_ms", state.deadline_ms)] {
+        if millis.is_some_and(|millis| !(1..=JobPolicy::TIMEOUT_MAX_MS).contains(&millis)) {
+            let what = format!("must be between 1 and {} (seven days)", JobPolicy::TIMEOUT_MAX_MS);
+            mistakes.add(format!("{base}.{field}"), what);
+        }
     }
     if let Some(Err(bad)) = policy(state).retry.as_ref().map(bowline_model::RetryPolicy::check) {
         let (field, min) = if bad.field == "max_attempts" { ("retries", 0) } else { ("retry_delay_ms", bad.min) };
@@ -188,7 +192,13 @@ fn build(name: &str, state: &StateSpec, states: &States, building: &mut Building
     });
     let transitions = transitions.collect();
     let message: Option<Text> = building.maybe_text("/message", state.message.as_deref());
-    let enter = Enter { state: name.into(), handler: state.handler.clone(), set, states: Arc::clone(states) };
+    let enter = Enter {
+        state: name.into(),
+        handler: state.handler.clone(),
+        deadline_ms: state.deadline_ms,
+        set,
+        states: Arc::clone(states),
+    };
     let act = Act {
         state: name.into(),
         action,
@@ -203,7 +213,7 @@ fn build(name: &str, state: &StateSpec, states: &States, building: &mut Building
 }
 
 /// The states that what is written leads to, apart from failures.
-fn targets(state: &StateSpec) -> BTreeSet<&str> {
+pub(super) fn targets(state: &StateSpec) -> BTreeSet<&str> {
     let actions = state.actions.iter().flat_map(|action| action.targets().into_iter().map(|(_, state)| state));
     actions.chain(state.transitions.iter().map(|transition| transition.to.as_str())).collect()
 }

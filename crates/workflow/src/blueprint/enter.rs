@@ -15,6 +15,7 @@ use crate::nodes::Tree;
 pub(super) struct Enter {
     pub state: Box<str>,
     pub handler: Option<TaskType>,
+    pub deadline_ms: Option<u64>,
     /// Data that the blueprint itself changes here.
     pub set: Vec<Tree>,
     pub states: States,
@@ -71,8 +72,13 @@ impl Node for Enter {
             labels: Labels::default(),
             priority: None,
         };
-        let timeout_ms = JobPolicy::default().timeout_ms;
-        Ok(Next::Wait(Wait::Call(Box::new(Call { what, policy: visit.policy.clone(), timeout_ms }))))
+        let call = Call {
+            what,
+            policy: visit.policy.clone(),
+            timeout_ms: JobPolicy::default().timeout_ms,
+            deadline_ms: self.deadline_ms,
+        };
+        Ok(Next::Wait(Wait::Call(Box::new(call))))
     }
 
     fn answered(&self, visit: Visit<'_>, answer: Answer) -> Result<Next, RunError> {

@@ -13,6 +13,7 @@
 
 mod act;
 mod compile;
+mod cycles;
 mod data;
 pub mod drawing;
 mod enter;

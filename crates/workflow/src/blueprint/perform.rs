@@ -16,7 +16,7 @@ const TASKS_MAX: usize = 10_000;
 const CONCURRENCY_MAX: u32 = 1_000;
 const RETRIES_MAX: u32 = 999;
 /// Words on which an approval goes on.
-const DECISIONS: [&str; 3] = ["approved", "rejected", "expired"];
+pub(super) const DECISIONS: [&str; 3] = ["approved", "rejected", "expired"];
 
 /// So many seconds in milliseconds, if that is a time one can wait.
 fn millis(seconds: f64, max: u64) -> Result<u64, String> {
@@ -164,7 +164,7 @@ pub(super) fn begin(action: Action, visit: Visit<'_>) -> Result<Doing, RunError>
             super::data::check_data(&run.data).map_err(|what| failure(format!("run_blueprint.data: {what}")))?;
             let what = CallWhat::Blueprint { name: run.blueprint.to_string(), version: run.version, data: run.data };
             let policy = NodePolicy::default();
-            Wait::Call(Box::new(Call { what, policy, timeout_ms: JobPolicy::TIMEOUT_MAX_MS }))
+            Wait::Call(Box::new(Call { what, policy, timeout_ms: JobPolicy::TIMEOUT_MAX_MS, deadline_ms: None }))
         }
         Action::Sleep(Sleep { seconds, until, then }) => {
             let until: Timestamp = match (seconds, until) {
@@ -192,11 +192,13 @@ fn task_call(
     timeout_seconds: Option<f64>,
     retries: Option<u32>,
 ) -> Result<Call, RunError> {
-    let timeout_ms = timeout_seconds.map(|seconds| millis(seconds, JobPolicy::TIMEOUT_MAX_MS));
+    let deadline_ms = timeout_seconds.map(|seconds| millis(seconds, JobPolicy::TIMEOUT_MAX_MS));
+    let deadline_ms = deadline_ms.transpose().map_err(failure)?;
     let retry = retries.map(|retries| RetryPolicy { max_attempts: retries + 1, ..RetryPolicy::default() });
-    let policy = NodePolicy { retry, timeout_ms: timeout_ms.transpose().map_err(failure)? };
+    // It counts from the dispatch. No attempt can take longer than all of it, so a worker hears the same number.
+    let policy = NodePolicy { retry, timeout_ms: deadline_ms };
     let what = CallWhat::Task { task_type, payload, lane: None, labels, priority };
-    Ok(Call { what, policy, timeout_ms: JobPolicy::default().timeout_ms })
+    Ok(Call { what, policy, timeout_ms: JobPolicy::default().timeout_ms, deadline_ms })
 }
 
 /// Which state follows, and what the run remembers of it: `task_result`, unless nobody said anything.

@@ -22,6 +22,7 @@ struct Run {
     now: Timestamp,
     minted: u64,
     launched: Vec<Launch>,
+    canceled: Vec<JobId>,
     path: Vec<String>,
 }
 
@@ -31,8 +32,14 @@ impl Run {
         let execution = json!({"id": "7", "workflow": "order"});
         let context = Context::new(json!({"payload": data}), json!({"id": "ada"}), execution);
         let now = Timestamp::from_millis(1_800_000_000_000);
-        let mut run =
-            Self { flow: Flow::new(program, context), now, minted: 0, launched: Vec::new(), path: Vec::new() };
+        let mut run = Self {
+            flow: Flow::new(program, context),
+            now,
+            minted: 0,
+            launched: Vec::new(),
+            canceled: Vec::new(),
+            path: Vec::new(),
+        };
         run.hear([]);
         run
     }
@@ -45,6 +52,7 @@ impl Run {
         };
         let turn = self.flow.turn(messages, &mut Turning { now: self.now, mint: &mut mint, limit: 1_000 });
         self.launched.extend(turn.launches);
+        self.canceled.extend(turn.cancels);
         for record in turn.records {
             if let Record::Step(step) = record {
                 self.path.push(step.node.to_string());
@@ -159,6 +167,8 @@ fn what_is_wrong_is_said_with_its_place() {
             "",
         ),
         (with_states(json!({"a": {"retries": 3, "final": true}})), "states.a.retries", "handler"),
+        (with_states(json!({"a": {"deadline_ms": 3, "final": true}})), "states.a.deadline_ms", "handler"),
+        (with_states(json!({"a": {"handler": "x", "deadline_ms": 0}})), "states.a.deadline_ms", "between 1 and"),
         (with_states(json!({"a": {"handler": "x", "retries": 1000}})), "states.a.retries", "between 0 and 999"),
         (with_states(json!({"a": {"handler": "bowline.x"}})), "states.a.handler", "bowline."),
         (with_states(json!({"a": {"handler": "x", "on_failure": "z"}})), "states.a.on_failure", "no state `z`"),
@@ -176,6 +186,41 @@ fn what_is_wrong_is_said_with_its_place() {
     }
     // A handler may lead anywhere, so nobody can say that `b` is not reached.
     compile(with_states(json!({"a": {"handler": "x"}, "b": end()}))).expect("no mistakes");
+}
+
+#[test]
+fn a_cycle_of_states_needs_a_way_out() {
+    let go = |to: &str| json!({"transitions": [{"to": to}]});
+    let end = || json!({"final": true});
+    let guard = |when: &str| json!({"transitions": [{"when": when, "to": "b"}, {"to": "a"}]});
+    let only_guard = json!({"transitions": [{"when": "variables.n > 1", "to": "a"}]});
+    let sleep = |to: &str| json!({"actions": [{"sleep": {"seconds": 1.0, "then": to}}]});
+    let task = |transitions: Value| json!({"actions": [{"dispatch_task": {"type": "x", "transitions": transitions}}]});
+    let ask = |transitions: Value, seconds: Option<f64>| json!({"actions": [{"await_approval": {"title": "?", "transitions": transitions, "timeout_seconds": seconds}}]});
+    let both = || json!({"approved": "a", "rejected": "a"});
+    for (states, members) in [
+        (json!({"a": go("a")}), "`a`"),
+        (json!({"a": go("b"), "b": go("a")}), "`a`, `b`"),
+        (json!({"a": go("b"), "b": {"actions": [{"transition_to": "a"}]}}), "`a`, `b`"),
+        (json!({"a": sleep("b"), "b": guard("variables.n > 1")}), "`a`, `b`"),
+        (json!({"a": task(json!({"success": "a"}))}), "`a`"),
+        (json!({"a": ask(both(), None)}), "`a`"),
+    ] {
+        let mistakes = compile(with_states(states.clone())).expect_err("a mistake");
+        let what = format!("a run that comes here goes round for ever: {members}");
+        assert_eq!(mistakes, [("states.a".to_owned(), what)], "{states}");
+    }
+    for states in [
+        json!({"a": guard("variables.n > 1"), "b": end()}),
+        json!({"a": only_guard}),
+        json!({"a": go("b"), "b": {"handler": "x", "transitions": [{"to": "a"}]}}),
+        json!({"a": task(json!({"success": "a", "failure": "b"})), "b": end()}),
+        json!({"a": {"transitions": [{"to": "a"}], "on_failure": "b"}, "b": end()}),
+        json!({"a": ask(json!({"approved": "a"}), None)}),
+        json!({"a": ask(both(), Some(9.0))}),
+    ] {
+        assert_eq!(compile(with_states(states.clone())).err(), None, "{states}");
+    }
 }
 
 #[test]
@@ -291,9 +336,20 @@ fn tasks_go_on_by_how_they_end() {
     let mut run = Run::begin(task(all.clone()), json!({"n": 4}));
     run.fail(ErrorClass::Permanent, "broke");
     assert_eq!(run.result()["why"], json!("broke"));
-    let mut run = Run::begin(task(all), json!({"n": 4}));
+    let mut run = Run::begin(task(all.clone()), json!({"n": 4}));
     run.fail(ErrorClass::Timeout, "slow");
     assert_eq!(run.error(), "the run ended in state `late`");
+    // Nobody took it: its time counts from the dispatch, and then nobody wants it any more.
+    let mut run = Run::begin(task(all), json!({"n": 4}));
+    let job = run.launched[0].job;
+    assert_eq!(run.flow.standing().2, Some(run.now.plus_millis(1_500)));
+    run.now = run.now.plus_millis(1_499);
+    run.hear([Message::Due { at: None }]);
+    assert!(run.flow.ending().is_none() && run.canceled.is_empty());
+    run.now = run.now.plus_millis(1);
+    run.hear([Message::Due { at: None }]);
+    assert_eq!((run.error().as_str(), run.canceled.as_slice()), ("the run ended in state `late`", [job].as_slice()));
+    assert_eq!(run.flow.context().variable("task_result").map(|told| &told["status"]), Some(&json!("timeout")));
     let mut run = Run::begin(task(json!({"success": "good", "failure": "bad", "other": "late"})), json!({"n": 4}));
     run.fail(ErrorClass::Timeout, "slow");
     assert_eq!(run.result()["why"], json!("slow"));
@@ -305,6 +361,53 @@ fn tasks_go_on_by_how_they_end() {
     run.fail(ErrorClass::Permanent, "broke");
     let error = run.error();
     assert!(error.contains("`failure`") && error.contains("no transition") && error.contains("broke"), "{error}");
+}
+
+/// Of several tasks, each has its own time: it begins with its task, however many had to wait for others.
+#[test]
+fn each_of_several_tasks_has_its_own_time() {
+    let task = |n: u32| json!({"type": "work", "params": n, "timeout_seconds": 10.0});
+    let spec = with_states(json!({
+        "a": {"actions": [{"dispatch_parallel": {
+            "tasks": [task(0), task(1), task(2)], "concurrency": 2, "aggregate_into": "b"}}]},
+        "b": {"actions": [{"set": {"all": "{{variables.task_result.results}}"}}], "transitions": [{"to": "c"}]},
+        "c": {"final": true},
+    }));
+    let mut run = Run::begin(spec, json!({}));
+    let began = run.now;
+    run.now = began.plus_millis(4_000);
+    let job = Some(run.launched[0].job);
+    run.hear([Message::Ended(Ended { job, status: JobStatus::Succeeded, result: json!("fine"), error: None })]);
+    assert_eq!(run.launched.len(), 3, "the third has taken the place of the first");
+    // What is known of it survives being written down.
+    let snapshot = serde_json::to_string(&run.flow.snapshot()).expect("JSON");
+    let program = Arc::clone(run.flow.program());
+    run.flow = Flow::restore(program, serde_json::from_str(&snapshot).expect("a snapshot")).expect("the same nodes");
+    assert_eq!(run.flow.standing().2, Some(began.plus_millis(10_000)));
+    run.now = began.plus_millis(10_000);
+    run.hear([Message::Due { at: None }]);
+    assert_eq!(run.canceled, [run.launched[1].job]);
+    assert_eq!(run.flow.standing().2, Some(began.plus_millis(14_000)));
+    run.now = began.plus_millis(14_000);
+    run.hear([Message::Due { at: None }]);
+    assert_eq!(run.canceled, [run.launched[1].job, run.launched[2].job]);
+    let statuses: Vec<_> =
+        run.result()["all"].as_array().expect("results").iter().map(|result| result["status"].clone()).collect();
+    assert_eq!(statuses, ["success", "failure", "failure"]);
+}
+
+#[test]
+fn a_handler_that_nobody_runs_is_given_up() {
+    let spec = with_states(json!({
+        "a": {"handler": "x", "timeout_ms": 500, "deadline_ms": 2_000, "retries": 1, "on_failure": "b"},
+        "b": {"actions": [{"set": {"why": "{{execution.error.class}}"}}], "transitions": [{"to": "c"}]},
+        "c": {"final": true},
+    }));
+    let mut run = Run::begin(spec, json!({}));
+    assert_eq!(run.launched[0].call.policy.timeout_ms, Some(500), "of one attempt");
+    run.now = run.now.plus_millis(2_000);
+    run.hear([Message::Due { at: None }]);
+    assert_eq!((run.result(), run.canceled.len()), (json!({"why": "timeout"}), 1));
 }
 
 #[test]

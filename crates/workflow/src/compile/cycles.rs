@@ -21,7 +21,7 @@ pub(super) fn check(spec: &WorkflowSpec, built: &Nodes, graph: &Graph, mistakes:
         });
         if !has_way_out {
             let Some(first) = members.iter().min() else { continue };
-            let what = format!("a run that comes here goes round for ever: {}", round(spec, members));
+            let what = format!("a run that comes here goes round for ever: {}", names(spec, members));
             mistakes.add(format!("nodes[{first}]"), what);
         }
     }
@@ -64,19 +64,23 @@ fn check_forks(spec: &WorkflowSpec, built: &Nodes, graph: &Graph, mistakes: &mut
             let members = &groups.members[groups.of[index]];
             let what = format!(
                 "each time round there are more paths, because they do not meet at a `join` before they come back: {}",
-                round(spec, members)
+                names(spec, members)
             );
             mistakes.add(format!("nodes[{index}]"), what);
         }
     }
 }
 
+fn names(spec: &WorkflowSpec, members: &[NodeIndex]) -> String {
+    round(members, |node| spec.nodes[node].id.as_str())
+}
+
 /// Who belongs to a cycle, in the order of the definition.
-fn round(spec: &WorkflowSpec, members: &[NodeIndex]) -> String {
+pub(crate) fn round<'a>(members: &[usize], name: impl Fn(usize) -> &'a str) -> String {
     const NAMED_MAX: usize = 5;
     let mut members = members.to_vec();
     members.sort_unstable();
-    let names: Vec<_> = members.iter().take(NAMED_MAX).map(|node| format!("`{}`", spec.nodes[*node].id)).collect();
+    let names: Vec<_> = members.iter().take(NAMED_MAX).map(|member| format!("`{}`", name(*member))).collect();
     let more =
         if members.len() > NAMED_MAX { format!(" and {} more", members.len() - NAMED_MAX) } else { String::new() };
     format!("{}{more}", names.join(", "))

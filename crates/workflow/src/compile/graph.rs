@@ -58,7 +58,7 @@ impl Graph {
 }
 
 /// Nodes that lead to one another, together; each group is listed after all groups that it leads to (Tarjan).
-pub(super) struct Groups {
+pub(crate) struct Groups {
     /// The group of each node.
     pub of: Vec<usize>,
     /// The nodes of each group.

@@ -24,7 +24,9 @@ use crate::node::Shape;
 use crate::program::{DefinitionMistake, NodeIndex, Program, ProgramNode};
 use crate::reach::Reach;
 
+pub(crate) use cycles::round;
 use graph::Graph;
+pub(crate) use graph::Groups;
 pub(crate) use mistakes::{Mistakes, path_under, read_at, unknown};
 pub(crate) use nodes::check_id;
 pub use read::read_workflow;

@@ -28,6 +28,9 @@ pub enum Record {
         ended: Ended,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         launched: Vec<JobId>,
+        /// When those begin, if there is a moment by which they must have ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
     },
     /// Something happened that nobody waits for yet.
     Signal { name: Arc<str>, key: Option<String>, payload: Value },
@@ -128,6 +131,9 @@ pub enum Waiting {
     /// A job. What it is to do is remembered by the job itself.
     Call {
         job: JobId,
+        /// When nobody waits for it any more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
     },
     Each {
         calls: Vec<Call>,
@@ -139,7 +145,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// When it is over even if nothing comes.
+    /// When it is over even if nothing comes. Jobs have times of their own.
     pub const fn due_at(&self) -> Option<Timestamp> {
         match self {
             Self::Until(at) => Some(*at),

@@ -79,17 +79,27 @@ pub struct Held {
     /// Of several jobs: which run, and how those ended that did.
     pub running: BTreeMap<u32, JobId>,
     pub ended: BTreeMap<u32, Ended>,
+    /// By when those that run must have ended, where that was said.
+    pub due: BTreeMap<u32, Timestamp>,
 }
 
 impl Held {
     fn new(wait: Waiting, began_at: Timestamp) -> Self {
         let jobs: &[JobId] = match &wait {
-            Waiting::Call { job } => std::slice::from_ref(job),
+            Waiting::Call { job, .. } => std::slice::from_ref(job),
             Waiting::Each { launched, .. } => launched,
             _ => &[],
         };
         let running = (0..).zip(jobs.iter().copied()).collect();
-        Self { wait, began_at, running, ended: BTreeMap::new() }
+        let due = match &wait {
+            Waiting::Call { expires_at, .. } => expires_at.map(|at| (0, at)).into_iter().collect(),
+            Waiting::Each { calls, .. } => {
+                let begun = (0..).zip(calls).take(jobs.len());
+                begun.filter_map(|(index, call)| Some((index, call.due_at(began_at)?))).collect()
+            }
+            _ => BTreeMap::new(),
+        };
+        Self { wait, began_at, running, ended: BTreeMap::new(), due }
     }
 
     /// Calls that have not been made yet, from the next one on.
@@ -244,7 +254,8 @@ impl Flow {
 
     /// The next moment at which something happens by itself.
     pub fn due_at(&self) -> Option<Timestamp> {
-        self.tokens.iter().filter_map(|token| token.held.as_ref()?.wait.due_at()).min()
+        let held = self.tokens.iter().filter_map(|token| token.held.as_ref());
+        held.flat_map(|held| held.wait.due_at().into_iter().chain(held.due.values().copied())).min()
     }
 
     fn is_at(&self, token: &Token, node: &NodeId, visit: u32) -> bool {
@@ -276,7 +287,9 @@ impl Flow {
                     self.debug.begun = self.debug.stepping;
                 }
             }
-            Record::Heard { node, visit, index, ended, launched } => self.heard(node, *visit, *index, ended, launched),
+            Record::Heard { node, visit, index, ended, launched, at } => {
+                self.heard((node, *visit), *index, ended, launched, *at);
+            }
             Record::Signal { name, key, payload } => {
                 if self.mailbox.len() == MAILBOX_MAX {
                     self.mailbox.remove(0);
@@ -320,11 +333,23 @@ impl Flow {
         }
     }
 
-    fn heard(&mut self, node: &NodeId, visit: u32, index: u32, ended: &Ended, launched: &[JobId]) {
+    fn heard(
+        &mut self,
+        (node, visit): (&NodeId, u32),
+        index: u32,
+        ended: &Ended,
+        launched: &[JobId],
+        at: Option<Timestamp>,
+    ) {
         let Some(held) = self.token(node, visit).and_then(|place| self.tokens[place].held.as_mut()) else { return };
         held.running.remove(&index);
+        held.due.remove(&index);
         held.ended.insert(index, ended.clone());
         let next = u32::try_from(held.running.len() + held.ended.len()).unwrap_or(u32::MAX);
+        if let (Waiting::Each { calls, .. }, Some(at)) = (&held.wait, at) {
+            let begun = (next..).zip(calls.iter().skip(next as usize)).take(launched.len());
+            held.due.extend(begun.filter_map(|(index, call)| Some((index, call.due_at(at)?))));
+        }
         held.running.extend((next..).zip(launched.iter().copied()));
     }
 
@@ -455,6 +480,7 @@ impl Flow {
                         began_at: held.began_at,
                         running: held.running.clone(),
                         ended: held.ended.clone(),
+                        due: held.due.clone(),
                     }),
                     late: ids(&token.late),
                 })
@@ -502,6 +528,7 @@ impl Flow {
                     began_at: held.began_at,
                     running: held.running,
                     ended: held.ended,
+                    due: held.due,
                 });
                 Ok(Token { node: at(&token.node)?, visit: token.visit, held, late: late(&token.late) })
             })
@@ -621,4 +648,6 @@ struct StoredHeld {
     running: BTreeMap<u32, JobId>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ended: BTreeMap<u32, Ended>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    due: BTreeMap<u32, Timestamp>,
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bowline_model::workflow::NodeId;
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError, Timestamp};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::debug::HaltedBy;
 use super::gather::Gathered;
 use super::message::Message;
 use super::record::{Origin, Record, Step, StepStatus, Waiting};
 use super::state::{Finishing, Flow, Held};
-use crate::node::{Answer, Call, Done, Ended, Exit, Next, Visit, Wait};
+use crate::node::{Answer, Call, Done, Ended, Exit, Failed, Next, Visit, Wait};
 use crate::program::NodeIndex;
 
 /// What a turn may use.
@@ -147,14 +147,15 @@ impl Flow {
         let stopped = self.canceling
             || (*stop_on_failure && (failed || held.ended.values().any(|e| e.status != JobStatus::Succeeded)));
         let (node, visit) = (self.program.nodes[self.tokens[place].node].id.clone(), self.tokens[place].visit);
-        let mut launched = Vec::new();
+        let (mut launched, mut at) = (Vec::new(), None);
         if !stopped && let Some(call) = held.unmade().first() {
             let next = u32::try_from(calls.len() - held.unmade().len()).unwrap_or(u32::MAX);
             let job = (turning.mint)();
             launched.push(job);
+            at = call.deadline_ms.map(|_| turning.now);
             turn.launches.push(Launch { job, node: node.clone(), visit, index: next, call: call.clone() });
         }
-        turn.add(self, Record::Heard { node, visit, index, ended, launched });
+        turn.add(self, Record::Heard { node, visit, index, ended, launched, at });
         let Some(held) = &self.tokens[place].held else { return };
         if held.running.is_empty() && (stopped || held.unmade().is_empty()) {
             let Waiting::Each { calls, .. } = &held.wait else { return };
@@ -183,6 +184,14 @@ impl Flow {
                     turn.add(self, Record::Closed { status, result: Value::Null, error: None, at: turning.now });
                 }
                 return;
+            }
+            if let Some(job) = self.overdue(turning.now) {
+                turn.cancels.push(job);
+                let error = RunError::new(ErrorClass::Timeout, "there was no result in time");
+                let (status, result) = (JobStatus::Failed, Value::Null);
+                self.hear_of_job(turn, Ended { job: Some(job), status, result, error: Some(error) }, turning);
+                taken += 1;
+                continue;
             }
             if let Some((place, answer)) = self.next_answer(turning.now) {
                 self.answer(turn, place, answer, turning);
@@ -228,6 +237,13 @@ impl Flow {
         true
     }
 
+    /// A job that must have ended by now.
+    fn overdue(&self, now: Timestamp) -> Option<JobId> {
+        let held = self.tokens.iter().filter_map(|token| token.held.as_ref());
+        held.flat_map(|held| held.due.iter().map(move |(index, at)| (held.running.get(index), *at)))
+            .find_map(|(job, at)| job.copied().filter(|_| at <= now))
+    }
+
     /// Whoever waited for a time that has come, or for something that happened.
     fn next_answer(&self, now: Timestamp) -> Option<(usize, Answer)> {
         self.tokens.iter().enumerate().find_map(|(place, token)| {
@@ -248,10 +264,11 @@ impl Flow {
             Gathered::Goes { arrived } => {
                 Ok(Done { output: json!({"arrived": arrived}), exit: Exit::Success, set: Vec::new() })
             }
-            Gathered::CannotGo { arrived, wanted } => Err(RunError::new(
-                ErrorClass::Permanent,
-                format!("only {arrived} of the {wanted} paths that it waits for came"),
-            )),
+            Gathered::CannotGo { arrived, wanted } => {
+                let message = format!("only {arrived} of the {wanted} paths that it waits for came");
+                let output = Map::from_iter([("arrived".to_owned(), json!(arrived))]);
+                Err(Failed { error: RunError::new(ErrorClass::Permanent, message), output })
+            }
         };
         self.over(turn, id, visit, result, (now, now), Origin::Own);
     }
@@ -273,8 +290,9 @@ impl Flow {
         }
         if let Some(output) = self.debug.pins.get(&node.id) {
             // Checked when it was said; one that was said before there were such checks may still not fit.
-            let unfit =
-                |what| RunError::new(ErrorClass::Permanent, format!("what is pinned does not fit: output{what}"));
+            let unfit = |what| {
+                Failed::from(RunError::new(ErrorClass::Permanent, format!("what is pinned does not fit: output{what}")))
+            };
             let result = node.pinned(output).map_err(unfit);
             self.over(turn, node.id.clone(), visit, result, (now, now), Origin::Pinned);
             return;
@@ -313,7 +331,10 @@ impl Flow {
             Ok(Next::Done(done)) => {
                 return self.over(turn, node, visit, Ok(done), (began_at, turning.now), Origin::Own);
             }
-            Err(error) => return self.over(turn, node, visit, Err(error), (began_at, turning.now), Origin::Own),
+            Ok(Next::Failed(failed)) => {
+                return self.over(turn, node, visit, Err(failed), (began_at, turning.now), Origin::Own);
+            }
+            Err(error) => return self.over(turn, node, visit, Err(error.into()), (began_at, turning.now), Origin::Own),
             Ok(Next::Wait(wait)) => wait,
         };
         let mut launch = |index: u32, call: Call| {
@@ -325,7 +346,10 @@ impl Flow {
             Wait::Until(at) => Waiting::Until(at),
             Wait::Approval { title, expires_at } => Waiting::Approval { title, expires_at },
             Wait::Event { name, key, expires_at } => Waiting::Event { name, key, expires_at },
-            Wait::Call(call) => Waiting::Call { job: launch(0, *call) },
+            Wait::Call(call) => {
+                let expires_at = call.due_at(turning.now);
+                Waiting::Call { job: launch(0, *call), expires_at }
+            }
             Wait::Each { calls, .. } if calls.is_empty() => {
                 // Nobody to wait for.
                 let program = Arc::clone(&self.program);
@@ -333,8 +357,9 @@ impl Flow {
                 let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
                 let result = match own.node.answered(visiting, Answer::Each(Vec::new())) {
                     Ok(Next::Done(done)) => Ok(done),
-                    Ok(Next::Wait(_)) => Err(RunError::new(ErrorClass::Handler, "waits for nobody")),
-                    Err(error) => Err(error),
+                    Ok(Next::Wait(_)) => Err(RunError::new(ErrorClass::Handler, "waits for nobody").into()),
+                    Ok(Next::Failed(failed)) => Err(failed),
+                    Err(error) => Err(error.into()),
                 };
                 return self.over(turn, node, visit, result, (began_at, turning.now), Origin::Own);
             }
@@ -353,7 +378,7 @@ impl Flow {
         turn: &mut Turn,
         node: NodeId,
         visit: u32,
-        result: Result<Done, RunError>,
+        result: Result<Done, Failed>,
         (began_at, ended_at): (Timestamp, Timestamp),
         origin: Origin,
     ) {
@@ -372,19 +397,22 @@ impl Flow {
                 error: None,
                 origin,
             },
-            Err(error) => Step {
-                n,
-                node,
-                visit,
-                status: StepStatus::Failed,
-                exit: Exit::Success,
-                began_at,
-                ended_at,
-                output: json!({"error": {"class": error.class, "message": error.message}}),
-                set: Vec::new(),
-                error: Some(error),
-                origin,
-            },
+            Err(failed) => {
+                let (error, output) = failed.into_parts();
+                Step {
+                    n,
+                    node,
+                    visit,
+                    status: StepStatus::Failed,
+                    exit: Exit::Success,
+                    began_at,
+                    ended_at,
+                    output,
+                    set: Vec::new(),
+                    error: Some(error),
+                    origin,
+                }
+            }
         };
         turn.add(self, Record::Step(step));
         // Wherever its result came from: if it is stepped through, nothing begins before somebody says so.

@@ -46,7 +46,7 @@ impl NodeType for Approval {
         let (millis, text) = (("/timeout_ms", config.timeout_ms), ("/timeout", config.timeout.as_deref()));
         Box::new(Self {
             title: building.text("/title", &config.title),
-            timeout: Span::build(millis, text, building),
+            timeout: Span::build_limit(millis, text, building),
             on_rejected: building.has_edge("rejected"),
             on_expired: building.has_edge("expired"),
         })

@@ -33,7 +33,7 @@ impl<C: Caller> Node for Calling<C> {
 
     fn answered(&self, _: Visit<'_>, answer: Answer) -> Result<Next, RunError> {
         match answer {
-            Answer::Ended(ended) => ended.into_result().map(Done::with),
+            Answer::Ended(ended) => Ok(ended.into_outcome().map_or_else(Next::Failed, Done::with)),
             other => Err(unexpected(&other, "the end of a job")),
         }
     }

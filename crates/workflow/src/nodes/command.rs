@@ -150,6 +150,7 @@ impl Caller for Command {
             what: CallWhat::Command(Value::Object(request)),
             policy: visit.policy.clone(),
             timeout_ms: self.timeout_ms,
+            deadline_ms: None,
         })
     }
 }

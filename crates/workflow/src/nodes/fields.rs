@@ -40,6 +40,11 @@ impl Text {
         Self { field: field_of(at), template }
     }
 
+    /// What it is called.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
     /// The text itself, if nothing in it has to be filled.
     pub fn as_literal(&self) -> Option<&str> {
         self.template.as_literal()

@@ -11,7 +11,7 @@ use super::calling::{Caller, unexpected};
 use super::fields::{Tree, failure};
 use super::{Building, NodeType};
 use crate::compile::unknown;
-use crate::node::{Answer, Call, CallWhat, Done, Ended, Next, Node, Visit, Wait};
+use crate::node::{Answer, Call, CallWhat, Done, Ended, Failed, Next, Node, Visit, Wait};
 
 const ITEMS_MAX: usize = 10_000;
 const CONCURRENCY_MAX: u32 = 1_000;
@@ -109,7 +109,7 @@ impl Node for Foreach {
             return Err(failure(format!("items: at most {ITEMS_MAX} elements, there are {}", items.len())));
         }
         if items.is_empty() {
-            return self.gathered(Vec::new());
+            return Ok(self.gathered(Vec::new()));
         }
         let inner = self.inner.as_deref().ok_or_else(|| failure("node: there is nothing to do"))?;
         let mut calls = Vec::with_capacity(items.len());
@@ -131,7 +131,7 @@ impl Node for Foreach {
 
     fn answered(&self, _: Visit<'_>, answer: Answer) -> Result<Next, RunError> {
         match answer {
-            Answer::Each(ended) => self.gathered(ended),
+            Answer::Each(ended) => Ok(self.gathered(ended)),
             other => Err(unexpected(&other, "the end of all jobs")),
         }
     }
@@ -142,7 +142,7 @@ impl Node for Foreach {
 }
 
 impl Foreach {
-    fn gathered(&self, ended: Vec<Option<Ended>>) -> Result<Next, RunError> {
+    fn gathered(&self, ended: Vec<Option<Ended>>) -> Next {
         let (mut succeeded, mut failed, mut skipped) = (0_u32, 0_u32, 0_u32);
         let mut first = None;
         let mut items = Vec::with_capacity(ended.len());
@@ -164,13 +164,20 @@ impl Foreach {
                 }
             }
         }
+        let total = items.len();
+        // The same after a failure: whoever takes over wants to know which of them are done.
+        let output = Map::from_iter([
+            ("items".to_owned(), items.into()),
+            ("succeeded".to_owned(), succeeded.into()),
+            ("failed".to_owned(), failed.into()),
+            ("skipped".to_owned(), skipped.into()),
+        ]);
         match first {
             Some((index, error)) if self.fail_if_any => {
-                let total = items.len();
                 let message = format!("{failed} of {total} items have failed; item {index}: {}", error.message);
-                Err(RunError::new(error.class, message))
+                Next::Failed(Failed { error: RunError::new(error.class, message), output })
             }
-            _ => Ok(Done::with(json!({"items": items, "succeeded": succeeded, "failed": failed, "skipped": skipped}))),
+            _ => Done::with(Value::Object(output)),
         }
     }
 }

@@ -254,6 +254,7 @@ impl Caller for HttpRequest {
             what: CallWhat::Task { task_type, payload, lane: None, labels: Labels::default(), priority: None },
             policy: visit.policy.clone(),
             timeout_ms: timeout_ms.saturating_add(MARGIN_MS),
+            deadline_ms: None,
         })
     }
 }

@@ -89,6 +89,7 @@ impl Caller for RabbitmqPublish {
             what: CallWhat::Task { task_type, payload, lane: None, labels: Labels::default(), priority: None },
             policy: visit.policy.clone(),
             timeout_ms: TIMEOUT_MS,
+            deadline_ms: None,
         })
     }
 }

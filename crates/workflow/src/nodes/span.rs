@@ -10,6 +10,7 @@ use crate::node::Visit;
 /// Ten years, leap days included. Whoever wants to wait longer has made a mistake.
 pub(super) const MILLIS_MAX: u64 = 3_653 * 24 * 60 * 60 * 1_000;
 const TOO_LONG: &str = "a run waits at most ten years";
+const NO_TIME: &str = "must be at least a millisecond";
 
 /// Reads a length of time; in milliseconds.
 pub(super) fn parse(text: &str) -> Result<u64, &'static str> {
@@ -83,10 +84,33 @@ impl Span {
         }
     }
 
+    /// The same, for whoever gives up afterwards: without any time at all, nobody could answer.
+    pub fn build_limit(
+        (at_millis, millis): (&str, Option<u64>),
+        (at_text, text): (&str, Option<&str>),
+        building: &mut Building<'_>,
+    ) -> Option<Self> {
+        let span = Self::build((at_millis, millis), (at_text, text), building);
+        if let Some(Self::Millis(0)) = span {
+            building.mistake(if millis.is_some() { at_millis } else { at_text }, NO_TIME);
+        }
+        span
+    }
+
     pub fn millis(&self, context: &Context) -> Result<u64, RunError> {
         match self {
             Self::Millis(millis) => Ok(*millis),
-            Self::Text(text) => parse(&text.text(context, Insert::Text)?).map_err(failure),
+            Self::Text(text) => {
+                parse(&text.text(context, Insert::Text)?).map_err(|what| failure(format!("{}: {what}", text.field())))
+            }
+        }
+    }
+
+    /// The same, for whoever gives up afterwards.
+    pub fn limit_millis(&self, context: &Context) -> Result<u64, RunError> {
+        match (self.millis(context)?, self) {
+            (0, Self::Text(text)) => Err(failure(format!("{}: {NO_TIME}", text.field()))),
+            (millis, _) => Ok(millis),
         }
     }
 }
@@ -94,7 +118,7 @@ impl Span {
 /// When whoever waits gives up: as the node says, or else as its policy says.
 pub(super) fn expires_at(span: Option<&Span>, visit: Visit<'_>) -> Result<Option<Timestamp>, RunError> {
     let millis = match span {
-        Some(span) => Some(span.millis(visit.context)?),
+        Some(span) => Some(span.limit_millis(visit.context)?),
         None => visit.policy.timeout_ms,
     };
     Ok(millis.map(|millis| later(visit.now, millis)))

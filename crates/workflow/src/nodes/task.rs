@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Building;
 use super::calling::{Caller, CallerType};
 use super::fields::Tree;
+use super::span::Span;
 use crate::node::{Call, CallWhat, Visit};
 
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(super) struct Task {
     lane: Option<Lane>,
     labels: Labels,
     priority: Option<i16>,
+    deadline: Option<Span>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,6 +39,13 @@ pub(super) struct Config {
     #[serde(default)]
     #[schemars(range(min = -100, max = 100))]
     priority: Option<i16>,
+    /// How long all of it may take, in milliseconds, from when the node is entered: waiting for a worker, and every attempt.
+    /// Then the job is stopped, and the node has failed. The policy says how long one attempt may take.
+    #[serde(default)]
+    deadline_ms: Option<u64>,
+    /// The same, such as `5m`. A text with places.
+    #[serde(default)]
+    deadline: Option<String>,
 }
 
 /// Says so if a job cannot have this priority.
@@ -57,12 +66,14 @@ impl CallerType for Task {
             building.mistake("/type", what);
         }
         check_priority(config.priority, building);
+        let (millis, text) = (("/deadline_ms", config.deadline_ms), ("/deadline", config.deadline.as_deref()));
         Self {
             task_type: config.task_type,
             payload: building.tree("/payload", &config.payload),
             lane: config.lane,
             labels: config.labels,
             priority: config.priority,
+            deadline: Span::build_limit(millis, text, building),
         }
     }
 }
@@ -79,6 +90,7 @@ impl Caller for Task {
             },
             policy: visit.policy.clone(),
             timeout_ms: JobPolicy::default().timeout_ms,
+            deadline_ms: self.deadline.as_ref().map(|deadline| deadline.limit_millis(visit.context)).transpose()?,
         })
     }
 }

@@ -59,7 +59,7 @@ impl NodeType for WaitEvent {
         Box::new(Self {
             event: event.into(),
             key: building.maybe_text("/key", config.key.as_deref()),
-            timeout: Span::build(millis, text, building),
+            timeout: Span::build_limit(millis, text, building),
             on_expired: building.has_edge("expired"),
         })
     }

@@ -50,6 +50,7 @@ impl Caller for Workflow {
             what: CallWhat::Workflow { name: self.name.to_string(), version: self.version, input },
             policy: visit.policy.clone(),
             timeout_ms: JobPolicy::TIMEOUT_MAX_MS,
+            deadline_ms: None,
         })
     }
 }

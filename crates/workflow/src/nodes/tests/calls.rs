@@ -97,8 +97,15 @@ fn the_output_of_a_call_is_its_result() {
     let config = || json!({"type": "t"});
     let well = answered("task", config(), &[], Answer::Ended(ended(json!({"a": 1}))));
     assert_eq!(done(well).output, json!({"a": 1}));
-    let badly = answered("task", config(), &[], Answer::Ended(broken("no route"))).unwrap_err();
+    let (badly, output) = failed(answered("task", config(), &[], Answer::Ended(broken("no route"))));
     assert_eq!(badly, RunError::new(ErrorClass::Transient, "no route"));
+    assert_eq!(output, json!({"error": {"class": "transient", "message": "no route"}}));
+    // Whoever takes over knows which job it was, and what it left behind.
+    let job = bowline_model::JobId::mint(NOW, [7; 10]);
+    let left = Ended { job: Some(job), result: json!({"hosts": 2}), ..broken("1 of 2 hosts failed") };
+    let (_, output) = failed(answered("task", config(), &[], Answer::Ended(left)));
+    let error = json!({"class": "transient", "message": "1 of 2 hosts failed"});
+    assert_eq!(output, json!({"error": error, "job_id": job, "result": {"hosts": 2}}));
     assert!(answered("task", config(), &[], Answer::Expired).is_err());
 }
 
@@ -147,7 +154,7 @@ fn a_loop_over_no_list_or_with_a_bad_item_fails() {
 fn a_loop_gathers_what_became_of_each() {
     let answers = || Answer::Each(vec![Some(ended(json!(1))), Some(broken("lost")), None]);
     let strict = each("{{ webhook.payload.orders }}", json!({}));
-    let error = answered("foreach", strict, &[], answers()).unwrap_err();
+    let (error, mut told) = failed(answered("foreach", strict, &[], answers()));
     assert_eq!(error, RunError::new(ErrorClass::Transient, "1 of 3 items have failed; item 1: lost"));
     let lenient = each("{{ webhook.payload.orders }}", json!({"fail_if_any": false}));
     let output = done(answered("foreach", lenient, &[], answers())).output;
@@ -160,6 +167,10 @@ fn a_loop_gathers_what_became_of_each() {
         "succeeded": 1, "failed": 1, "skipped": 1,
     });
     assert_eq!(output, expected);
+    // After a failure it says the same, and why.
+    let why = told.as_object_mut().and_then(|told| told.remove("error"));
+    assert_eq!(why, Some(json!({"class": "transient", "message": "1 of 3 items have failed; item 1: lost"})));
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -90,6 +90,14 @@ fn done(next: Result<Next, RunError>) -> Done {
 }
 
 #[track_caller]
+fn failed(next: Result<Next, RunError>) -> (RunError, Value) {
+    match next {
+        Ok(Next::Failed(failed)) => failed.into_parts(),
+        other => panic!("has not failed: {other:?}"),
+    }
+}
+
+#[track_caller]
 fn wait(next: Result<Next, RunError>) -> Wait {
     match next {
         Ok(Next::Wait(wait)) => wait,

@@ -20,11 +20,21 @@ fn a_sleep_lasts_from_now_or_until_a_moment() {
 #[test]
 fn a_sleep_that_cannot_be_is_a_failure() {
     let error = enter("sleep", json!({"duration": "{{ user.email }}"})).unwrap_err();
-    assert!(error.message.contains("a length of time"), "{}", error.message);
+    assert!(error.message.starts_with("duration: a length of time"), "{}", error.message);
     let error = enter("sleep", json!({"until": "{{ user.email }}"})).unwrap_err();
     assert!(error.message.contains("RFC 3339"), "{}", error.message);
     let error = enter("sleep", json!({"until": "2099-01-01T00:00:00Z"})).unwrap_err();
     assert!(error.message.contains("ten years"), "{}", error.message);
+}
+
+#[test]
+fn a_task_is_waited_for_as_long_as_it_says() {
+    let asked = |config| call(enter("task", config)).deadline_ms;
+    assert_eq!(asked(json!({"type": "t"})), None);
+    assert_eq!(asked(json!({"type": "t", "deadline_ms": 500})), Some(500));
+    assert_eq!(asked(json!({"type": "t", "deadline": "{{ variables.count }}m"})), Some(240_000));
+    let error = enter("task", json!({"type": "t", "deadline": "{{ variables.count - 4 }}m"})).unwrap_err();
+    assert_eq!(error.message, "deadline: must be at least a millisecond");
 }
 
 #[test]
