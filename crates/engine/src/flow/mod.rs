@@ -14,7 +14,7 @@ mod steer;
 mod turner;
 
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
-pub use look::{Changed, ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
+pub use look::{Changed, ContextView, Edit, Forking, LookError, ShadowView, StepView, StepsPage};
 pub use picture::FlowPicture;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
 pub use turner::turn_forever;
