@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bowline_model::idempotency::RequestHash;
-use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId};
-use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, Submitted};
-use bowline_workflow::flow::{Debug, Flow, Record, Step, read_records, write_records};
+use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId, Timestamp};
+use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, StoredFlow, Submitted};
+use bowline_workflow::flow::{Breakpoint, Debug, Flow, Order, Record, Step, read_records, write_records};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -43,8 +43,33 @@ pub struct StepView {
 #[derive(Debug, Clone, Serialize)]
 pub struct StepsPage {
     pub steps: Vec<StepView>,
+    /// What people set by hand after these steps, and before the first of all.
+    pub edits: Vec<Edit>,
     /// Where the next page begins.
     pub next: Option<u32>,
+}
+
+/// Variables that somebody set by hand while a run stood after a step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Edit {
+    pub after_step: u32,
+    pub by: String,
+    pub reason: Option<String>,
+    pub at: Timestamp,
+    pub changed: Vec<Changed>,
+}
+
+impl Edit {
+    fn of(record: &Record, after_step: u32) -> Option<Self> {
+        let Record::Steered { order: Order::Edit(variables), by, reason, at, before } = record else { return None };
+        let changed = variables.iter().map(|(name, value)| Changed {
+            path: format!("variables.{name}"),
+            before: before.get(name).cloned().unwrap_or_default(),
+            after: value.clone(),
+        });
+        let changed = changed.collect();
+        Some(Self { after_step, by: by.clone(), reason: reason.clone(), at: *at, changed })
+    }
 }
 
 /// What a run knew after a step, and what the step changed.
@@ -55,13 +80,15 @@ pub struct ContextView {
     pub context: Value,
     /// What the step changed: the paths that it set, with what was there before and is there after.
     pub diff: Vec<Changed>,
+    /// What people set by hand after the step, before the next one was over. Of a past step, the context does not know it.
+    pub edits: Vec<Edit>,
     /// Where the run was then.
     pub places: Vec<Value>,
     /// How it was steered then: breakpoints, pinned outputs, whether and why it stands still.
     pub debug: Debug,
 }
 
-/// One thing that a step changed.
+/// One thing that a step or a person changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Changed {
     pub path: String,
@@ -100,11 +127,16 @@ impl Forking {
 pub(super) const TURNS: u32 = 200;
 
 impl Flows {
-    /// A run as it was after a step; as it is, for `None`.
-    pub(super) async fn look_at(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<Kept, LookError> {
+    /// What is stored of a run up to a step, with what happened between that step and the next; all of it, for `None`.
+    async fn stored(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<StoredFlow, LookError> {
         let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
         let stored = self.ledger.load_flows(vec![number], step).await?;
-        let stored = stored.into_iter().next().ok_or(LookError::NotFound)?;
+        stored.into_iter().next().ok_or(LookError::NotFound)
+    }
+
+    /// A run as it was after a step; as it is, for `None`.
+    pub(super) async fn look_at(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<Kept, LookError> {
+        let stored = self.stored(tenant, job, step).await?;
         let program = self.definitions.of_run(stored.definition).await?;
         // What was before the step that a run goes on from is in the other run.
         if let Some(asked) = step
@@ -123,34 +155,48 @@ impl Flows {
 
     /// Steps of a run, from this one on.
     pub async fn steps(&self, tenant: TenantId, job: JobId, from: u32, limit: u32) -> Result<StepsPage, LookError> {
-        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
-        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
-        let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        let definition = self.stored(tenant, job, Some(0)).await?.definition;
         let program = self.definitions.of_run(definition).await?;
+        let forked_from = self.ledger.find_flow(tenant, job).await?.and_then(|flow| flow.forked_from);
+        // Where it begins: what was said there was said before the first of its steps.
+        let first = forked_from.map_or(0, |(_, step)| step);
         let mut steps: Vec<StepView> = Vec::new();
+        let mut edits = if from <= first + 1 { self.edits_after(tenant, job, first).await? } else { Vec::new() };
         let mut from_step = from.max(1);
         loop {
             let turns = self.ledger.flow_records(tenant, job, from_step, TURNS).await?;
             let full = turns.len() == TURNS as usize;
             let known = steps.len();
             for turn in turns {
-                for record in read_records(&turn).map_err(|e| StoreError::Broken(e.to_string()))? {
+                for record in read_all(&turn)? {
+                    let last = steps.last().map(|view| view.step.n);
+                    edits.extend(last.and_then(|last| Edit::of(&record, last)));
                     let Record::Step(step) = record else { continue };
                     if step.n < from_step {
                         continue;
                     }
                     from_step = step.n + 1;
                     if steps.len() == limit as usize {
-                        return Ok(StepsPage { steps, next: Some(step.n) });
+                        return Ok(StepsPage { steps, edits, next: Some(step.n) });
                     }
                     let node_type = program.type_of(&step.node).map(ToOwned::to_owned);
                     steps.push(StepView { step, node_type });
                 }
             }
             if !full || steps.len() == known {
-                return Ok(StepsPage { steps, next: None });
+                return Ok(StepsPage { steps, edits, next: None });
+            }
+            // What was said after the last step may be in turns without a step, and the next page begins behind them.
+            if let Some(last) = steps.last().map(|view| view.step.n) {
+                edits.retain(|edit| edit.after_step != last);
+                edits.extend(self.edits_after(tenant, job, last).await?);
             }
         }
+    }
+
+    async fn edits_after(&self, tenant: TenantId, job: JobId, step: u32) -> Result<Vec<Edit>, LookError> {
+        let stored = self.stored(tenant, job, Some(step)).await?;
+        Ok(said_after(&records_of(&stored)?, step).filter_map(|record| Edit::of(record, step)).collect())
     }
 
     /// What a run knew after a step, and what the step changed.
@@ -158,22 +204,29 @@ impl Flows {
         let now = self.look_at(tenant, job, step).await?;
         let number = now.flow.steps();
         let context = now.flow.context().to_json();
-        let diff = match number.checked_sub(1) {
+        let stored = self.stored(tenant, job, Some(number)).await?;
+        let records = records_of(&stored)?;
+        let is_it = |record: &Record| matches!(record, Record::Step(step) if step.n == number);
+        let diff = match records.iter().position(is_it) {
+            // It begins here, perhaps with what another run knew.
             None => Vec::new(),
-            Some(before) => match self.look_at(tenant, job, Some(before)).await {
-                Ok(before) => difference(&before.flow.context().to_json(), &context),
-                // It begins here, with what another run knew.
-                Err(LookError::Bad(_)) => Vec::new(),
-                Err(error) => return Err(error),
-            },
+            Some(place) => {
+                let until = StoredFlow { records: vec![write_records(&records[..place])], ..stored };
+                let mut flow = fold(Arc::clone(now.flow.program()), &until, None)?.flow;
+                let before = flow.context().to_json();
+                flow.apply(&records[place]);
+                difference(&before, &flow.context().to_json())
+            }
         };
+        let edits = said_after(&records, number).filter_map(|record| Edit::of(record, number)).collect();
         let places = places(&now.flow);
         let steps = self.ledger.find_flow(tenant, job).await?.map_or(number, |flow| flow.steps);
         let debug = now.flow.debug().clone();
-        Ok(ContextView { step: number, steps, context, diff, places, debug })
+        Ok(ContextView { step: number, steps, context, diff, edits, places, debug })
     }
 
-    /// Begins a run that goes on from a step of another, with what was known there.
+    /// Begins a run that goes on from a step of another, with what was known there: also with what people had set and pinned
+    /// by hand before the next step was over.
     pub async fn fork(
         &self,
         hands: Hands<'_>,
@@ -196,11 +249,13 @@ impl Flows {
         key: Option<String>,
     ) -> Result<Submitted, LookError> {
         let hash = forking.hash(job)?;
-        let past = self.look_at(tenant, job, Some(forking.from_step)).await?;
+        let mut past = self.look_at(tenant, job, Some(forking.from_step)).await?;
+        let stored = self.stored(tenant, job, Some(forking.from_step)).await?;
+        for record in said_after(&records_of(&stored)?, forking.from_step) {
+            past.flow.apply(record);
+        }
         let record = self.ledger.find_flow(tenant, job).await?.ok_or(LookError::NotFound)?;
-        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
-        let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
-        let own = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;
+        let own = stored.definition;
         let (definition, program, version) = match &forking.definition {
             Some(other) => {
                 let pinned = self.definitions.inline(tenant, &record.workflow, other).await?;
@@ -221,11 +276,15 @@ impl Flows {
         flow.context_mut().set_execution("id", json!(id));
         flow.context_mut().set_execution("forked_from", json!({"job_id": job, "step": forking.from_step}));
         if forking.debug {
-            flow.step_by_step();
+            let points = past.flow.debug().breakpoints.iter();
+            let points = points.map(|(node, when)| Breakpoint { node: node.clone(), when: when.clone() });
+            let there: Vec<_> = points.filter(|point| flow.program().by_id.contains_key(&point.node)).collect();
+            flow.break_at(there);
+            flow.stand_still();
         }
         // Where it begins is its first turn; what it does comes with the next.
         let snapshot = serde_json::to_string(&flow.snapshot()).map_err(|e| StoreError::Broken(e.to_string()))?;
-        let node = flow.places().next().map(|(node, ..)| Arc::clone(&node.0));
+        let node = flow.stands_at().map(|node| Arc::clone(&node.0));
         let standing = FlowStanding { node, ..FlowStanding::of(JobStatus::Running) };
         let steps = (flow.steps(), flow.steps());
         let first = NewTurn {
@@ -261,9 +320,33 @@ impl Flows {
     }
 }
 
+fn read_all(turn: &str) -> Result<Vec<Record>, StoreError> {
+    read_records(turn).map_err(|e| StoreError::Broken(e.to_string()))
+}
+
+/// What happened to a run since its snapshot, in order.
+fn records_of(stored: &StoredFlow) -> Result<Vec<Record>, StoreError> {
+    let turns: Result<Vec<Vec<Record>>, StoreError> = stored.records.iter().map(|turn| read_all(turn)).collect();
+    Ok(turns?.into_iter().flatten().collect())
+}
+
+/// What people changed in a run between a step and the next: variables, pins and breakpoints, not how it goes on.
+fn said_after(records: &[Record], step: u32) -> impl Iterator<Item = &Record> {
+    let is_past = move |record: &&Record| !matches!(record, Record::Step(other) if other.n > step);
+    let since = records.iter().position(|record| matches!(record, Record::Step(own) if own.n == step));
+    let after = records[since.map_or(0, |place| place + 1)..].iter().take_while(is_past);
+    after.filter(|record| match record {
+        Record::Steered { order, .. } => {
+            !matches!(order, Order::Pause | Order::Step | Order::Continue | Order::RunTo(_))
+        }
+        _ => false,
+    })
+}
+
 /// Where a run is, for people.
 pub(super) fn places(flow: &Flow) -> Vec<Value> {
-    flow.places()
+    let mut places: Vec<Value> = flow
+        .places()
         .map(|(node, visit, wait)| match wait {
             Some(wait) => {
                 let mut place = json!({"node": node, "visit": visit, "waits": wait});
@@ -274,7 +357,14 @@ pub(super) fn places(flow: &Flow) -> Vec<Value> {
             }
             None => json!({"node": node, "visit": visit}),
         })
-        .collect()
+        .collect();
+    // A join has no place of its own while it gathers, but it can be what a run stands still before.
+    if let Some((node, visit)) = flow.next().filter(|_| flow.debug().halted.is_some())
+        && !flow.places().any(|(other, ..)| other == node)
+    {
+        places.push(json!({"node": node, "visit": visit}));
+    }
+    places
 }
 
 /// What differs between two contexts, by path; as deep as steps and variables go.

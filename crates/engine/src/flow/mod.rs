@@ -16,7 +16,7 @@ mod steer;
 mod turner;
 
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
-pub use look::{Changed, ContextView, Forking, LookError, StepView, StepsPage};
+pub use look::{Changed, ContextView, Edit, Forking, LookError, StepView, StepsPage};
 pub use picture::FlowPicture;
 pub use shadow::ShadowView;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};

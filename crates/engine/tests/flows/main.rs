@@ -7,6 +7,7 @@ mod faults;
 mod graphs;
 mod odd;
 mod steering;
+mod stepping;
 mod time_travel;
 mod waits;
 

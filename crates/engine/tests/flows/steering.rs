@@ -62,11 +62,12 @@ async fn a_breakpoint_holds_where_its_condition_does() {
     let job = crate::id_of(&house.submit(request).await);
     let record = house.until(job, |status| status == JobStatus::Paused).await;
     assert_eq!(house.path(record.id).await, ["start", "a", "b"]);
-    steer(&house, job, Order::Pin { node: NodeId::from("c"), output: json!(7) }).await;
+    steer(&house, job, Order::Pin { node: NodeId::from("c"), output: json!({"result": 7}) }).await;
     steer(&house, job, Order::Continue).await;
-    house.until(job, JobStatus::is_terminal).await;
+    let record = house.until(job, JobStatus::is_terminal).await;
+    assert_eq!(result_of(&record), json!(7), "the variable is set as the node sets it");
     let steps = house.steps(job).await;
-    assert_eq!(steps[3].step.output, json!(7));
+    assert_eq!(steps[3].step.output, json!({"result": 7}));
     let mistaken = Order::RunTo(NodeId::from("nowhere"));
     let refused = house.engine.flows.steer(house.tenant, job, mistaken, house.author(), None).await;
     assert!(matches!(refused, Err(LookError::Bad(_))));
