@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use bowline_model::JobId;
+use bowline_model::{JobId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,19 +29,44 @@ pub struct ContextView {
     pub context: Value,
     /// What the step changed.
     pub diff: Vec<ChangeView>,
+    /// What people set by hand after the step, before the next one was over. Of a past step, the context does not know it.
+    pub edits: Vec<EditView>,
     /// Where the run was then: node, visit, and what it waited for.
     pub places: Vec<Value>,
     /// How it was steered then: `stepping`, `halted`, `run_to`, `breakpoints`, `pins`; what is not so is left out.
     pub debug: Value,
 }
 
-/// One thing that a step changed.
+/// Variables that somebody set by hand while the run stood after a step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EditView {
+    pub after_step: u32,
+    pub by: String,
+    pub reason: Option<String>,
+    pub at: Timestamp,
+    pub changed: Vec<ChangeView>,
+}
+
+impl From<bowline_engine::flow::Edit> for EditView {
+    fn from(edit: bowline_engine::flow::Edit) -> Self {
+        let changed = edit.changed.into_iter().map(Into::into).collect();
+        Self { after_step: edit.after_step, by: edit.by, reason: edit.reason, at: edit.at, changed }
+    }
+}
+
+/// One thing that a step or a person changed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ChangeView {
     /// Such as `variables.total`.
     pub path: String,
     pub before: Value,
     pub after: Value,
+}
+
+impl From<bowline_engine::flow::Changed> for ChangeView {
+    fn from(change: bowline_engine::flow::Changed) -> Self {
+        Self { path: change.path, before: change.before, after: change.after }
+    }
 }
 
 pub async fn context(
@@ -53,18 +78,16 @@ pub async fn context(
     let seen = app.engine.flows.context(known.tenant()?, job, query.step).await?;
     let mut debug = serde_json::to_value(&seen.debug).unwrap_or_default();
     if let Value::Object(fields) = &mut debug {
-        // Which visits have stopped already is bookkeeping.
+        // Which visits have stopped already, and whether a step is under way, is bookkeeping.
         fields.remove("passed");
+        fields.remove("begun");
     }
     Ok(Json(ContextView {
         step: seen.step,
         steps: seen.steps,
         context: seen.context,
-        diff: seen
-            .diff
-            .into_iter()
-            .map(|change| ChangeView { path: change.path, before: change.before, after: change.after })
-            .collect(),
+        diff: seen.diff.into_iter().map(Into::into).collect(),
+        edits: seen.edits.into_iter().map(Into::into).collect(),
         places: seen.places,
         debug,
     }))

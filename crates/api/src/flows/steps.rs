@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::context::EditView;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Named, Params, page_size};
@@ -51,6 +52,8 @@ pub struct StepView {
 pub struct StepList {
     /// In the order in which they ended.
     pub steps: Vec<StepView>,
+    /// What people set by hand after these steps, and before the first of all.
+    pub edits: Vec<EditView>,
     /// The number of the first step of the next page.
     pub next: Option<u32>,
 }
@@ -87,5 +90,6 @@ pub async fn steps(
 ) -> Result<Json<StepList>, Problem> {
     let limit = page_size(query.limit, &app)?;
     let page = app.engine.flows.steps(known.tenant()?, job, query.from.unwrap_or(1), limit).await?;
-    Ok(Json(StepList { steps: page.steps.into_iter().map(Into::into).collect(), next: page.next }))
+    let edits = page.edits.into_iter().map(Into::into).collect();
+    Ok(Json(StepList { steps: page.steps.into_iter().map(Into::into).collect(), edits, next: page.next }))
 }

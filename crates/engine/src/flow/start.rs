@@ -365,7 +365,7 @@ impl Flows {
                 status,
                 paused_for: paused_for.map(|for_what| for_what.as_str().into()),
                 due_at,
-                node: run.flow.places().next().map(|(node, ..)| Arc::clone(&node.0)),
+                node: run.flow.stands_at().map(|node| Arc::clone(&node.0)),
                 result: ending.filter(|e| e.status == JobStatus::Succeeded).map(|e| e.result.to_string().into()),
                 error: ending.and_then(|e| e.error.clone()),
             },
