@@ -388,6 +388,81 @@ async fn people_and_events_let_runs_go_on() {
 }
 
 #[tokio::test]
+async fn a_run_says_what_it_waits_for() {
+    let server = TestServer::start().await;
+    let why = async |body: Value| {
+        let id = id(&begin(&server, body).await);
+        let why = server.get(&format!("/jobs/{id}/why")).await.expect(200);
+        let code = why["reasons"][0]["code"].as_str().expect("a code").to_owned();
+        (id, code, why["sentence"].as_str().expect("a sentence").to_owned(), why)
+    };
+    let approval = waiting(json!({"type": "approval", "config": {"title": "Pay?", "timeout": "1d"}}));
+    stored(&server, "approval", approval).await;
+    let (id, code, sentence, told) = why(json!({"workflow": "approval"})).await;
+    let wait = &job(&server, &id).await["workflow"]["waits"][0];
+    let (since, until) = (wait["since"].as_str().expect("since"), wait["expires_at"].as_str().expect("until"));
+    let wanted = format!("It waits at `ask` for somebody's approval (`Pay?`), since {since}; until {until}.");
+    assert_eq!((code.as_str(), &sentence), ("awaiting_approval", &wanted), "{told}");
+    assert_eq!(job(&server, &id).await["workflow"]["wakes_at"], wait["expires_at"]);
+
+    let event = json!({"type": "wait_event", "config": {"event": "paid", "key": "{{ webhook.payload }}"}});
+    let (_, code, sentence, told) = why(json!({"workflow": waiting(event), "input": "o-7"})).await;
+    assert_eq!(code, "awaiting_event", "{told}");
+    assert!(sentence.starts_with("It waits at `ask` for the event `paid` (key `o-7`), since 20"), "{sentence}");
+    assert_eq!(
+        (&told["reasons"][0]["data"]["key"], &told["reasons"][0]["data"]["node"]),
+        (&json!("o-7"), &json!("ask"))
+    );
+
+    let sleep = json!({"type": "sleep", "config": {"duration": "2d"}});
+    let (id, code, sentence, told) = why(json!({"workflow": waiting(sleep)})).await;
+    let shown = job(&server, &id).await;
+    let until = shown["workflow"]["wakes_at"].as_str().expect("a moment");
+    assert_eq!((code.as_str(), sentence), ("sleeping", format!("It sleeps at `ask` until {until}.")), "{told}");
+    assert_eq!(shown["job"]["run_at"], shown["workflow"]["wakes_at"]);
+
+    let task = waiting(json!({"type": "task", "config": {"type": "nobody.takes"}}));
+    let (_, code, sentence, told) = why(json!({"workflow": task})).await;
+    let child = told["reasons"][0]["data"]["job_id"].as_str().expect("a job");
+    let wanted = format!("It waits at `ask` for job {child}: no worker takes nobody.takes: none has ever registered.");
+    assert_eq!((code.as_str(), &sentence), ("awaiting_job", &wanted), "{told}");
+    assert_eq!(told["reasons"][0]["data"]["because"]["code"], "no_worker", "{told}");
+
+    let nested = waiting(json!({"type": "workflow", "config": {"name": "approval"}}));
+    let (id, _, _, _) = why(json!({"workflow": nested})).await;
+    until_why(&server, &id, "for somebody's approval (`Pay?`)").await;
+
+    let each =
+        json!({"items": [1, 2, 3], "concurrency": 2, "node": {"type": "task", "config": {"type": "nobody.takes"}}});
+    let (_, code, sentence, told) = why(json!({"workflow": waiting(json!({"type": "foreach", "config": each}))})).await;
+    let wanted = "It waits at `ask` for 2 jobs at once; 0 of 3 have ended.";
+    assert_eq!((code.as_str(), sentence.as_str()), ("awaiting_jobs", wanted), "{told}");
+
+    let (id, code, sentence, told) = why(json!({"workflow": counting(), "input": {"to": 3}, "debug": true})).await;
+    let wanted = format!("It stands in the debugger at `add`; `bowline workflow debug {id}` goes on with it.");
+    assert_eq!((code.as_str(), &sentence), ("in_debugger", &wanted), "{told}");
+    server.post(&format!("/jobs/{id}/cancel"), json!({"reason": "enough"})).await;
+    let shown = server.until_status(&id, "canceled").await;
+    assert_eq!(shown["workflow"]["wakes_at"], Value::Null);
+    let told = server.get(&format!("/jobs/{id}/why")).await.expect(200);
+    assert_eq!(told["reasons"][0]["code"], "finished", "{told}");
+    // What begins later has its moment in `run_at`.
+    let (id, code, _, told) = why(json!({"workflow": counting(), "run_at": "2030-01-01T00:00:00Z"})).await;
+    assert_eq!(code, "scheduled", "{told}");
+    assert_eq!(job(&server, &id).await["workflow"]["wakes_at"], Value::Null);
+}
+
+/// Waits until a run says this of itself: what its child does, it does a little later.
+async fn until_why(server: &TestServer, id: &str, part: &str) {
+    until(PATIENCE, part, async || {
+        let told = server.get(&format!("/jobs/{id}/why")).await.expect(200);
+        let sentence = told["sentence"].as_str().expect("a sentence").to_owned();
+        if sentence.contains(part) { Ok(()) } else { Err(sentence) }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn runs_of_others_are_not_there() {
     let server = TestServer::start().await;
     let id = id(&begin(&server, json!({"workflow": counting(), "input": {"to": 1}, "debug": true})).await);

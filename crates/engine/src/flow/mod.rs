@@ -13,12 +13,14 @@ mod picture;
 mod start;
 mod steer;
 mod turner;
+mod why;
 
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
 pub use look::{Changed, ContextView, Forking, LookError, ShadowView, StepView, StepsPage};
 pub use picture::FlowPicture;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
 pub use turner::turn_forever;
+pub use why::Standing;
 
 use std::sync::Arc;
 
