@@ -590,6 +590,46 @@ async fn the_program_runs_workflows_and_looks_at_them() {
 }
 
 #[tokio::test]
+async fn the_program_runs_stored_blueprints() {
+    let server = TestServer::start().await;
+    let blueprint = json!({"start": "a", "states": {"a": {"transitions": [{"to": "b"}]}, "b": {"final": true}}});
+    for name in ["machine", "both"] {
+        let path = format!("/resources/blueprint/{name}");
+        server.send("PUT", &path, &server.admin(), Some(json!({ "spec": blueprint }))).await.expect(201);
+    }
+    let by = async |args: &[&str], input: &'static str| {
+        let mut all = vec!["workflow", "run"];
+        all.extend(args);
+        ran(bowline(&server, &all), input).await
+    };
+    // What comes by standard input comes once, and is given to the blueprint.
+    let out = by(&["machine", "--input", "@-"], "{\"n\": 7}").await;
+    assert_eq!(out.status.code(), Some(0), "{}", told(&out));
+    assert!(text(&out).contains("{\"n\": 7}"), "{}", told(&out));
+    assert!(told(&out).contains("a run of the blueprint machine"), "{}", told(&out));
+    assert_eq!(by(&["machine@1"], "").await.status.code(), Some(0));
+    let out = by(&["machine@2"], "").await;
+    assert!(told(&out).contains("has no version 2"), "{}", told(&out));
+    let out = by(&["nothing"], "").await;
+    assert!(told(&out).contains("there is no workflow nothing"), "{}", told(&out));
+    let out = by(&["nothing", "--kind", "blueprint"], "").await;
+    assert!(told(&out).contains("there is no blueprint nothing"), "{}", told(&out));
+    let out = by(&["machine", "--kind", "workflow"], "").await;
+    assert!(told(&out).contains("there is no workflow machine"), "{}", told(&out));
+    // Of two with one name it is the workflow, unless somebody says otherwise.
+    stored(&server, "both", counting()).await;
+    let out = text(&by(&["both", "--set", "to=1"], "").await);
+    assert!(out.contains("{\"n\": 1}"), "{out}");
+    let out = by(&["both", "--kind", "blueprint", "--set", "to=1"], "").await;
+    assert!(text(&out).contains("{\"to\": 1}"), "{}", told(&out));
+    // One that sleeps says until when.
+    stored(&server, "nap", waiting(json!({"type": "sleep", "config": {"until": "2035-01-01T00:00:00Z"}}))).await;
+    let id = job_in(&text(&by(&["nap", "--no-wait"], "").await));
+    let steps = text(&ran(bowline(&server, &["workflow", "steps", &id]), "").await);
+    assert!(steps.contains("sleeps at ask until 2035-01-01T00:00:00"), "{steps}");
+}
+
+#[tokio::test]
 async fn ctrl_c_leaves_a_run_running() {
     let server = TestServer::start().await;
     stored(&server, "order", waiting(json!({"type": "wait_event", "config": {"event": "paid"}}))).await;
