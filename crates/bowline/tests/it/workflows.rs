@@ -463,6 +463,73 @@ async fn until_why(server: &TestServer, id: &str, part: &str) {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_an_order_is_said_in_words_for_people() {
+    let server = TestServer::start().await;
+    stored(&server, "count", counting()).await;
+    let id = id(&begin(&server, json!({"workflow": "count", "input": {"to": 3}, "debug": true})).await);
+    let message = |answer: &Answer| answer.body["error"]["message"].as_str().expect("a message").to_owned();
+    for order in [json!(null), json!(5), json!([]), json!({}), json!({"step": 1, "pause": 2}), json!("jump")] {
+        let answer = steer(&server, &id, order.clone()).await;
+        let said = message(&answer);
+        assert_eq!((answer.status, field(&answer)), (400, "order"), "{answer:?}");
+        assert!(said.contains("an order is \"step\", \"continue\""), "{order}: {said}");
+    }
+    for order in [json!({"step": 5}), json!("pin"), json!({"break": 5}), json!({"pin": []}), json!({"run_to": 7})] {
+        let answer = steer(&server, &id, order.clone()).await;
+        let said = message(&answer);
+        let rust = ["struct", "unit", "variant", "u32", "u64", "f64"].into_iter().find(|word| said.contains(word));
+        assert_eq!((answer.status, rust), (400, None), "{order}: {said}");
+    }
+    let long = "x".repeat(2_000_000);
+    for (variables, name) in [(json!({"fine": 1, "a b": 1}), "a b"), (json!({"fine": 1, "large": long}), "large")] {
+        let body = json!({"order": {"edit": variables}, "reason": "to see what is said"});
+        let answer = server.post(&format!("/jobs/{id}/steer"), body).await;
+        // What is too large for a body is refused before anybody reads it.
+        if answer.status == 413 {
+            continue;
+        }
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(message(&answer).starts_with(&format!("order.edit.{name}: ")), "{answer:?}");
+    }
+    // Wishes and their parts.
+    for (body, says) in [
+        (json!({"workflow": "count", "type": "echo"}), "type: a job has a `type` or a `workflow`, not both"),
+        (json!({"blueprint": "count", "type": "echo"}), "type: a job has a `type` or a `blueprint`, not both"),
+        (json!({"command": "count", "type": "echo"}), "type: a job has a `type` or a `command`, not both"),
+        (json!({"workflow": "count", "breakpoints": [5]}), "expected an object"),
+        (json!({"workflow": "count", "priority": "x"}), "expected a whole number"),
+    ] {
+        let answer = server.post("/jobs", body.clone()).await;
+        assert!(answer.status == 400 && message(&answer).contains(says), "{body}: {answer:?}");
+    }
+    let fork = server.post(&format!("/jobs/{id}/fork"), json!({"from_step": "x"})).await;
+    assert!(message(&fork).contains("from_step: invalid type: string \"x\", expected a whole number"), "{fork:?}");
+    let query = server.get("/jobs?limit=x").await;
+    assert_eq!((query.status, message(&query).as_str()), (400, "query: limit: expected a whole number"), "{query:?}");
+    let marked = server.http().post(server.url("/jobs")).bearer_auth(server.admin());
+    let marked = marked.header("content-type", "application/json").body("\u{feff}{\"workflow\": \"count\"}");
+    let marked = Answer::read(marked.send().await.expect("an answer")).await.expect("a body");
+    assert!(marked.status == 400 && message(&marked).contains("byte order mark"), "{marked:?}");
+}
+
+#[tokio::test]
+async fn what_a_schedule_gives_a_blueprint_stays_its_data() {
+    let server = TestServer::start().await;
+    let blueprint = json!({"start": "a", "states": {"a": {"final": true}}});
+    let put = async |path: &str, spec: Value| {
+        server.send("PUT", path, &server.admin(), Some(json!({ "spec": spec }))).await.expect(201)
+    };
+    put("/resources/blueprint/order", blueprint).await;
+    let start = json!({"blueprint": "order", "data": {"price": 20}});
+    put("/resources/schedule/orders", json!({"cron": "@daily", "start": start})).await;
+    let shown = server.get("/resources/schedule/orders").await.expect(200);
+    assert_eq!(shown["resource"]["spec"]["start"], start, "{shown}");
+    let begun = server.post("/schedules/orders/trigger", json!({})).await.expect(202);
+    let shown = server.until_status(&id(&begun), "success").await;
+    assert_eq!(shown["job"]["result"], json!({"price": 20}), "{shown}");
+}
+
+#[tokio::test]
 async fn runs_of_others_are_not_there() {
     let server = TestServer::start().await;
     let id = id(&begin(&server, json!({"workflow": counting(), "input": {"to": 1}, "debug": true})).await);
