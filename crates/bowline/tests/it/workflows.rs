@@ -510,6 +510,8 @@ async fn what_is_wrong_with_an_order_is_said_in_words_for_people() {
     let marked = marked.header("content-type", "application/json").body("\u{feff}{\"workflow\": \"count\"}");
     let marked = Answer::read(marked.send().await.expect("an answer")).await.expect("a body");
     assert!(marked.status == 400 && message(&marked).contains("byte order mark"), "{marked:?}");
+    // Lists say which workflow it is.
+    assert_eq!(server.jobs().await[0]["title"], "workflow count");
 }
 
 #[tokio::test]
