@@ -4,6 +4,7 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use bowline_model::ResourceName;
 use bowline_model::resource::{NotAKind, ResourceKind};
+use bowline_model::wording::in_plain_words;
 use hyper::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -24,6 +25,11 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
             Err(rejection) => {
                 let text = rejection.body_text();
                 let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
+                // `limit: invalid digit …`: the name comes first, where it is known.
+                let text = match text.split_once(": ") {
+                    Some((name, what)) if !name.contains(' ') => format!("{name}: {}", in_plain_words(what)),
+                    _ => in_plain_words(text),
+                };
                 Err(Problem::validation(format!("query: {text}")))
             }
         }

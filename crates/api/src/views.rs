@@ -39,7 +39,8 @@ pub struct JobView {
     pub number: i64,
     pub tenant_id: TenantId,
     pub r#type: bowline_model::TaskType,
-    /// What people call it: its type; for a command on hosts the command's, or the first word of what is executed.
+    /// What people call it: its type; for a command on hosts the command's, or the first word of what is executed; for a run
+    /// of a workflow or a blueprint `workflow` and its name.
     pub title: String,
     pub lane: Lane,
     pub priority: i16,
@@ -79,7 +80,11 @@ impl From<JobRecord> for JobView {
             id: job.id,
             number: job.number,
             tenant_id: job.tenant,
-            title: job.command.unwrap_or_else(|| job.task_type.to_string()),
+            title: match (job.command, job.workflow) {
+                (Some(command), _) => command,
+                (None, Some(workflow)) => format!("workflow {workflow}"),
+                (None, None) => job.task_type.to_string(),
+            },
             r#type: job.task_type,
             lane: job.lane,
             priority: job.priority,

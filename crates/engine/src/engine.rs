@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_backbone::BlobStore;
-use bowline_model::{JobId, RunStatus, TenantId};
+use bowline_model::{JobId, JobKind, JobStatus, RunStatus, TenantId};
 use bowline_store::{Clock, JobOrder, Ledger, OrderAnswer, StoreResult};
 use bowline_supervise::{Meters, Supervisor, TaskKind};
 
@@ -12,7 +12,7 @@ use crate::builtin::{BuiltInWorker, Handlers};
 use crate::checks::Checks;
 use crate::dispatcher::Dispatcher;
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
-use crate::flow::{Flows, Hands, turn_forever};
+use crate::flow::{Flows, Hands, Standing, turn_forever};
 use crate::intake::Intake;
 use crate::scheduler::Scheduler;
 use crate::secrets::{Secrets, forget_forever};
@@ -182,10 +182,32 @@ impl Engine {
 
     /// Why a job stands where it stands; `None` if the tenant has no such job.
     pub async fn why(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<Why>> {
+        self.why_at_depth(tenant, job, 0).await
+    }
+
+    /// A run of a workflow may wait for a job, and that one for another.
+    async fn why_at_depth(&self, tenant: TenantId, job: JobId, depth: u32) -> StoreResult<Option<Why>> {
         let Some((record, runs)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
         let alive_since = self.clock.now().plus_millis(-2 * self.settings.lease.ttl_ms);
         if let Some(fleet) = self.ledger.find_fleet(tenant, job).await? {
             return explain_command(&*self.ledger, tenant, &record, &fleet, alive_since).await.map(Some);
+        }
+        if record.state.kind == JobKind::Workflow
+            && matches!(record.state.status, JobStatus::Running | JobStatus::Paused | JobStatus::Canceling)
+        {
+            let mut reasons = Vec::new();
+            for (place, Standing { mut reason, job }) in self.flows.why(tenant, &record).await?.into_iter().enumerate()
+            {
+                if let Some(job) = job.filter(|_| depth < why::DEPTH_MAX && place < why::JOBS_MAX)
+                    && let Some(why) = Box::pin(self.why_at_depth(tenant, job, depth + 1)).await?
+                {
+                    reason.because(&why);
+                }
+                reasons.push(reason);
+            }
+            if !reasons.is_empty() {
+                return Ok(Some(Why::new(record.state.status, reasons)));
+            }
         }
         let facts = self.ledger.waiting_facts(tenant, job).await?;
         let builtin =

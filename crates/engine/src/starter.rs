@@ -127,7 +127,7 @@ impl Starter {
                     if input.is_null() {
                         input = Vars::new().into();
                     }
-                    add(&mut input, patch, "input")?;
+                    add(&mut input, patch, workflow.given_field())?;
                 }
                 let prepared = self.flows.prepare(tenant, kind_of(&workflow.run), name, version, input).await?;
                 Ok(JobRequest { lane: workflow.lane.unwrap_or_default(), priority: workflow.priority, ..prepared })

@@ -1,7 +1,7 @@
 //! Why a job waits: as a sentence for people and as data for programs.
 
 use bowline_model::host::Connection;
-use bowline_model::{JobStatus, Labels, TaskType, TenantId, Timestamp};
+use bowline_model::{JobKind, JobStatus, Labels, TaskType, TenantId, Timestamp};
 use bowline_store::{JobRecord, RunRecord, StoreResult, WaitingFacts, WorkerRecord};
 use serde_json::{Value, json};
 
@@ -11,6 +11,20 @@ pub struct Reason {
     pub code: &'static str,
     pub sentence: String,
     pub data: Value,
+}
+
+/// Jobs that wait for jobs that wait are followed this far.
+pub(crate) const DEPTH_MAX: u32 = 4;
+/// So many jobs that one run waits for are looked at.
+pub(crate) const JOBS_MAX: usize = 5;
+
+impl Reason {
+    /// It is another job that holds this one back, and here is why that one waits.
+    pub(crate) fn because(&mut self, other: &Why) {
+        let Some(first) = other.reasons.first() else { return };
+        self.sentence = format!("{}: {}", self.sentence, first.sentence);
+        self.data["because"] = json!({"code": first.code, "data": first.data});
+    }
 }
 
 /// The whole answer.
@@ -171,6 +185,9 @@ fn running(job: &JobRecord, runs: &[RunRecord]) -> Reason {
     if job.state.status == JobStatus::Canceling {
         let sentence = format!("somebody asked to cancel it; its attempt{worker} has not confirmed yet");
         Reason { code: "canceling", sentence, data }
+    } else if job.state.kind == JobKind::Workflow {
+        // It is between two steps: it waits for nothing, and has no worker of its own.
+        Reason { code: "running", sentence: "it goes on with its next step".to_owned(), data: json!({}) }
     } else {
         Reason { code: "running", sentence: format!("attempt {} is{worker}", job.state.attempts), data }
     }

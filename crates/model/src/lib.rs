@@ -32,6 +32,7 @@ pub mod shape;
 pub mod start;
 pub mod time;
 pub mod trigger;
+pub mod wording;
 pub mod worker;
 pub mod workflow;
 

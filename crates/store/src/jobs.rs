@@ -95,6 +95,8 @@ pub struct JobRecord {
     pub replay_of: Option<JobId>,
     /// What people call a command on hosts: its type, or the first word of what is executed.
     pub command: Option<String>,
+    /// What a run of a workflow is a run of.
+    pub workflow: Option<String>,
     /// The run of a workflow that began it.
     pub begun_by: Option<JobId>,
 }

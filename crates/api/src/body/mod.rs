@@ -6,6 +6,7 @@ pub mod strict;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
+use bowline_model::wording::in_plain_words;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::StatusCode;
@@ -196,7 +197,8 @@ pub fn parse_checked<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             Err(placed) if placed.path().iter().len() > 0 => placed.path().to_string(),
             _ => String::new(),
         };
-        let message = if field.is_empty() { error.to_string() } else { format!("{field}: {error}") };
+        let what = in_plain_words(&error.to_string());
+        let message = if field.is_empty() { what } else { format!("{field}: {what}") };
         let details = json!({"field": field, "line": error.line(), "column": error.column()});
         Problem::validation(message).with(details)
     })

@@ -4,10 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_model::JobId;
+use bowline_model::wording::in_plain_words;
 use bowline_workflow::flow::Order;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
 
 use super::problem::not_taken;
 use crate::app::App;
@@ -23,10 +25,28 @@ use crate::views::job_word;
 pub struct SteerRequest {
     /// `"step"`, `"continue"`, `"pause"`, `{"run_to": node}`, `{"break": {node, when}}`, `{"unbreak": node}`,
     /// `{"edit": {variable: value}}`, `{"pin": {node, output}}` or `{"unpin": node}`.
+    #[serde(deserialize_with = "order")]
     pub order: Order,
     /// Why. Needed to edit.
     #[serde(default)]
     pub reason: Option<String>,
+}
+
+/// What an order looks like, for whoever sent something else.
+const SHAPE: &str = "an order is \"step\", \"continue\", \"pause\", {\"run_to\": node}, {\"break\": {node, when}}, \
+                     {\"unbreak\": node}, {\"edit\": {variable: value}}, {\"pin\": {node, output}} or {\"unpin\": node}";
+
+fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Order, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    match &value {
+        Value::String(_) => {}
+        Value::Object(fields) if fields.len() == 1 => {}
+        _ => return Err(D::Error::custom(SHAPE)),
+    }
+    Order::deserialize(value).map_err(|error| {
+        let what = in_plain_words(&error.to_string());
+        D::Error::custom(format_args!("{what}; {SHAPE}"))
+    })
 }
 
 /// How the run stands once the order was heard.

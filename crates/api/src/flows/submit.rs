@@ -94,7 +94,7 @@ impl FlowWish {
     /// Takes the run's first turn, so that its job can be stored. What the ledger could not do now is told apart: it says
     /// nothing about the wish.
     pub async fn begin(self, app: &App, known: &Known, context: &Context) -> Result<Begun, Unbegun> {
-        let field = if matches!(self.start.run, RunField::Blueprint(_)) { "blueprint" } else { "workflow" };
+        let field = self.start.run_field();
         let tenant = known.tenant().map_err(Unbegun::Refused)?;
         let request = self.request(known).map_err(Unbegun::Refused)?;
         let (engine, origin) = (&app.engine, context.origin(&known.actor()));

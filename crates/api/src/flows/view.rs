@@ -16,6 +16,8 @@ pub struct WorkflowView {
     pub node: Option<String>,
     /// What a paused run waits for: sleep, approval, event, or debug when somebody steps through it.
     pub paused_for: Option<String>,
+    /// When it goes on by itself: at the end of a sleep, or of its patience with what it waits for.
+    pub wakes_at: Option<Timestamp>,
     /// Waits that somebody can end.
     pub waits: Vec<WaitView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,14 +65,16 @@ impl From<WaitRecord> for WaitView {
     }
 }
 
-impl From<FlowRecord> for WorkflowView {
-    fn from(record: FlowRecord) -> Self {
+impl WorkflowView {
+    /// `wakes_at` is a matter of its job.
+    pub fn new(record: FlowRecord, wakes_at: Option<Timestamp>) -> Self {
         Self {
             name: record.workflow,
             version: record.workflow_version,
             steps: record.steps,
             node: record.node,
             paused_for: record.paused_for,
+            wakes_at,
             waits: record.waits.into_iter().map(Into::into).collect(),
             forked_from: record.forked_from.map(|(job_id, step)| ForkedFrom { job_id, step }),
             parent: record.parent,

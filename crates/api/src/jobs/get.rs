@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use bowline_model::{JobId, JobKind};
+use bowline_model::{JobId, JobKind, JobStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -39,7 +39,12 @@ pub async fn get(State(app): State<App>, known: Known, Named(job): Named<JobId>)
     let (mut command, mut workflow) = (None, None);
     match record.state.kind {
         JobKind::Command => command = app.engine.ledger.find_fleet(tenant, job).await?.map(Into::into),
-        JobKind::Workflow => workflow = app.engine.ledger.find_flow(tenant, job).await?.map(Into::into),
+        JobKind::Workflow => {
+            let found = app.engine.ledger.find_flow(tenant, job).await?;
+            // Before it begins, its moment is when it begins.
+            let wakes_at = record.state.due_at.filter(|_| record.state.status != JobStatus::Pending);
+            workflow = found.map(|flow| WorkflowView::new(flow, wakes_at));
+        }
         JobKind::Task | JobKind::Unit(_) => {}
     }
     let runs = runs.into_iter().map(Into::into).collect();

@@ -98,7 +98,7 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
         }
         StartSpec::Workflow(start) => {
             start.check().map_err(misfit)?;
-            if let Some(input) = &start.input {
+            if let Some(input) = start.given() {
                 check_exact(input.as_str().as_bytes())?;
             }
             let (debug, breakpoints) = (asked.debug, asked.breakpoints);

@@ -34,7 +34,7 @@ async fn bodies_that_are_not_acceptable_are_refused_with_their_place() {
         ("B029 nul", br#"{"type":"noop\u0000"}"#.to_vec(), "NUL"),
         ("B118 zone", br#"{"type":"noop","run_at":"2030-01-01T00:00:00"}"#.to_vec(), "RFC 3339"),
         ("B118 far", br#"{"type":"noop","run_at":"9999-01-01T00:00:00Z"}"#.to_vec(), "run_at"),
-        ("B119 attempts", br#"{"type":"noop","policy":{"retry":{"max_attempts":-1}}}"#.to_vec(), "u32"),
+        ("B119 attempts", br#"{"type":"noop","policy":{"retry":{"max_attempts":-1}}}"#.to_vec(), "whole number"),
         ("B119 many", br#"{"type":"noop","policy":{"retry":{"max_attempts":1000000000}}}"#.to_vec(), "max_attempts"),
         ("B119 timeout", br#"{"type":"noop","policy":{"timeout_ms":0}}"#.to_vec(), "timeout_ms"),
         ("no type", br#"{"payload":1}"#.to_vec(), "type"),

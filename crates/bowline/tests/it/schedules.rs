@@ -86,6 +86,8 @@ async fn a_schedule_that_cannot_be_is_refused_with_its_place() {
         (json!({"cron": "@daily", "start": {"type": "echo", "priority": 1000}}), "spec.start.priority"),
         (json!({"cron": "@daily", "start": {"command": "nothing", "selector": "all"}}), "spec.start.command"),
         (json!({"cron": "@daily", "start": {"workflow": "release"}}), "spec.start.workflow"),
+        (json!({"cron": "@daily", "start": {"blueprint": "order"}}), "spec.start.blueprint"),
+        (json!({"cron": "@daily", "start": {"blueprint": {"name": "order", "version": 3}}}), "spec.start.blueprint"),
     ] {
         let answer = put(&server, "/resources/schedule/bad", json!({"spec": spec})).await;
         assert_eq!(

@@ -388,6 +388,150 @@ async fn people_and_events_let_runs_go_on() {
 }
 
 #[tokio::test]
+async fn a_run_says_what_it_waits_for() {
+    let server = TestServer::start().await;
+    let why = async |body: Value| {
+        let id = id(&begin(&server, body).await);
+        let why = server.get(&format!("/jobs/{id}/why")).await.expect(200);
+        let code = why["reasons"][0]["code"].as_str().expect("a code").to_owned();
+        (id, code, why["sentence"].as_str().expect("a sentence").to_owned(), why)
+    };
+    let approval = waiting(json!({"type": "approval", "config": {"title": "Pay?", "timeout": "1d"}}));
+    stored(&server, "approval", approval).await;
+    let (id, code, sentence, told) = why(json!({"workflow": "approval"})).await;
+    let wait = &job(&server, &id).await["workflow"]["waits"][0];
+    let (since, until) = (wait["since"].as_str().expect("since"), wait["expires_at"].as_str().expect("until"));
+    let wanted = format!("It waits at `ask` for somebody's approval (`Pay?`), since {since}; until {until}.");
+    assert_eq!((code.as_str(), &sentence), ("awaiting_approval", &wanted), "{told}");
+    assert_eq!(job(&server, &id).await["workflow"]["wakes_at"], wait["expires_at"]);
+
+    let event = json!({"type": "wait_event", "config": {"event": "paid", "key": "{{ webhook.payload }}"}});
+    let (_, code, sentence, told) = why(json!({"workflow": waiting(event), "input": "o-7"})).await;
+    assert_eq!(code, "awaiting_event", "{told}");
+    assert!(sentence.starts_with("It waits at `ask` for the event `paid` (key `o-7`), since 20"), "{sentence}");
+    assert_eq!(
+        (&told["reasons"][0]["data"]["key"], &told["reasons"][0]["data"]["node"]),
+        (&json!("o-7"), &json!("ask"))
+    );
+
+    let sleep = json!({"type": "sleep", "config": {"duration": "2d"}});
+    let (id, code, sentence, told) = why(json!({"workflow": waiting(sleep)})).await;
+    let shown = job(&server, &id).await;
+    let until = shown["workflow"]["wakes_at"].as_str().expect("a moment");
+    assert_eq!((code.as_str(), sentence), ("sleeping", format!("It sleeps at `ask` until {until}.")), "{told}");
+    assert_eq!(shown["job"]["run_at"], shown["workflow"]["wakes_at"]);
+
+    let task = waiting(json!({"type": "task", "config": {"type": "nobody.takes"}}));
+    let (_, code, sentence, told) = why(json!({"workflow": task})).await;
+    let child = told["reasons"][0]["data"]["job_id"].as_str().expect("a job");
+    let wanted = format!("It waits at `ask` for job {child}: no worker takes nobody.takes: none has ever registered.");
+    assert_eq!((code.as_str(), &sentence), ("awaiting_job", &wanted), "{told}");
+    assert_eq!(told["reasons"][0]["data"]["because"]["code"], "no_worker", "{told}");
+
+    let nested = waiting(json!({"type": "workflow", "config": {"name": "approval"}}));
+    let (id, _, _, _) = why(json!({"workflow": nested})).await;
+    until_why(&server, &id, "for somebody's approval (`Pay?`)").await;
+
+    let each =
+        json!({"items": [1, 2, 3], "concurrency": 2, "node": {"type": "task", "config": {"type": "nobody.takes"}}});
+    let (_, code, sentence, told) = why(json!({"workflow": waiting(json!({"type": "foreach", "config": each}))})).await;
+    let wanted = "It waits at `ask` for 2 jobs at once; 0 of 3 have ended.";
+    assert_eq!((code.as_str(), sentence.as_str()), ("awaiting_jobs", wanted), "{told}");
+
+    let (id, code, sentence, told) = why(json!({"workflow": counting(), "input": {"to": 3}, "debug": true})).await;
+    let wanted = format!("It stands in the debugger at `add`; `bowline workflow debug {id}` goes on with it.");
+    assert_eq!((code.as_str(), &sentence), ("in_debugger", &wanted), "{told}");
+    server.post(&format!("/jobs/{id}/cancel"), json!({"reason": "enough"})).await;
+    let shown = server.until_status(&id, "canceled").await;
+    assert_eq!(shown["workflow"]["wakes_at"], Value::Null);
+    let told = server.get(&format!("/jobs/{id}/why")).await.expect(200);
+    assert_eq!(told["reasons"][0]["code"], "finished", "{told}");
+    // What begins later has its moment in `run_at`.
+    let (id, code, _, told) = why(json!({"workflow": counting(), "run_at": "2030-01-01T00:00:00Z"})).await;
+    assert_eq!(code, "scheduled", "{told}");
+    assert_eq!(job(&server, &id).await["workflow"]["wakes_at"], Value::Null);
+}
+
+/// Waits until a run says this of itself: what its child does, it does a little later.
+async fn until_why(server: &TestServer, id: &str, part: &str) {
+    until(PATIENCE, part, async || {
+        let told = server.get(&format!("/jobs/{id}/why")).await.expect(200);
+        let sentence = told["sentence"].as_str().expect("a sentence").to_owned();
+        if sentence.contains(part) { Ok(()) } else { Err(sentence) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_order_is_said_in_words_for_people() {
+    let server = TestServer::start().await;
+    stored(&server, "count", counting()).await;
+    let id = id(&begin(&server, json!({"workflow": "count", "input": {"to": 3}, "debug": true})).await);
+    let message = |answer: &Answer| answer.body["error"]["message"].as_str().expect("a message").to_owned();
+    for order in [json!(null), json!(5), json!([]), json!({}), json!({"step": 1, "pause": 2}), json!("jump")] {
+        let answer = steer(&server, &id, order.clone()).await;
+        let said = message(&answer);
+        assert_eq!((answer.status, field(&answer)), (400, "order"), "{answer:?}");
+        assert!(said.contains("an order is \"step\", \"continue\""), "{order}: {said}");
+    }
+    for order in [json!({"step": 5}), json!("pin"), json!({"break": 5}), json!({"pin": []}), json!({"run_to": 7})] {
+        let answer = steer(&server, &id, order.clone()).await;
+        let said = message(&answer);
+        let rust = ["struct", "unit", "variant", "u32", "u64", "f64"].into_iter().find(|word| said.contains(word));
+        assert_eq!((answer.status, rust), (400, None), "{order}: {said}");
+    }
+    let long = "x".repeat(2_000_000);
+    for (variables, name) in [(json!({"fine": 1, "a b": 1}), "a b"), (json!({"fine": 1, "large": long}), "large")] {
+        let body = json!({"order": {"edit": variables}, "reason": "to see what is said"});
+        let answer = server.post(&format!("/jobs/{id}/steer"), body).await;
+        // What is too large for a body is refused before anybody reads it.
+        if answer.status == 413 {
+            continue;
+        }
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(message(&answer).starts_with(&format!("order.edit.{name}: ")), "{answer:?}");
+    }
+    // Wishes and their parts.
+    for (body, says) in [
+        (json!({"workflow": "count", "type": "echo"}), "type: a job has a `type` or a `workflow`, not both"),
+        (json!({"blueprint": "count", "type": "echo"}), "type: a job has a `type` or a `blueprint`, not both"),
+        (json!({"command": "count", "type": "echo"}), "type: a job has a `type` or a `command`, not both"),
+        (json!({"workflow": "count", "breakpoints": [5]}), "expected an object"),
+        (json!({"workflow": "count", "priority": "x"}), "expected a whole number"),
+    ] {
+        let answer = server.post("/jobs", body.clone()).await;
+        assert!(answer.status == 400 && message(&answer).contains(says), "{body}: {answer:?}");
+    }
+    let fork = server.post(&format!("/jobs/{id}/fork"), json!({"from_step": "x"})).await;
+    assert!(message(&fork).contains("from_step: invalid type: string \"x\", expected a whole number"), "{fork:?}");
+    let query = server.get("/jobs?limit=x").await;
+    assert_eq!((query.status, message(&query).as_str()), (400, "query: limit: expected a whole number"), "{query:?}");
+    let marked = server.http().post(server.url("/jobs")).bearer_auth(server.admin());
+    let marked = marked.header("content-type", "application/json").body("\u{feff}{\"workflow\": \"count\"}");
+    let marked = Answer::read(marked.send().await.expect("an answer")).await.expect("a body");
+    assert!(marked.status == 400 && message(&marked).contains("byte order mark"), "{marked:?}");
+    // Lists say which workflow it is.
+    assert_eq!(server.jobs().await[0]["title"], "workflow count");
+}
+
+#[tokio::test]
+async fn what_a_schedule_gives_a_blueprint_stays_its_data() {
+    let server = TestServer::start().await;
+    let blueprint = json!({"start": "a", "states": {"a": {"final": true}}});
+    let put = async |path: &str, spec: Value| {
+        server.send("PUT", path, &server.admin(), Some(json!({ "spec": spec }))).await.expect(201)
+    };
+    put("/resources/blueprint/order", blueprint).await;
+    let start = json!({"blueprint": "order", "data": {"price": 20}});
+    put("/resources/schedule/orders", json!({"cron": "@daily", "start": start})).await;
+    let shown = server.get("/resources/schedule/orders").await.expect(200);
+    assert_eq!(shown["resource"]["spec"]["start"], start, "{shown}");
+    let begun = server.post("/schedules/orders/trigger", json!({})).await.expect(202);
+    let shown = server.until_status(&id(&begun), "success").await;
+    assert_eq!(shown["job"]["result"], json!({"price": 20}), "{shown}");
+}
+
+#[tokio::test]
 async fn runs_of_others_are_not_there() {
     let server = TestServer::start().await;
     let id = id(&begin(&server, json!({"workflow": counting(), "input": {"to": 1}, "debug": true})).await);
@@ -512,6 +656,46 @@ async fn the_program_runs_workflows_and_looks_at_them() {
     let signal = ["workflow", "signal", "paid", "--payload", "{\"amount\": 5}"];
     assert_eq!(text(&ran(bowline(&server, &signal), "").await), "1 run was told\n");
     server.until_status(&id, "success").await;
+}
+
+#[tokio::test]
+async fn the_program_runs_stored_blueprints() {
+    let server = TestServer::start().await;
+    let blueprint = json!({"start": "a", "states": {"a": {"transitions": [{"to": "b"}]}, "b": {"final": true}}});
+    for name in ["machine", "both"] {
+        let path = format!("/resources/blueprint/{name}");
+        server.send("PUT", &path, &server.admin(), Some(json!({ "spec": blueprint }))).await.expect(201);
+    }
+    let by = async |args: &[&str], input: &'static str| {
+        let mut all = vec!["workflow", "run"];
+        all.extend(args);
+        ran(bowline(&server, &all), input).await
+    };
+    // What comes by standard input comes once, and is given to the blueprint.
+    let out = by(&["machine", "--input", "@-"], "{\"n\": 7}").await;
+    assert_eq!(out.status.code(), Some(0), "{}", told(&out));
+    assert!(text(&out).contains("{\"n\": 7}"), "{}", told(&out));
+    assert!(told(&out).contains("a run of the blueprint machine"), "{}", told(&out));
+    assert_eq!(by(&["machine@1"], "").await.status.code(), Some(0));
+    let out = by(&["machine@2"], "").await;
+    assert!(told(&out).contains("has no version 2"), "{}", told(&out));
+    let out = by(&["nothing"], "").await;
+    assert!(told(&out).contains("there is no workflow nothing"), "{}", told(&out));
+    let out = by(&["nothing", "--kind", "blueprint"], "").await;
+    assert!(told(&out).contains("there is no blueprint nothing"), "{}", told(&out));
+    let out = by(&["machine", "--kind", "workflow"], "").await;
+    assert!(told(&out).contains("there is no workflow machine"), "{}", told(&out));
+    // Of two with one name it is the workflow, unless somebody says otherwise.
+    stored(&server, "both", counting()).await;
+    let out = text(&by(&["both", "--set", "to=1"], "").await);
+    assert!(out.contains("{\"n\": 1}"), "{out}");
+    let out = by(&["both", "--kind", "blueprint", "--set", "to=1"], "").await;
+    assert!(text(&out).contains("{\"to\": 1}"), "{}", told(&out));
+    // One that sleeps says until when.
+    stored(&server, "nap", waiting(json!({"type": "sleep", "config": {"until": "2035-01-01T00:00:00Z"}}))).await;
+    let id = job_in(&text(&by(&["nap", "--no-wait"], "").await));
+    let steps = text(&ran(bowline(&server, &["workflow", "steps", &id]), "").await);
+    assert!(steps.contains("sleeps at ask until 2035-01-01T00:00:00"), "{steps}");
 }
 
 #[tokio::test]

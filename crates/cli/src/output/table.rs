@@ -2,7 +2,7 @@
 //!
 //! The first rows decide the widths; rows of later pages keep them, so a long list can be printed while it is read.
 //! When the terminal is too narrow, spare columns go first, then texts are cut with `…`, and columns that people copy
-//! from (ids) are cut last. Without a terminal nothing is cut.
+//! from (ids) are cut last. Without a terminal only endless texts are cut.
 
 use console::measure_text_width;
 
@@ -12,6 +12,8 @@ use super::text::{Text, clean};
 const GAP: usize = 2;
 /// No column is cut below this, or below its title.
 const FLOOR: usize = 4;
+/// Without a terminal, too: one endless text must not make every line endless. `--json` has all of it.
+const WIDTH_MAX: usize = 300;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Align {
@@ -122,7 +124,9 @@ impl Table {
         let mut widths: Vec<Option<usize>> = (0..self.columns.len())
             .map(|at| {
                 let title = measure_text_width(self.columns[at].title);
-                rows.iter().filter_map(|row| row.get(at)).map(|c| measure_text_width(&c.text)).max().max(Some(title))
+                let widest = rows.iter().filter_map(|row| row.get(at)).map(|c| measure_text_width(&c.text)).max();
+                let widest = if self.columns[at].whole { widest } else { widest.min(Some(WIDTH_MAX)) };
+                widest.max(Some(title))
             })
             .collect();
         let Some(room) = room else { return widths };
@@ -162,7 +166,11 @@ impl Table {
                 pad += GAP;
             }
             first = false;
-            let text = if room.is_some() { fit(&cell.text, width) } else { cell.text.clone() };
+            let text = match room {
+                Some(_) => fit(&cell.text, width),
+                None if column.whole => cell.text.clone(),
+                None => fit(&cell.text, WIDTH_MAX.max(width)),
+            };
             let missing = width.saturating_sub(measure_text_width(&text));
             if column.align == Align::Right {
                 pad += missing;
@@ -259,6 +267,22 @@ mod tests {
         let mut table = Table::new(&[Column::left("A"), Column::left("B")]);
         assert_eq!(table.render(&[vec!["xx".into(), "1".into()]], Some(80), false), "A   B\nxx  1\n");
         assert_eq!(table.render(&[vec!["yyyy".into(), "2".into()]], Some(80), false), "y…  2\n");
+    }
+
+    #[test]
+    fn an_endless_text_is_cut_without_a_terminal_too() {
+        let endless = "x".repeat(100_000);
+        let rows =
+            [vec!["1".into(), Cell::new(&endless), "end".into()], vec!["2".into(), "short".into(), "end".into()]];
+        let columns = [Column::left("ID").whole(), Column::left("TITLE"), Column::left("LAST")];
+        for room in [None, Some(80)] {
+            let text = Table::new(&columns).render(&rows, room, false);
+            let widths: Vec<usize> = text.lines().map(measure_text_width).collect();
+            assert!(widths.iter().all(|width| *width <= room.unwrap_or(WIDTH_MAX + 10)), "{room:?}: {widths:?}");
+            assert!(text.contains("x…  end\n"), "{text}");
+        }
+        let ids = Table::new(&columns).render(&[vec![Cell::new(&endless), "".into(), "".into()]], None, false);
+        assert!(ids.contains(&endless), "what people copy is whole");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::source;
 
 /// Which of the two ways to write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     Workflow,
     Blueprint,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Again, Answer, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job::new_key;
 use crate::output::Text;
 
 /// Steps asked for at once.
@@ -43,6 +44,7 @@ pub struct RunView {
     pub steps: u32,
     pub node: Text,
     pub paused_for: Text,
+    pub wakes_at: Text,
     pub waits: Vec<WaitView>,
 }
 
@@ -196,8 +198,10 @@ impl<'c> Remote<'c> {
         self.post("steer", &body).await.map(drop)
     }
 
+    /// Once, however often it has to be asked for.
     pub async fn fork(&self, body: &Value) -> Result<Answer, Failure> {
-        self.post("fork", body).await
+        let request = Request::post(["jobs", &self.id.to_string(), "fork"]).body(body.to_string());
+        self.client.call(&request.idempotency_key(Some(new_key())).again(Again::Patient)).await
     }
 
     pub async fn shadow(&self, body: &Value) -> Result<Answer, Failure> {

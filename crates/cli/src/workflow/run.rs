@@ -25,6 +25,9 @@ pub struct BeginArgs {
     /// Which one, if the file has several
     #[arg(long)]
     name: Option<String>,
+    /// What a name is the name of [default: a workflow, or a blueprint if there is no such workflow]
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
     /// What it is given, as JSON; @FILE reads a file, @- standard input
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
@@ -54,10 +57,11 @@ pub struct BeginArgs {
   bowline workflow run order@3 --input @order.json --no-wait
   bowline workflow run order.yaml --break 'charge:{{ variables.total > 100 }}'
 
-A name is one that the server knows, with @VERSION if it should not be the active one. A file is sent along and need not be
+A name is one that the server knows, with @VERSION if it should not be the active one. If a workflow and a blueprint have the
+same name, it is the workflow, unless --kind says otherwise. A file is sent along and need not be
 applied before. Ends with exit code 0 if the run succeeded, 1 if it failed, 3 if it was canceled. Ctrl-C leaves it running.")]
 pub struct RunArgs {
-    /// A workflow that the server has, a file with one, or - for standard input
+    /// A workflow or a blueprint that the server has, a file with one, or - for standard input
     #[arg(value_name = "NAME|FILE")]
     what: String,
     #[command(flatten)]
@@ -75,27 +79,11 @@ pub struct RunArgs {
 
 impl BeginArgs {
     /// The body of `POST /jobs`.
-    fn body(&self, what: &str, debug: bool) -> Result<Value, Failure> {
-        let mut kind = Kind::Workflow;
-        let workflow = match files::target(what, self.name.as_deref())? {
-            Target::Written(definition) => {
-                kind = definition.kind;
-                definition.spec
-            }
-            Target::Stored(name) => match name.split_once('@') {
-                None => name.into(),
-                Some((name, version)) => {
-                    let version: u32 = version
-                        .parse()
-                        .map_err(|_| Failure::Usage(format!("{version:?} is no version; NAME@3 is the third one")))?;
-                    json!({"name": name, "version": version})
-                }
-            },
-        };
-        let mut body = json!({ kind.word(): workflow });
-        if let Some(input) = values::input(self.input.as_deref(), &self.set)? {
+    fn body(&self, kind: Kind, definition: &Value, input: Option<&Value>, debug: bool) -> Value {
+        let mut body = json!({ kind.word(): definition });
+        if let Some(input) = input {
             let field = if kind == Kind::Blueprint { "data" } else { "input" };
-            body[field] = input;
+            body[field] = input.clone();
         }
         if debug {
             body["debug"] = true.into();
@@ -112,24 +100,66 @@ impl BeginArgs {
         if let Some(id) = &self.external_id {
             body["external_id"] = id.as_str().into();
         }
-        Ok(body)
+        body
     }
 
     /// Begins the run; answers with the server's text and the job.
     pub async fn begin(
         &self,
         client: &Client,
+        screen: &Screen,
         what: &str,
         debug: bool,
     ) -> Result<(crate::client::Answer, JobId), Failure> {
-        let body = self.body(what, debug)?;
         let key = self.key.clone().or_else(|| self.external_id.is_none().then(new_key));
-        let request = Request::post(["jobs"]).body(body.to_string()).idempotency_key(key).again(Again::Patient);
-        let answer = client.call(&request).await?;
+        // Read once: standard input has it only once.
+        let input = values::input(self.input.as_deref(), &self.set)?;
+        let ask = async |kind: Kind, definition: &Value| {
+            let body = self.body(kind, definition, input.as_ref(), debug).to_string();
+            let request = Request::post(["jobs"]).body(body).idempotency_key(key.clone()).again(Again::Patient);
+            client.call(&request).await
+        };
+        let answer = match files::target(what, self.name.as_deref())? {
+            Target::Written(written) => {
+                if let Some(kind) = self.kind.filter(|kind| *kind != written.kind) {
+                    let (is, not) = (written.kind.word(), kind.word());
+                    return Err(Failure::Usage(format!("{what} has a {is}, not a {not}")));
+                }
+                ask(written.kind, &written.spec).await?
+            }
+            Target::Stored(name) => {
+                let definition = stored(&name)?;
+                match ask(self.kind.unwrap_or(Kind::Workflow), &definition).await {
+                    Err(Failure::Refused(no)) if self.kind.is_none() && no.code.as_str() == "WORKFLOW_NOT_FOUND" => {
+                        match ask(Kind::Blueprint, &definition).await {
+                            // The first question is the one that was meant, so its answer is the one to tell.
+                            Err(Failure::Refused(neither)) if neither.code.as_str() == "BLUEPRINT_NOT_FOUND" => {
+                                return Err(Failure::Refused(no));
+                            }
+                            Ok(answer) => {
+                                screen
+                                    .note(&format!("this is a run of the blueprint {name}; there is no such workflow"));
+                                answer
+                            }
+                            Err(other) => return Err(other),
+                        }
+                    }
+                    other => other?,
+                }
+            }
+        };
         let accepted: Accepted = answer.read()?;
         let id = accepted.job_id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))?;
         Ok((answer, id))
     }
+}
+
+/// What the server has by a name, or by a name and a version.
+fn stored(name: &str) -> Result<Value, Failure> {
+    let Some((name, version)) = name.split_once('@') else { return Ok(name.into()) };
+    let version: u32 =
+        version.parse().map_err(|_| Failure::Usage(format!("{version:?} is no version; NAME@3 is the third one")))?;
+    Ok(json!({"name": name, "version": version}))
 }
 
 /// `NODE` or `NODE:CONDITION`; a condition may stand without its braces.
@@ -147,7 +177,7 @@ pub fn condition(text: &str) -> String {
 }
 
 pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result<Exit, Failure> {
-    let (answer, id) = args.begin.begin(client, &args.what, args.debug).await?;
+    let (answer, id) = args.begin.begin(client, screen, &args.what, args.debug).await?;
     if args.no_wait && screen.json() {
         screen.json_line(answer.text())?;
         return Ok(Exit::Success);

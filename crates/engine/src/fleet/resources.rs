@@ -156,6 +156,9 @@ fn comes_with(error: &StartError, with: &[ResourceKey]) -> bool {
         StartError::Workflow(DefinitionError::NoWorkflow(name) | DefinitionError::NotActive(name)) => {
             (ResourceKind::Workflow, name.as_str())
         }
+        StartError::Workflow(DefinitionError::NoBlueprint(name) | DefinitionError::BlueprintNotActive(name)) => {
+            (ResourceKind::Blueprint, name.as_str())
+        }
         _ => return false,
     };
     with.iter().any(|key| key.kind == kind && key.name.as_str() == name)
@@ -170,6 +173,11 @@ fn not_startable(error: StartError) -> PutError {
             return PutError::Store(error.clone());
         }
         StartError::Bad(bad) => return BadSpec { path: format!("start.{}", bad.path), ..bad.clone() }.into(),
+        StartError::Workflow(
+            DefinitionError::NoBlueprint(_)
+            | DefinitionError::NoBlueprintVersion { .. }
+            | DefinitionError::BlueprintNotActive(_),
+        ) => "start.blueprint",
         StartError::Workflow(_) => "start.workflow",
         StartError::Command(CommandError::Params(_)) => "start.params",
         StartError::Command(_) => "start.command",

@@ -14,6 +14,7 @@ mod shadow;
 mod start;
 mod steer;
 mod turner;
+mod why;
 
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
 pub use look::{Changed, ContextView, Edit, Forking, LookError, StepView, StepsPage};
@@ -21,6 +22,7 @@ pub use picture::FlowPicture;
 pub use shadow::ShadowView;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
 pub use turner::turn_forever;
+pub use why::Standing;
 
 use std::sync::Arc;
 

@@ -7,7 +7,8 @@ use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{FlowAnswer, FlowOrder, NewSignal, StoreResult, WaitKind};
 use bowline_workflow::flow::{Message, Order};
-use serde_json::{Value, json};
+use bowline_workflow::program::Program;
+use serde_json::{Map, Value, json};
 
 use super::Flows;
 use super::look::LookError;
@@ -29,6 +30,15 @@ pub(super) fn word(order: &Order) -> String {
     }
 }
 
+/// Whether an order can be carried out; of several variables, which one is wrong.
+fn check(order: &Order, program: &Program) -> Result<(), String> {
+    let Order::Edit(variables) = order else { return order.check(program) };
+    variables.iter().try_for_each(|(name, value)| {
+        let one = Order::Edit(Map::from_iter([(name.clone(), value.clone())]));
+        one.check(program).map_err(|what| format!("order.edit.{name}: {what}"))
+    })
+}
+
 fn text(message: &Message) -> Arc<str> {
     serde_json::to_string(message).unwrap_or_default().into()
 }
@@ -44,7 +54,7 @@ impl Flows {
         reason: Option<String>,
     ) -> Result<FlowAnswer, LookError> {
         let run = self.look_at(tenant, job, None).await?;
-        order.check(run.flow.program()).map_err(LookError::Bad)?;
+        check(&order, run.flow.program()).map_err(LookError::Bad)?;
         let about = json!({"order": word(&order)});
         let message = text(&Message::Steer { order, by: by.to_string(), reason: reason.clone() });
         let action = Action::WorkflowSteer;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Action;
+use crate::wording::in_plain_words;
 
 /// The variable with the end of the last task, approval or blueprint. No data have this name.
 pub const TASK_RESULT: &str = "task_result";
@@ -27,7 +28,7 @@ impl HandlerAnswer {
         match value {
             Value::Null => Ok(Self::default()),
             Value::Object(_) => serde_path_to_error::deserialize(value).map_err(|error| {
-                let (path, what) = (error.path().to_string(), error.inner().to_string());
+                let (path, what) = (error.path().to_string(), in_plain_words(&error.inner().to_string()));
                 if path == "." { what } else { format!("{path}: {what}") }
             }),
             _ => Err("must be an object with `data` and `actions`, or nothing".to_owned()),

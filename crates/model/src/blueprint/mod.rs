@@ -52,7 +52,10 @@ impl BlueprintSpec {
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
-            BadSpec::at(if path == "." { "spec".to_owned() } else { path }, error.inner().to_string())
+            BadSpec::at(
+                if path == "." { "spec".to_owned() } else { path },
+                crate::wording::in_plain_words(&error.inner().to_string()),
+            )
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::fleet::CommandSpec;
 use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
 use crate::trigger::TriggerSpec;
+use crate::wording::in_plain_words;
 use crate::workflow::{WorkflowSpec, read_workflow};
 
 /// What is wrong with what somebody wrote, and where in it.
@@ -80,7 +81,7 @@ impl Spec {
     pub fn from_value(kind: ResourceKind, value: serde_json::Value) -> Result<Self, BadSpec> {
         let read = |e: serde_path_to_error::Error<serde_json::Error>| {
             let path = Some(e.path().to_string()).filter(|path| path != ".").unwrap_or_else(|| "spec".to_owned());
-            BadSpec::at(path, e.inner().to_string())
+            BadSpec::at(path, in_plain_words(&e.inner().to_string()))
         };
         let value = match value {
             object @ serde_json::Value::Object(_) => object,

@@ -115,7 +115,9 @@ impl SubmitRequest {
         let workflow = self.workflow.is_some() || blueprint;
         let task = !command && !workflow;
         let given = [
-            ("type", self.r#type.is_some() && !task, "a job has a `type` or a `command`, not both"),
+            ("type", self.r#type.is_some() && command, "a job has a `type` or a `command`, not both"),
+            ("type", self.r#type.is_some() && blueprint, "a job has a `type` or a `blueprint`, not both"),
+            ("type", self.r#type.is_some() && workflow, "a job has a `type` or a `workflow`, not both"),
             ("workflow", self.workflow.is_some() && command, "a job has a `workflow` or a `command`, not both"),
             ("blueprint", blueprint && command, "a job has a `blueprint` or a `command`, not both"),
             ("blueprint", blueprint && self.workflow.is_some(), "a job has a `workflow` or a `blueprint`, not both"),
@@ -162,12 +164,11 @@ impl SubmitRequest {
                 priority: self.priority,
             }))
         } else if let Some(run) = self.workflow.map(RunField::Workflow).or(self.blueprint.map(RunField::Blueprint)) {
-            StartSpec::Workflow(Box::new(WorkflowStart {
-                run,
-                input: self.data.or(self.input),
-                lane: self.lane,
-                priority: self.priority,
-            }))
+            let (input, data) = match run {
+                RunField::Workflow(_) => (self.input, None),
+                RunField::Blueprint(_) => (None, self.data.or(self.input)),
+            };
+            StartSpec::Workflow(Box::new(WorkflowStart { run, input, data, lane: self.lane, priority: self.priority }))
         } else if let Some(task_type) = self.r#type {
             StartSpec::Task(TaskStart {
                 r#type: task_type,

@@ -93,9 +93,12 @@ pub enum RunField {
 pub struct WorkflowStart {
     #[serde(flatten)]
     pub run: RunField,
-    /// What it is given.
+    /// What a workflow is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
+    /// What a blueprint begins with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<Lane>,
     /// Higher goes first within its line.
@@ -155,10 +158,31 @@ impl WorkflowStart {
         check_priority(self.priority)
     }
 
+    /// What is run: `workflow` or `blueprint`.
+    pub const fn run_field(&self) -> &'static str {
+        match self.run {
+            RunField::Workflow(_) => "workflow",
+            RunField::Blueprint(_) => "blueprint",
+        }
+    }
+
+    /// Where what it is given stands: `input`, or `data` of a blueprint.
+    pub const fn given_field(&self) -> &'static str {
+        match self.run {
+            RunField::Workflow(_) => "input",
+            RunField::Blueprint(_) => "data",
+        }
+    }
+
+    /// What it is given.
+    pub fn given(&self) -> Option<&Payload> {
+        self.input.as_ref().or(self.data.as_ref())
+    }
+
     /// What it is given, as a value.
     pub fn input_value(&self) -> Result<Value, BadSpec> {
-        let Some(input) = &self.input else { return Ok(Value::Null) };
-        serde_json::from_str(input.as_str()).map_err(|e| BadSpec::at("input", e.to_string()))
+        let Some(given) = self.given() else { return Ok(Value::Null) };
+        serde_json::from_str(given.as_str()).map_err(|e| BadSpec::at(self.given_field(), e.to_string()))
     }
 
     /// The name and the version, if it is one that is stored.
@@ -247,6 +271,7 @@ mod tests {
             json!({"command": "restart", "selector": "role=web", "params": {"unit": "nginx"}}),
             json!({"command": {"name": "restart", "version": 3}, "hosts": ["web1"], "deadline_ms": 60000}),
             json!({"workflow": "release", "input": {"version": "1.2"}}),
+            json!({"blueprint": "order", "data": {"price": 20}}),
         ] {
             let start: StartSpec = from_value(value.clone()).expect("it is good");
             start.check().expect("its parts fit");
@@ -272,6 +297,8 @@ mod tests {
             (json!({"command": "restart", "selector": "role=("}), "selector: "),
             (json!({"command": {"argv": []}, "selector": "all"}), "command."),
             (json!({"command": "restart", "selector": "all", "deadline_ms": 1}), "deadline_ms: must be"),
+            (json!({"workflow": "release", "type": "echo"}), "type: a job has a `type` or a `workflow`"),
+            (json!({"blueprint": "order", "type": "echo"}), "type: a job has a `type` or a `blueprint`"),
             (json!({"workflow": "release", "payload": 1}), "payload: belongs to a job with a `type`"),
             (json!({"workflow": "release", "data": 1}), "data: belongs to a job with a `blueprint`"),
             (json!({"workflow": {"nodes": [], "edges": []}}), "workflow: the name of a workflow"),

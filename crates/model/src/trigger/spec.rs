@@ -96,7 +96,7 @@ impl TriggerSpec {
                 ("payload", payload.unwrap_or(Value::Null))
             }
             StartSpec::Command(command) => ("params", Value::Object(command.params.clone())),
-            StartSpec::Workflow(workflow) => ("input", workflow.input_value()?),
+            StartSpec::Workflow(workflow) => (workflow.given_field(), workflow.input_value()?),
         };
         match given {
             Value::Null => Ok(()),
@@ -149,6 +149,8 @@ mod tests {
             ("start", json!({"type": "echo", "payload": {"message": 1}}), "start.payload.message"),
             ("start", json!({"workflow": "ship", "input": {"message": {}}}), "start.input.message"),
             ("start", json!({"workflow": "ship", "input": 7}), "start.input"),
+            ("start", json!({"blueprint": "ship", "data": {"message": {}}}), "start.data.message"),
+            ("start", json!({"blueprint": "ship", "data": 7}), "start.data"),
             ("start", json!({"command": "c", "selector": "all", "params": {"message": null}}), "start.params.message"),
             ("enable", json!(true), "enable"),
         ] {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{EdgeSpec, NodeSpec, WorkflowSpec};
 use crate::resource::BadSpec;
+use crate::wording::in_plain_words;
 
 /// Elements of a list that are looked at. How many there may be is checked later; this is only not to read for ever.
 const ELEMENTS_MAX: usize = 100_000;
@@ -70,7 +71,7 @@ fn read_at<T: DeserializeOwned>(base: &str, value: Value, mistakes: &mut Vec<Bad
                 inner if base.is_empty() => inner.to_owned(),
                 inner => format!("{base}.{inner}"),
             };
-            mistakes.push(BadSpec::at(path, error.inner().to_string()));
+            mistakes.push(BadSpec::at(path, in_plain_words(&error.inner().to_string())));
             None
         }
     }

@@ -112,6 +112,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         result: row.opt_text(26)?,
         command: row.opt_text(28)?.map(|payload| name_of(&payload)),
         begun_by: row.opt_id(29)?.map(JobId::from_uuid),
+        workflow: row.opt_text(30)?,
     })
 }
 
@@ -218,7 +219,7 @@ macro_rules! job_record {
                     j.request_id, j.trace_id, j.correlation_id, j.idempotency_key, j.external_id, j.replay_of, ",
             $payload,
             ", j.kind, case when j.kind = 2 then j.payload end,
-              (select p.id from job p where p.number = j.flow) ",
+              (select p.id from job p where p.number = j.flow), (select f.workflow from flow f where f.number = j.number) ",
             $body
         )
     };

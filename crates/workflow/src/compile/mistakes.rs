@@ -57,7 +57,7 @@ pub(crate) fn read_at<T: DeserializeOwned>(base: &str, value: Value, mistakes: &
                 inner if base.is_empty() || inner.starts_with('[') => format!("{base}{inner}"),
                 inner => format!("{base}.{inner}"),
             };
-            mistakes.add(path, error.inner().to_string());
+            mistakes.add(path, bowline_model::wording::in_plain_words(&error.inner().to_string()));
             None
         }
     }

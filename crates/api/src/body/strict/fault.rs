@@ -8,6 +8,8 @@ pub enum FaultKind {
     /// Nothing, or only whitespace.
     Empty,
     NotUtf8,
+    /// U+FEFF before the value: some editors write it, and JSON has no place for it.
+    ByteOrderMark,
     /// The text stops inside a value.
     UnexpectedEnd,
     /// Something else stands where the grammar wants this.
@@ -41,6 +43,7 @@ impl FaultKind {
         match self {
             Self::Empty => "EMPTY",
             Self::NotUtf8 => "NOT_UTF8",
+            Self::ByteOrderMark => "BYTE_ORDER_MARK",
             Self::UnexpectedEnd => "UNEXPECTED_END",
             Self::Expected(_) => "UNEXPECTED",
             Self::TrailingText => "TRAILING_TEXT",
@@ -63,6 +66,7 @@ impl fmt::Display for FaultKind {
         match self {
             Self::Empty => f.write_str("the body is empty"),
             Self::NotUtf8 => f.write_str("invalid UTF-8"),
+            Self::ByteOrderMark => f.write_str("it begins with a byte order mark; save it as UTF-8 without one"),
             Self::UnexpectedEnd => f.write_str("unexpected end of the body"),
             Self::Expected(what) => write!(f, "expected {what}"),
             Self::TrailingText => f.write_str("unexpected text after the value"),

@@ -42,6 +42,9 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<(), Fault> {
     let mut checker = Checker::new(bytes, *limits);
     let halt = match std::str::from_utf8(bytes) {
         Err(error) => Halt { kind: FaultKind::NotUtf8, offset: error.valid_up_to(), place: Place::Container },
+        Ok(text) if text.starts_with('\u{feff}') => {
+            Halt { kind: FaultKind::ByteOrderMark, offset: 0, place: Place::Container }
+        }
         Ok(_) => match checker.run() {
             Ok(()) => return Ok(()),
             Err(halt) => halt,

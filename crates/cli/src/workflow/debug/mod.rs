@@ -44,7 +44,7 @@ pub struct DebugArgs {
 pub async fn debug(client: &Client, screen: &mut Screen, args: &DebugArgs) -> Result<Exit, Failure> {
     let id = match args.what.parse::<JobId>() {
         Ok(id) => id,
-        Err(_) => args.begin.begin(client, &args.what, true).await?.1,
+        Err(_) => args.begin.begin(client, screen, &args.what, true).await?.1,
     };
     let mut session = Session::new(Remote::new(client, id));
     session.open(screen).await?;
