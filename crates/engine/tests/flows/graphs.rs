@@ -271,3 +271,13 @@ async fn a_join_in_a_loop_gathers_in_every_round() {
     assert!(!house.path(any.id).await.contains(&"slow".to_owned()));
     house.check().await;
 }
+
+/// The context of a run is the seed's: who began it has an address, even if nobody knows which.
+#[tokio::test]
+async fn whoever_begins_a_run_has_an_address_that_may_be_unknown() {
+    let house = House::open().await;
+    let output = json!({"id": "{{user.id}}", "email": "{{user.email}}", "text": "to {{user.email}}"});
+    let record = house.run(row(&[node("out", "end", json!({"output": output}))]), json!(null)).await;
+    assert_eq!(result_of(&record), json!({"id": "ada", "email": null, "text": "to null"}));
+    house.check().await;
+}
