@@ -19,6 +19,15 @@ pub struct Message {
     pub mandatory: bool,
 }
 
+impl Message {
+    /// Whether it can be written as AMQP, before anybody is asked to take it.
+    pub fn check(&self) -> Result<(), AmqpError> {
+        short("exchange", &self.exchange)?;
+        short("routing_key", &self.routing_key)?;
+        self.properties.to_amqp().map(drop)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageProperties {
     /// By which whoever reads it knows it again: the same for every attempt to publish the same message.

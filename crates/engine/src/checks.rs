@@ -1,19 +1,23 @@
-//! What can be said of work before it begins: of a task when it is asked for, of a workflow when it is stored.
+//! What can be said of work before it begins: of a task when it is asked for, of a workflow or a blueprint when it is stored.
 //!
-//! Enters: a task's type and payload, or a workflow. Leaves: what is wrong, with its place, so that whoever wrote it hears it
+//! Enters: a task's type and payload, a workflow or a blueprint. Leaves: what is wrong, with its place, so that whoever wrote it hears it
 //! at once and not from a run that failed. Only what stands there literally can be looked at: an expression becomes something
 //! when its node is carried out, and is looked at then. Types that no handler of the house takes are nobody's business here.
 
+use bowline_model::blueprint::{Action, BlueprintSpec};
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{TaskType, TenantId};
 use bowline_store::StoreResult;
 use bowline_workflow::program::DefinitionMistake;
 use serde_json::{Map, Value, json};
 
-use crate::builtin::{BadPayload, Checked, Handlers, HttpRequest};
+use crate::builtin::{BadPayload, Checked, Handlers, HttpRequest, RabbitmqPublish};
 
 /// Where calls go whose address is not known yet: to a name that nobody has.
 const SOMEWHERE: &str = "http://somewhere.invalid/";
+
+/// What stands where a name is not known yet. Nobody is asked whether there is such a thing.
+const SOMETHING: &str = "something";
 
 /// Looks at work before it begins.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +67,33 @@ impl Checks {
         }
         Ok(mistakes)
     }
+
+    /// The tasks that the states of a blueprint would dispatch, as far as they are written down.
+    pub async fn blueprint(&self, tenant: TenantId, spec: &BlueprintSpec) -> StoreResult<Vec<DefinitionMistake>> {
+        let mut mistakes = Vec::new();
+        for (name, state) in &spec.states {
+            for (n, action) in state.actions.iter().enumerate() {
+                let at = format!("states.{name}.actions[{n}].{}", action.word());
+                let tasks: Vec<(String, &TaskType, &Value)> = match action {
+                    Action::DispatchTask(task) => vec![(format!("{at}.params"), &task.task_type, &task.params)],
+                    Action::DispatchParallel(all) => {
+                        let tasks = all.tasks.iter().enumerate();
+                        tasks
+                            .map(|(n, task)| (format!("{at}.tasks[{n}].params"), &task.task_type, &task.params))
+                            .collect()
+                    }
+                    _ => continue,
+                };
+                for (path, task_type, params) in tasks {
+                    let Some(payload) = known(task_type.as_str(), params) else { continue };
+                    if let Err(bad) = self.task(tenant, task_type, &payload.to_string()).await? {
+                        mistakes.push(mistake(path, &bad));
+                    }
+                }
+            }
+        }
+        Ok(mistakes)
+    }
 }
 
 impl Place<'_> {
@@ -80,9 +111,11 @@ impl Place<'_> {
     fn task(&self) -> Option<(TaskType, Value, &'static str)> {
         match self.node_type {
             HttpRequest::NAME => Some((HttpRequest::task_type(), self.call(), "")),
+            RabbitmqPublish::TASK_TYPE => Some((RabbitmqPublish::task_type(), self.message(), "")),
             "task" => {
-                let payload = self.config.get("payload").filter(|payload| !is_open(payload))?;
-                Some((TaskType::new(self.config.get("type")?.as_str()?).ok()?, payload.clone(), ".payload"))
+                let task_type = TaskType::new(self.config.get("type")?.as_str()?).ok()?;
+                let payload = known(task_type.as_str(), self.config.get("payload").unwrap_or(&Value::Null))?;
+                Some((task_type, payload, ".payload"))
             }
             _ => None,
         }
@@ -90,18 +123,8 @@ impl Place<'_> {
 
     /// The payload of a call, without everything that becomes something later.
     fn call(&self) -> Value {
-        let mut payload = self.config.clone();
-        if payload.get("url").is_none_or(is_open) {
-            payload.insert("url".to_owned(), SOMEWHERE.into());
-        }
-        for field in ["headers", "query"] {
-            if let Some(Value::Object(fields)) = payload.get_mut(field) {
-                fields.retain(|_, value| !is_open(value));
-            }
-        }
-        if payload.get("body").is_some_and(is_open) {
-            payload.remove("body");
-        }
+        let mut payload = without_open(self.config);
+        payload.entry("url").or_insert(SOMEWHERE.into());
         if let Some((timeout_ms, _)) = self.timeout {
             payload.insert("timeout_ms".to_owned(), timeout_ms.into());
         }
@@ -113,16 +136,66 @@ impl Place<'_> {
         payload.into()
     }
 
-    fn mistake(&self, field: &str, bad: &BadPayload) -> DefinitionMistake {
-        let what =
-            if bad.code == BadPayload::VALIDATION { bad.what.clone() } else { format!("{}: {}", bad.code, bad.what) };
-        let path = match (&self.timeout, bad.place.as_str()) {
-            (Some((_, path)), "timeout_ms") if field.is_empty() => path.clone(),
-            (_, "") => format!("{}{field}", self.path),
-            (_, place) => format!("{}{field}.{place}", self.path),
-        };
-        DefinitionMistake { path, what }
+    /// The payload of a message. A node may leave out the routing key, and then it is an empty one.
+    fn message(&self) -> Value {
+        let mut payload = without_open(self.config);
+        for (field, value) in [("routing_key", json!("")), ("body", Value::Null)] {
+            payload.entry(field).or_insert(value);
+        }
+        payload.into()
     }
+
+    fn mistake(&self, field: &str, bad: &BadPayload) -> DefinitionMistake {
+        match (&self.timeout, bad.place.as_str()) {
+            (Some((_, path)), "timeout_ms") if field.is_empty() => {
+                DefinitionMistake { path: path.clone(), what: bad.what.clone() }
+            }
+            _ => mistake(format!("{}{field}", self.path), bad),
+        }
+    }
+}
+
+/// Says what is wrong with a payload that stands at a path.
+fn mistake(path: String, bad: &BadPayload) -> DefinitionMistake {
+    let what =
+        if bad.code == BadPayload::VALIDATION { bad.what.clone() } else { format!("{}: {}", bad.code, bad.what) };
+    let path = if bad.place.is_empty() { path } else { format!("{path}.{}", bad.place) };
+    DefinitionMistake { path, what }
+}
+
+/// As much of a payload as can be looked at now. Where the house knows the fields, those that become something later are left
+/// out; otherwise all of it must be there.
+fn known(task_type: &str, payload: &Value) -> Option<Value> {
+    if !is_open(payload) {
+        return Some(payload.clone());
+    }
+    let wanted: &[(&str, Value)] = match task_type {
+        HttpRequest::NAME => &[("url", json!(SOMEWHERE))],
+        RabbitmqPublish::TASK_TYPE => {
+            &[("broker", json!(SOMETHING)), ("routing_key", json!(SOMETHING)), ("body", Value::Null)]
+        }
+        _ => return None,
+    };
+    let written = payload.as_object().filter(|fields| !fields.keys().any(|name| name.contains("{{")))?;
+    let mut left = without_open(written);
+    // What was there and is open is something; what was never there is missed.
+    for (field, value) in wanted.iter().filter(|(field, _)| written.contains_key(*field)) {
+        left.entry(*field).or_insert(value.clone());
+    }
+    Some(left.into())
+}
+
+/// Fields, without everything that becomes something later: the fields themselves, or what is open in an object.
+fn without_open(fields: &Map<String, Value>) -> Map<String, Value> {
+    let mut left = fields.clone();
+    left.retain(|name, value| match value {
+        Value::Object(inner) if name != "body" => {
+            inner.retain(|name, value| !name.contains("{{") && !is_open(value));
+            true
+        }
+        value => !is_open(value),
+    });
+    left
 }
 
 /// Whether somewhere in it there is a place for a value that is not known yet.
@@ -132,5 +205,121 @@ fn is_open(value: &Value) -> bool {
         Value::Array(list) => list.iter().any(is_open),
         Value::Object(fields) => fields.iter().any(|(name, value)| name.contains("{{") || is_open(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use bowline_connect::egress::{Doors, TenantRules};
+    use bowline_model::Timestamp;
+    use bowline_store::{Clock, Ledger, ManualClock};
+    use bowline_store_sql::{SqlLedger, SqlSettings};
+
+    use super::*;
+    use crate::secrets::{SecretRules, Secrets};
+
+    /// With the handlers of the house that look at payloads, as the server has them.
+    async fn checks() -> Checks {
+        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000)) as Arc<dyn Clock>;
+        let ledger = SqlLedger::open_memory_alone(&SqlSettings::new(Arc::clone(&clock))).expect("a ledger");
+        let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+        let made = ledger.create_tenant(tenant(), "acme".to_owned(), "ada".into()).await;
+        made.expect("stored").expect("a tenant");
+        let secrets =
+            Secrets::new(Arc::clone(&ledger), Arc::clone(&clock), SecretRules::default(), BTreeMap::default());
+        let doors = Doors::new(TenantRules::default()).expect("doors");
+        let publish = RabbitmqPublish::new(ledger, Arc::clone(&secrets), TenantRules::default());
+        let mut handlers = Handlers::standard();
+        handlers.add(HttpRequest::task_type(), Arc::new(HttpRequest::new(doors, secrets, clock)));
+        handlers.add(RabbitmqPublish::task_type(), Arc::new(publish));
+        Checks::new(handlers)
+    }
+
+    fn tenant() -> TenantId {
+        TenantId::mint(Timestamp::from_millis(1), [1; 10])
+    }
+
+    fn lines(mistakes: Vec<DefinitionMistake>) -> Vec<String> {
+        mistakes.into_iter().map(|mistake| format!("{}: {}", mistake.path, mistake.what)).collect()
+    }
+
+    async fn of_node(checks: &Checks, node_type: &str, config: Value) -> Vec<String> {
+        let nodes = json!([{"id": "n", "type": node_type, "config": config}]);
+        let spec = serde_json::from_value(json!({"nodes": nodes, "edges": []})).expect("a workflow");
+        lines(checks.workflow(tenant(), &spec).await.expect("looked at"))
+    }
+
+    async fn of_state(checks: &Checks, action: Value) -> Vec<String> {
+        let spec = json!({"start": "a", "states": {"a": {"actions": [action]}}});
+        let spec = serde_json::from_value(spec).expect("a blueprint");
+        lines(checks.blueprint(tenant(), &spec).await.expect("looked at"))
+    }
+
+    #[tokio::test]
+    async fn messages_are_looked_at_as_far_as_they_are_written() {
+        let checks = checks().await;
+        let long = "k".repeat(300);
+        for (field, value, line) in [
+            ("properties", json!({"foo": 1}), "nodes[0].config.properties.foo: unknown field `foo`"),
+            ("properties", json!({"priority": 999}), "nodes[0].config.properties.priority: invalid value"),
+            ("routing_key", json!(long), "nodes[0].config.routing_key: at most 255 bytes"),
+            ("headers", json!({"n": u64::MAX}), "nodes[0].config.headers.n: a whole number"),
+        ] {
+            let mut config = json!({"broker": "b", "exchange": "x", "body": {"n": "{{ variables.n }}"}});
+            assert_eq!(of_node(&checks, "rabbitmq_publish", config.clone()).await, [""; 0]);
+            config[field] = value;
+            let found = of_node(&checks, "rabbitmq_publish", config.clone()).await;
+            assert!(found.len() == 1 && found[0].starts_with(line), "{line}: {found:?}");
+            let each = json!({"items": [1], "node": {"type": "rabbitmq_publish", "config": config}});
+            let found = of_node(&checks, "foreach", each).await;
+            let line = line.replace("config.", "config.node.config.");
+            assert!(found.len() == 1 && found[0].starts_with(&line), "{line}: {found:?}");
+        }
+        // What becomes something later is looked at then.
+        let open = json!({
+            "broker": "b", "routing_key": "{{ variables.key }}", "body": "{{ variables.body }}",
+            "properties": {"priority": "{{ variables.n }}", "type": "t"}, "headers": {"n": "{{ variables.n }}"},
+        });
+        assert_eq!(of_node(&checks, "rabbitmq_publish", open).await, [""; 0]);
+        // Whoever asks for the task itself hears the same.
+        let task =
+            json!({"type": "rabbitmq_publish", "payload": {"broker": "b", "routing_key": "{{ variables.key }}"}});
+        let found = of_node(&checks, "task", task).await;
+        assert!(found.len() == 1 && found[0].starts_with("nodes[0].config.payload: missing field `body`"), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn what_states_dispatch_is_looked_at_like_what_nodes_do() {
+        let checks = checks().await;
+        let dispatch = |task_type: &str, params: Value| json!({"dispatch_task": {"type": task_type, "params": params, "transitions": {"success": "a"}}});
+        let good = json!({"url": "https://example.com/{{ variables.id }}", "headers": {"x-a": "{{ variables.a }}"}});
+        for (action, line) in [
+            (dispatch("http_request", good.clone()), None),
+            (dispatch("http_request", json!("{{ variables.call }}")), None),
+            (dispatch("of.somebody.else", json!({"url": 1})), None),
+            (dispatch("http_request", json!({"url": "ftp://example.com"})), Some("dispatch_task.params.url: ")),
+            (
+                dispatch("http_request", json!({"url": "{{ variables.url }}", "method": "FETCH"})),
+                Some("dispatch_task.params.method: one of GET"),
+            ),
+            (dispatch("http_request", json!({})), Some("dispatch_task.params: missing field `url`")),
+            (
+                json!({"dispatch_parallel": {"aggregate_into": "a", "tasks": [
+                    {"type": "http_request", "params": good},
+                    {"type": "rabbitmq_publish", "params": {"broker": "b", "routing_key": "q", "body": 1, "tpye": 1}},
+                ]}}),
+                Some("dispatch_parallel.tasks[1].params.tpye: unknown field `tpye`"),
+            ),
+        ] {
+            let found = of_state(&checks, action.clone()).await;
+            let fits = match line {
+                Some(line) => found.len() == 1 && found[0].starts_with(&format!("states.a.actions[0].{line}")),
+                None => found.is_empty(),
+            };
+            assert!(fits, "{action}: {found:?}");
+        }
     }
 }

@@ -42,8 +42,18 @@ impl Timestamp {
 
 /// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an RFC 3339 date and time with a zone, such as 2026-01-03T00:00:00Z")]
-pub struct NotATimestamp(String);
+pub enum NotATimestamp {
+    #[error("`{0}` is not an RFC 3339 date and time with a zone, such as 2026-01-03T00:00:00Z")]
+    Shape(String),
+    #[error("`{0}` is too far away: the last day there is is 9999-12-30")]
+    TooFar(String),
+}
+
+/// Whether a text is written as a moment is, and only its year is more than we know.
+fn is_too_far(text: &str) -> bool {
+    let (Some(local), Some(rest)) = (text.get(..19), text.get(4..)) else { return false };
+    local.parse::<jiff::civil::DateTime>().is_ok() && format!("2000{rest}").parse::<jiff::Timestamp>().is_ok()
+}
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,7 +72,8 @@ impl FromStr for Timestamp {
         let plain = text.len() <= 40 && !text.contains(['[', ',', ' ']);
         match text.parse::<jiff::Timestamp>() {
             Ok(at) if plain => Ok(Self(at.as_microsecond())),
-            _ => Err(NotATimestamp(text.chars().take(64).collect())),
+            Err(_) if plain && is_too_far(text) => Err(NotATimestamp::TooFar(text.to_owned())),
+            _ => Err(NotATimestamp::Shape(text.chars().take(64).collect())),
         }
     }
 }
@@ -108,6 +119,19 @@ mod tests {
             ["", "2026-01-03", "2026-01-03T00:00:00", "2026-01-03 00:00:00Z", "tomorrow", "99999-01-01T00:00:00Z"]
         {
             assert!(text.parse::<Timestamp>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_that_is_too_far_away_is_not_called_a_misspelt_one() {
+        for text in ["9999-12-31T23:59:00Z", "9999-12-31T00:00:00.5+01:00"] {
+            let error = text.parse::<Timestamp>().expect_err(text).to_string();
+            assert!(error.contains("too far away"), "{error}");
+        }
+        assert!("9999-12-30T00:00:00Z".parse::<Timestamp>().is_ok());
+        for text in ["9999-12-31T23:59:00", "9999-12-31 23:59:00Z", "9999-12-32T00:00:00Z", "9999-12-31T23:59:00X"] {
+            let error = text.parse::<Timestamp>().expect_err(text).to_string();
+            assert!(error.contains("RFC 3339"), "{error}");
         }
     }
 }

@@ -123,8 +123,22 @@ pub struct EdgeSpec {
     pub target: NodeId,
     /// When it is taken: `success` (unless said otherwise), `failure`, `always`; after a condition `true` or `false`; after a
     /// switch the name of a case.
-    #[serde(default = "success", skip_serializing_if = "is_success")]
+    #[serde(default = "success", skip_serializing_if = "is_success", deserialize_with = "word")]
     pub on: String,
+}
+
+/// A text. YAML takes `true` without quotes for something else, and so whoever writes it is told to quote it.
+fn word<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(word) => Ok(word),
+        said @ (Value::Bool(_) | Value::Number(_)) => {
+            Err(serde::de::Error::custom(format!("must be a text: put it into quotes, \"{said}\"")))
+        }
+        Value::Null => {
+            Err(serde::de::Error::custom("must be a text, such as \"failure\"; leave `on` out for `success`"))
+        }
+        _ => Err(serde::de::Error::custom("must be a text, such as \"failure\"")),
+    }
 }
 
 fn success() -> String {

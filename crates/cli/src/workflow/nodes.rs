@@ -58,7 +58,12 @@ pub fn nodes(screen: &mut Screen, args: &NodesArgs) -> Result<Exit, Failure> {
 
 fn show(screen: &mut Screen, view: &NodeTypeView) -> Result<(), Failure> {
     screen.line(&format!("{}: {}", view.node_type, view.about))?;
-    let ports = if view.ports.is_empty() { "none".to_owned() } else { view.ports.join(", ") };
+    let ports = match view.node_type {
+        _ if view.ports.is_empty() => "none".to_owned(),
+        // All its edges are taken, so there is nothing to say about when.
+        "parallel" => view.ports.join(", "),
+        _ => format!("{}, failure, always", view.ports.join(", ")),
+    };
     screen.line(&format!("Edges: {ports}"))?;
     let rows: Vec<Vec<Cell>> = fields(view)
         .map(|field| vec![Cell::new(field.word()), Cell::new(&field.kind), Cell::new(&field.about)])

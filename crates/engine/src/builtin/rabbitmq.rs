@@ -13,14 +13,15 @@ use std::time::Duration;
 
 use bowline_amqp::{AmqpError, Message, MessageProperties, Published, Publisher};
 use bowline_connect::egress::TenantRules;
-use bowline_model::{ErrorClass, ResourceName, RunError, TenantId};
+use bowline_model::{ErrorClass, ResourceName, RunError, TaskType, TenantId};
 use bowline_store::Ledger;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::handlers::{Handler, HandlerFuture, Task, read};
+use super::check::{BadPayload, CheckFuture};
+use super::handlers::{Handler, HandlerFuture, Task};
 use crate::brokers::Brokers;
 use crate::secrets::Secrets;
 
@@ -28,8 +29,6 @@ use crate::secrets::Secrets;
 const CONFIRM_LIMIT: Duration = Duration::from_secs(30);
 /// A connection that nobody used for so long is given up.
 const UNUSED_MAX: Duration = Duration::from_secs(600);
-
-const SHAPE: &str = r#"{"broker": "NAME", "exchange": "", "routing_key": "QUEUE", "body": …, "headers": {}, "properties": {"content_type": "…", "correlation_id": "…", "expiration_ms": 1000, "priority": 1, "type": "…", "message_id": "…"}, "mandatory": true}"#;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,6 +81,10 @@ struct Kept {
 impl RabbitmqPublish {
     pub const TASK_TYPE: &str = "rabbitmq_publish";
 
+    pub fn task_type() -> TaskType {
+        TaskType::new(Self::TASK_TYPE).expect("a plain word names a type of task")
+    }
+
     pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>, rules: TenantRules) -> Self {
         Self(Arc::new(Inner { brokers: Brokers::new(ledger, secrets, rules), publishers: Mutex::default() }))
     }
@@ -98,12 +101,18 @@ impl Handler for RabbitmqPublish {
             }
         })
     }
+
+    /// Whether there is such a broker is asked when the run begins: it may come later than the job.
+    fn check<'a>(&'a self, _: TenantId, payload: &'a str) -> CheckFuture<'a> {
+        let checked = Wish::read(payload).and_then(|wish| message(wish, || "some-job".to_owned())).map(drop);
+        Box::pin(std::future::ready(Ok(checked)))
+    }
 }
 
 impl Inner {
     async fn publish(&self, task: &Task) -> Result<Arc<str>, RunError> {
-        let wish: Wish = read(&task.payload, SHAPE)?;
-        let (name, message) = (wish.broker.clone(), message(wish, task)?);
+        let wish = Wish::read(&task.payload)?;
+        let (name, message) = (wish.broker.clone(), message(wish, || task.job.to_string())?);
         let publisher = self.publisher(task.tenant, &name).await?;
         match publisher.publish(&message, CONFIRM_LIMIT).await {
             Ok(Published::Confirmed) => {
@@ -136,20 +145,33 @@ impl Inner {
     }
 }
 
-fn message(wish: Wish, task: &Task) -> Result<Message, RunError> {
+impl Wish {
+    /// Reads a payload, or says which field is wrong.
+    fn read(payload: &str) -> Result<Self, BadPayload> {
+        let mut reader = serde_json::Deserializer::from_str(payload);
+        let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let path = error.path().to_string();
+            BadPayload::wrong(if path == "." { "" } else { &path }, error.into_inner())
+        })?;
+        reader.end().map_err(|error| BadPayload::wrong("", error))?;
+        Ok(read)
+    }
+}
+
+/// The message, with an id that every attempt at the job has in common unless the payload names one.
+fn message(wish: Wish, job: impl FnOnce() -> String) -> Result<Message, BadPayload> {
     let written = wish.body.get();
     let (body, sort) = if written.starts_with('"') {
-        let text: String = serde_json::from_str(written)
-            .map_err(|error| permanent(format!("the payload must be {SHAPE}: body: {error}")))?;
+        let text: String = serde_json::from_str(written).map_err(|error| BadPayload::wrong("body", error))?;
         (text.into_bytes(), "text/plain; charset=utf-8")
     } else {
         (written.as_bytes().to_vec(), "application/json")
     };
     let WishedProperties { message_id, content_type, correlation_id, expiration_ms, priority, r#type } =
         wish.properties;
-    let message_id = message_id.unwrap_or_else(|| task.job.to_string());
+    let message_id = message_id.unwrap_or_else(job);
     if message_id.is_empty() {
-        return Err(permanent("properties.message_id: must not be empty".to_owned()));
+        return Err(BadPayload::wrong("properties.message_id", "must not be empty"));
     }
     let properties = MessageProperties {
         content_type: Some(content_type.unwrap_or_else(|| sort.to_owned())),
@@ -161,7 +183,12 @@ fn message(wish: Wish, task: &Task) -> Result<Message, RunError> {
         ..MessageProperties::new(message_id)
     };
     let (exchange, routing_key, mandatory) = (wish.exchange, wish.routing_key, wish.mandatory);
-    Ok(Message { exchange, routing_key, properties, body, mandatory })
+    let message = Message { exchange, routing_key, properties, body, mandatory };
+    message.check().map_err(|error| match error {
+        AmqpError::BadMessage { path, what } => BadPayload::wrong(path, what),
+        other => BadPayload::wrong("", other),
+    })?;
+    Ok(message)
 }
 
 fn permanent(message: String) -> RunError {
@@ -192,9 +219,8 @@ mod tests {
         }
     }
 
-    fn made(payload: &str) -> Result<Message, RunError> {
-        let task = task(payload);
-        message(read(&task.payload, SHAPE)?, &task)
+    fn made(payload: &str) -> Result<Message, BadPayload> {
+        message(Wish::read(payload)?, || task(payload).job.to_string())
     }
 
     #[test]
@@ -215,20 +241,31 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_name() {
-        for (payload, named) in [
-            (r#"{"routing_key":"q","body":1}"#, "broker"),
-            (r#"{"broker":"b","body":1}"#, "routing_key"),
-            (r#"{"broker":"b","routing_key":"q"}"#, "body"),
-            (r#"{"broker":"b","routing_key":"q","body":1,"mandatry":true}"#, "mandatry"),
-            (r#"{"broker":"b","routing_key":"q","body":1,"properties":{"ttl":1}}"#, "ttl"),
-            (r#"{"broker":"b","routing_key":"q","body":1,"properties":{"message_id":""}}"#, "message_id"),
-            (r#"{"broker":"no name","routing_key":"q","body":1}"#, "resource"),
-            ("null", "payload"),
+    fn what_does_not_fit_is_refused_with_its_place() {
+        let with = |fields: &str| format!(r#"{{"broker":"b","routing_key":"q","body":1{fields}}}"#);
+        let long = "k".repeat(256);
+        for (payload, place, part) in [
+            (r#"{"routing_key":"q","body":1}"#.to_owned(), "", "missing field `broker`"),
+            (r#"{"broker":"b","body":1}"#.to_owned(), "", "missing field `routing_key`"),
+            (r#"{"broker":"b","routing_key":"q"}"#.to_owned(), "", "missing field `body`"),
+            (with(r#","mandatry":true"#), "mandatry", "unknown field `mandatry`"),
+            (with(r#","properties":{"foo":1}"#), "properties.foo", "unknown field `foo`"),
+            (with(r#","properties":{"priority":999}"#), "properties.priority", "999"),
+            (with(r#","properties":{"message_id":""}"#), "properties.message_id", "must not be empty"),
+            (with(r#","properties":{"expiration_ms":4294967296}"#), "properties.expiration_ms", "at most"),
+            (with(&format!(r#","properties":{{"type":"{long}"}}"#)), "properties.type", "255"),
+            (with(&format!(r#","exchange":"{long}""#)), "exchange", "255"),
+            (format!(r#"{{"broker":"b","routing_key":"{long}","body":1}}"#), "routing_key", "255"),
+            (with(r#","headers":{"n":18446744073709551615}"#), "headers.n", "63 bits"),
+            (r#"{"broker":"no name","routing_key":"q","body":1}"#.to_owned(), "broker", "resource"),
+            ("null".to_owned(), "", "invalid type"),
         ] {
-            let error = made(payload).expect_err(payload);
+            let bad = made(&payload).expect_err(&payload);
+            assert_eq!(bad.place, place, "{payload}: {bad}");
+            assert!(bad.what.contains(part), "{payload}: {bad}");
+            let error = RunError::from(bad);
             assert_eq!(error.class, ErrorClass::Permanent);
-            assert!(error.message.contains(named), "{payload}: {}", error.message);
         }
+        assert!(made(&with(&format!(r#","exchange":"{}""#, "k".repeat(255)))).is_ok());
     }
 }

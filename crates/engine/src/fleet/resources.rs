@@ -80,7 +80,10 @@ impl Resources {
                 check_workflow_spec(workflow)?;
                 Ok(several(self.checks.workflow(tenant, workflow).await?)?)
             }
-            Spec::Blueprint(blueprint) => Ok(check_blueprint_spec(blueprint)?),
+            Spec::Blueprint(blueprint) => {
+                check_blueprint_spec(blueprint)?;
+                Ok(several(self.checks.blueprint(tenant, blueprint).await?)?)
+            }
             Spec::Schedule(_) | Spec::Trigger(_) => Ok(()),
         }
     }

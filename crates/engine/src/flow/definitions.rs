@@ -196,11 +196,12 @@ impl Definitions {
         definition: &Definition,
     ) -> Result<Pinned, DefinitionError> {
         let program = definition.compile().map_err(DefinitionError::Mistakes)?;
-        if let Definition::Workflow(spec) = definition {
-            let mistakes = self.checks.workflow(tenant, spec).await?;
-            if !mistakes.is_empty() {
-                return Err(DefinitionError::Mistakes(mistakes));
-            }
+        let mistakes = match definition {
+            Definition::Workflow(spec) => self.checks.workflow(tenant, spec).await?,
+            Definition::Blueprint(spec) => self.checks.blueprint(tenant, spec).await?,
+        };
+        if !mistakes.is_empty() {
+            return Err(DefinitionError::Mistakes(mistakes));
         }
         self.keep(tenant, name.into(), None, program, definition.write()?.into()).await
     }

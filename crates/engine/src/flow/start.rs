@@ -110,7 +110,9 @@ pub struct Going(Option<Kept>);
 /// What a run began with: the shape is seed 004's.
 pub(super) fn first_context(input: Value, actor: &str, job: JobId, workflow: &str, version: Option<u32>) -> Context {
     let execution = json!({"id": job, "workflow": workflow, "version": version});
-    Context::new(json!({"payload": input}), json!({"id": actor}), execution)
+    // Neither a token nor a JWT says an address here. The name is there all the same, so that an expression can ask for it.
+    let user = json!({"id": actor, "email": null});
+    Context::new(json!({"payload": input}), user, execution)
 }
 
 impl Flows {

@@ -90,7 +90,7 @@ fn standing(job: &JobRecord, flow: &Flow, since: impl Fn(&str, u32) -> Option<Ti
                 });
                 (2, "awaiting_event", sentence, data)
             }
-            Some(Waiting::Call { job }) => {
+            Some(Waiting::Call { job, .. }) => {
                 job_id = Some(*job);
                 let data = json!({"node": node, "visit": visit, "job_id": job});
                 (3, "awaiting_job", format!("it waits at {at} for job {job}"), data)

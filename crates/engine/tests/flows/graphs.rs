@@ -290,3 +290,13 @@ async fn a_run_whose_paths_multiply_without_end_is_ended() {
     assert!(error.contains("more than 10000 paths at once"), "{error}");
     house.check().await;
 }
+
+/// The context of a run is the seed's: who began it has an address, even if nobody knows which.
+#[tokio::test]
+async fn whoever_begins_a_run_has_an_address_that_may_be_unknown() {
+    let house = House::open().await;
+    let output = json!({"id": "{{user.id}}", "email": "{{user.email}}", "text": "to {{user.email}}"});
+    let record = house.run(row(&[node("out", "end", json!({"output": output}))]), json!(null)).await;
+    assert_eq!(result_of(&record), json!({"id": "ada", "email": null, "text": "to null"}));
+    house.check().await;
+}

@@ -50,6 +50,8 @@ impl BlueprintSpec {
         if !value.is_object() {
             return Err(BadSpec::at("spec", "a blueprint is an object with `start` and `states`"));
         }
+        let missing = ["start", "states"].into_iter().filter(|field| value.get(*field).is_none());
+        BadSpec::several(missing.map(|field| BadSpec::at(field, "is missing")))?;
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
             BadSpec::at(
@@ -119,4 +121,22 @@ pub struct TransitionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     pub to: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_is_named() {
+        let missing = |value| {
+            let bad = BlueprintSpec::read(value).expect_err("not whole");
+            bad.all().map(|bad| format!("{}: {}", bad.path, bad.what)).collect::<Vec<_>>()
+        };
+        assert_eq!(missing(json!({})), ["start: is missing", "states: is missing"]);
+        assert_eq!(missing(json!({"start": "a"})), ["states: is missing"]);
+        assert!(missing(json!([]))[0].contains("an object with `start` and `states`"));
+    }
 }

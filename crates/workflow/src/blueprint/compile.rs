@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bowline_model::blueprint::{Action, BlueprintSpec, StateSpec};
 use bowline_model::workflow::{NodeId, NodePolicy};
-use bowline_model::{JobPolicy, TaskType, Timestamp};
+use bowline_model::{JobPolicy, TaskType};
 use serde_json::{Map, Value};
 
 use super::act::Act;
@@ -20,7 +20,7 @@ use super::{START, States, act_of};
 use crate::compile::{Mistakes, NODES_MAX, STEPS_MAX, check_id, path_under, unknown};
 use crate::expression::Reference;
 use crate::node::Node;
-use crate::nodes::{Building, Text};
+use crate::nodes::{Building, Text, check_moment, check_written_title};
 use crate::program::{DefinitionMistake, NodeIndex, Program, ProgramNode, Way};
 use crate::reach::Reach;
 
@@ -176,10 +176,13 @@ fn build(name: &str, state: &StateSpec, states: &States, building: &mut Building
             Action::Set(changed) => set.push(building.tree(&format!("{at}/set"), &Value::Object(changed.clone()))),
             written => {
                 let rendered = Rendered::build(&at, written, building);
-                if let (Action::Sleep(_), Some(Err(error))) =
-                    (written, rendered.fixed_text().map(str::parse::<Timestamp>))
+                if let (Action::Sleep(_), Some(Err(what))) = (written, rendered.fixed_text().map(check_moment)) {
+                    building.mistake(&format!("{at}/sleep/until"), what);
+                }
+                if let Action::AwaitApproval(approval) = written
+                    && let Err(what) = check_written_title(&approval.title)
                 {
-                    building.mistake(&format!("{at}/sleep/until"), error.to_string());
+                    building.mistake(&format!("{at}/await_approval/title"), what);
                 }
                 action = Some(rendered);
             }

@@ -9,6 +9,7 @@ use super::States;
 use super::data::failure;
 use crate::compile::unknown;
 use crate::node::{Answer, Call, CallWhat, Ended, Visit, Wait};
+use crate::nodes::check_title;
 
 /// Ten years, leap days included. Whoever wants to wait longer has made a mistake.
 const WAIT_MILLIS_MAX: u64 = 3_653 * 24 * 60 * 60 * 1_000;
@@ -78,7 +79,10 @@ pub(super) fn check_action(action: &Action, states: &States) -> Result<(), Strin
                 return Err(format!("{word}.transitions.{bad}: {what}; it ends as {}", DECISIONS.join(", ")));
             }
             let checked = approval.timeout_seconds.map(|seconds| millis(seconds, WAIT_MILLIS_MAX));
-            checked.transpose().map(drop).map_err(at("timeout_seconds"))
+            match checked.transpose().map_err(at("timeout_seconds"))? {
+                Some(0) => Err(format!("{word}.timeout_seconds: must be at least a millisecond")),
+                _ => Ok(()),
+            }
         }
         Action::RunBlueprint(run) => {
             check_transitions(&run.transitions).map_err(at("transitions"))?;
@@ -158,6 +162,7 @@ pub(super) fn begin(action: Action, visit: Visit<'_>) -> Result<Doing, RunError>
         Action::AwaitApproval(approval) => {
             let span = approval.timeout_seconds.map(|seconds| millis(seconds, WAIT_MILLIS_MAX));
             let expires_at = span.transpose().map_err(failure)?.map(later);
+            check_title(&approval.title).map_err(|what| failure(format!("await_approval.title: {what}")))?;
             Wait::Approval { title: approval.title, expires_at }
         }
         Action::RunBlueprint(run) => {

@@ -166,6 +166,25 @@ fn what_is_wrong_is_said_with_its_place() {
             "states.a.actions[0].sleep.until",
             "",
         ),
+        (
+            with_states(
+                json!({"a": {"actions": [{"sleep": {"until": "2999-01-01T00:00:00Z", "then": "b"}}]}, "b": end()}),
+            ),
+            "states.a.actions[0].sleep.until",
+            "ten years",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"await_approval": {
+                "title": " ", "transitions": {"approved": "b"}}}]}, "b": end()})),
+            "states.a.actions[0].await_approval.title",
+            "say what is asked",
+        ),
+        (
+            with_states(json!({"a": {"actions": [{"await_approval": {
+                "title": "?", "timeout_seconds": 0.0, "transitions": {"approved": "b"}}}]}, "b": end()})),
+            "states.a.actions[0].await_approval.timeout_seconds",
+            "at least a millisecond",
+        ),
         (with_states(json!({"a": {"retries": 3, "final": true}})), "states.a.retries", "handler"),
         (with_states(json!({"a": {"deadline_ms": 3, "final": true}})), "states.a.deadline_ms", "handler"),
         (with_states(json!({"a": {"handler": "x", "deadline_ms": 0}})), "states.a.deadline_ms", "between 1 and"),

@@ -14,6 +14,25 @@ use super::{Building, NodeType};
 use crate::expression::Insert;
 use crate::node::{Answer, Done, Exit, Next, Node, Ports, Visit, Wait};
 
+/// Characters that a question may have: it is shown in lists.
+const TITLE_MAX: usize = 1_000;
+
+/// Whether people can be asked so.
+pub(crate) fn check_title(title: &str) -> Result<(), String> {
+    if title.trim().is_empty() {
+        return Err("say what is asked".to_owned());
+    }
+    match title.chars().count() {
+        length if length > TITLE_MAX => Err(format!("at most {TITLE_MAX} characters, there are {length}")),
+        _ => Ok(()),
+    }
+}
+
+/// The same, as far as it can be known before its places are filled.
+pub(crate) fn check_written_title(title: &str) -> Result<(), String> {
+    if title.contains("{{") { Ok(()) } else { check_title(title) }
+}
+
 #[derive(Debug)]
 pub(super) struct Approval {
     title: Text,
@@ -26,7 +45,7 @@ pub(super) struct Approval {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Config {
-    /// What is asked. A text with places.
+    /// What is asked, in 1 to 1,000 characters. A text with places.
     title: String,
     /// How long to wait for an answer, in milliseconds. For ever unless this, `timeout` or the policy says otherwise.
     #[serde(default)]
@@ -44,8 +63,12 @@ impl NodeType for Approval {
 
     fn build(config: Config, building: &mut Building<'_>) -> Box<dyn Node> {
         let (millis, text) = (("/timeout_ms", config.timeout_ms), ("/timeout", config.timeout.as_deref()));
+        let title = building.text("/title", &config.title);
+        if let Err(what) = check_written_title(&config.title) {
+            building.mistake("/title", what);
+        }
         Box::new(Self {
-            title: building.text("/title", &config.title),
+            title,
             timeout: Span::build_limit(millis, text, building),
             on_rejected: building.has_edge("rejected"),
             on_expired: building.has_edge("expired"),
@@ -56,6 +79,7 @@ impl NodeType for Approval {
 impl Node for Approval {
     fn enter(&self, visit: Visit<'_>) -> Result<Next, RunError> {
         let title = self.title.text(visit.context, Insert::Text)?;
+        check_title(&title).map_err(|what| failure(format!("title: {what}")))?;
         Ok(Next::Wait(Wait::Approval { title, expires_at: expires_at(self.timeout.as_ref(), visit)? }))
     }
 

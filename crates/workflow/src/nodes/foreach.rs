@@ -78,7 +78,7 @@ impl NodeType for Foreach {
             building.mistake("/concurrency", format!("must be between 1 and {CONCURRENCY_MAX}"));
         }
         match &config.items {
-            Value::String(_) => {}
+            Value::String(text) if text.contains("{{") => {}
             Value::Array(list) if list.len() <= ITEMS_MAX => {}
             _ => building.mistake("/items", format!("must be a list of at most {ITEMS_MAX}, or a place with one")),
         }

@@ -35,9 +35,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+pub(crate) use approval::{check_title, check_written_title};
 pub(crate) use building::Building;
 use calling::{Caller, CallerType, Calling};
 pub(crate) use fields::{Condition, Text, Tree};
+pub(crate) use span::check_moment;
 
 use crate::expression::Reference;
 use crate::node::{Answer, Done, Next, Node, Ports, Shape, Visit};

@@ -37,7 +37,6 @@ pub(super) struct Config {
     #[serde(default)]
     routing_key: String,
     /// The message: any JSON, with places in its texts.
-    #[serde(default)]
     body: Value,
     /// Headers of the message, by name. Values can have places.
     #[serde(default)]

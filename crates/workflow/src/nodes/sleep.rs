@@ -1,13 +1,13 @@
 //! `sleep`: nothing happens for a while, which may be years.
 
-use bowline_model::{RunError, Timestamp};
+use bowline_model::RunError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::calling::unexpected;
 use super::fields::{Text, failure};
-use super::span::{MILLIS_MAX, Span, later};
+use super::span::{MILLIS_MAX, Span, check_moment, later};
 use super::{Building, NodeType};
 use crate::expression::Insert;
 use crate::node::{Answer, Done, Next, Node, Visit, Wait};
@@ -44,8 +44,8 @@ impl NodeType for Sleep {
             building.mistake("", "give one of `duration_ms`, `duration` and `until`");
         } else if let Some(until) = &config.until {
             let until = building.text("/until", until);
-            if let Some(Err(error)) = until.as_literal().map(str::parse::<Timestamp>) {
-                building.mistake("/until", error.to_string());
+            if let Some(Err(what)) = until.as_literal().map(check_moment) {
+                building.mistake("/until", what);
             }
             return Box::new(Self::Until(until));
         }

@@ -12,6 +12,15 @@ pub(super) const MILLIS_MAX: u64 = 3_653 * 24 * 60 * 60 * 1_000;
 const TOO_LONG: &str = "a run waits at most ten years";
 const NO_TIME: &str = "must be at least a millisecond";
 
+/// A moment that no run will see, whoever begins it when: in the year 2200.
+const NEVER: Timestamp = Timestamp::from_millis(7_258_118_400_000);
+
+/// Whether a moment that stands in a definition could be waited for. Ten years from when is known when a run comes to it.
+pub(crate) fn check_moment(text: &str) -> Result<(), String> {
+    let moment = text.parse::<Timestamp>().map_err(|error| error.to_string())?;
+    if moment >= NEVER { Err(format!("this is too far away: {TOO_LONG}")) } else { Ok(()) }
+}
+
 /// Reads a length of time; in milliseconds.
 pub(super) fn parse(text: &str) -> Result<u64, &'static str> {
     const SHAPE: &str = "a length of time is numbers with their units: ms, s, m, h, d or w, such as `90s` or `1h30m`";

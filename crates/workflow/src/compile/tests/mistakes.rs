@@ -57,6 +57,23 @@ fn cases() -> Vec<(&'static str, Value)> {
         ("unknown type", only("http_reqest", json!({}))),
         ("unknown type, nothing near", only("teleport", json!({}))),
         (
+            "words without quotes",
+            json!({"nodes": [start(), question("a"), log("b")], "edges": [
+                {"source": "start", "target": "a"}, {"source": "a", "target": "b", "on": true},
+                {"source": "a", "target": "b", "on": null}, {"source": "a", "target": "b", "on": ["x"]}]}),
+        ),
+        (
+            "a loop over a text",
+            only("foreach", json!({"items": "x", "node": {"type": "task", "config": {"type": "t"}}})),
+        ),
+        ("a sleep for a thousand years", only("sleep", json!({"until": "2999-01-01T00:00:00Z"}))),
+        ("a sleep beyond all days", only("sleep", json!({"until": "9999-12-31T23:59:00Z"}))),
+        ("a question without words and time", only("approval", json!({"title": "", "timeout": "0s"}))),
+        ("a question without end", only("approval", json!({"title": "?".repeat(1_001), "timeout_ms": 0}))),
+        ("an event without time", only("wait_event", json!({"event": "e", "timeout": "0s"}))),
+        ("a task without time", only("task", json!({"type": "t", "deadline": "0m"}))),
+        ("a message without a body", only("rabbitmq_publish", json!({"broker": "b", "routing_key": "q"}))),
+        (
             "ids",
             workflow(
                 vec![start(), log("start"), log(""), log("a b"), log("1a"), log(&"x".repeat(256)), log("fine-1")],
@@ -230,7 +247,7 @@ fn cases() -> Vec<(&'static str, Value)> {
         ("http_request, unknown field", only("http_request", json!({"url": "https://example.com", "header": {}}))),
         ("http_request, header", only("http_request", json!({"url": "https://example.com", "headers": {"X": 1}}))),
         ("http_request, status", only("http_request", json!({"url": "https://example.com", "accept": [200, 99]}))),
-        ("rabbitmq_publish", only("rabbitmq_publish", json!({"broker": "main"}))),
+        ("rabbitmq_publish", only("rabbitmq_publish", json!({"broker": "main", "body": 1}))),
         ("variable_set", only("variable_set", json!({"variables": {"steps": 1, "a b": "{{ x }}"}}))),
         ("variable_set, both forms", only("variable_set", json!({"variables": {"a": 1}, "name": "b"}))),
         ("math", only("math", json!({"operation": "divide", "operands": [1], "store_as": "1x"}))),

@@ -103,6 +103,10 @@ pub(super) fn from_json<'a>(subject: &Val<'a>, budget: &mut Budget, at: u32) -> 
     let count = |wanted: &[u8]| text.bytes().filter(|byte| wanted.contains(byte)).count();
     budget.steps(count(b",[") + count(b"{") * STEPS_OF_AN_OBJECT as usize, at)?;
     serde_json::from_str::<Value>(text).map(Val::owned).map_err(|error| {
+        // The reader has no other sign for it than its words. The text may be JSON; nobody looks at the rest of it.
+        if error.to_string().starts_with("recursion limit exceeded") {
+            return Fault::new(ErrorCode::TooDeep, at, "this JSON is nested more than 127 levels deep");
+        }
         // The line is the text's own, and says nothing of what stands there.
         let message = format!("this text is not JSON, from its line {}, column {} on", error.line(), error.column());
         Fault::new(ErrorCode::NotJson, at, message)

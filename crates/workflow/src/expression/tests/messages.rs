@@ -42,6 +42,7 @@ const WRONG: &[&str] = &[
     "{{ user | sum }}",
     "{{ int(user.email) }}",
     "{{ from_json(user.email) }}",
+    "{{ from_json(repeat('[', 200) ~ repeat(']', 200)) }}",
     "{{ 1 / 0 }}",
     "{{ 9223372036854775807 + variables.user_age }}",
     "{{ 1e308 * 10 }}",

@@ -53,6 +53,14 @@ fn an_approval_waits_as_long_as_it_says_or_its_policy() {
 }
 
 #[test]
+fn a_question_says_something_and_not_too_much() {
+    let asked = |title: &str| enter("approval", json!({"title": title})).map(drop).map_err(|error| error.message);
+    assert_eq!(asked("{{ repeat('é', 1000) }}"), Ok(()));
+    assert_eq!(asked("{{ repeat('é', 1001) }}"), Err("title: at most 1000 characters, there are 1001".to_owned()));
+    assert_eq!(asked("{{ '' }}"), Err("title: say what is asked".to_owned()));
+}
+
+#[test]
 fn a_no_and_silence_take_their_edges_or_fail() {
     let config = || json!({"title": "?"});
     let decided = |approved| Answer::Decided { approved, by: "ann".to_owned(), reason: Some("too much".to_owned()) };
