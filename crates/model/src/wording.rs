@@ -125,7 +125,7 @@ mod tests {
         }
         assert_eq!(
             said::<BTreeMap<String, u8>>("{\"a\": \", expected u8\"}"),
-            "invalid type: string \", expected u8\", expected a whole number from 0 to 255 at line 1 column 20"
+            "invalid type: string \", expected u8\", expected a whole number from 0 to 255 at line 1 column 21"
         );
         assert_eq!(in_plain_words("invalid digit found in string"), "expected a whole number");
     }

@@ -66,7 +66,7 @@ impl fmt::Display for FaultKind {
         match self {
             Self::Empty => f.write_str("the body is empty"),
             Self::NotUtf8 => f.write_str("invalid UTF-8"),
-            Self::ByteOrderMark => f.write_str("it begins with a byte order mark; save it as UTF-8 without one"),
+            Self::ByteOrderMark => f.write_str("byte order mark (it must be UTF-8 without one)"),
             Self::UnexpectedEnd => f.write_str("unexpected end of the body"),
             Self::Expected(what) => write!(f, "expected {what}"),
             Self::TrailingText => f.write_str("unexpected text after the value"),

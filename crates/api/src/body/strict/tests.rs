@@ -61,7 +61,7 @@ fn the_grammar_is_strict() {
     let cases = [
         ("", K::Empty),
         (" \n\t", K::Empty),
-        ("\u{feff}{}", K::Expected("a value")),
+        ("\u{feff}{}", K::ByteOrderMark),
         ("\u{a0}1", K::Expected("a value")),
         ("\u{b}1", K::Expected("a value")),
         ("tru", K::UnexpectedEnd),
@@ -256,7 +256,7 @@ fn a_fault_says_where_it_is() {
             "number too large for a double at /payload/items/3 (line 1, column 28)",
         ),
         ("[1,\n2,\n", "unexpected end of the body at /2 (line 3, column 1)"),
-        ("\u{feff}{}", "it begins with a byte order mark; save it as UTF-8 without one (line 1, column 1)"),
+        ("\u{feff}{}", "byte order mark (it must be UTF-8 without one) at the top level (line 1, column 1)"),
         ("[[1 2]]", "expected `,` or `]` at /0 (line 1, column 5)"),
         ("\"é\\x\"", "invalid escape at the top level (line 1, column 3)"),
         (r#"{"a/b~c":{"x":tru}}"#, "expected a value at /a~1b~0c/x (line 1, column 15)"),
