@@ -133,30 +133,32 @@ async fn a_yes_is_for_one_run() {
     let wants = json!({"actions": [{"await_approval": {"title": "Pay?", "transitions": {"approved": "b"}}}]});
     let wants_nothing = json!({"actions": [{"transition_to": "b"}]});
     // Steps before the question is answered, and the step of the answer.
-    for (body, pinned, before, after, status) in [
-        (json!({"workflow": "approval"}), None, 1, 2, 403),
-        (json!({"blueprint": "asking"}), None, 4, 5, 403),
-        (json!({"blueprint": "handled"}), Some(wants), 2, 3, 403),
-        (json!({"blueprint": "handled"}), Some(wants_nothing), 2, 3, 202),
+    for (body, pinned, (before, early), (after, late)) in [
+        (json!({"workflow": "approval"}), None, (1, 202), (2, 403)),
+        (json!({"blueprint": "asking"}), None, (4, 202), (5, 403)),
+        // What is pinned comes along, and could stand in for what the handler asks there.
+        (json!({"blueprint": "handled"}), Some(wants), (2, 403), (3, 403)),
+        (json!({"blueprint": "handled"}), Some(wants_nothing), (2, 403), (3, 403)),
     ] {
         let mut wish = body.clone();
         wish["debug"] = json!(true);
         let job = begun(&server, &runner, wish).await;
+        let asked = pinned.as_ref().is_none_or(|output| output.to_string().contains("await_approval"));
         if let Some(output) = pinned {
             pin(&server, &server.admin(), &job, "a", output).await.expect(200);
         }
         server.post(&format!("/jobs/{job}/steer"), json!({"order": "continue"})).await.expect(200);
-        if status == 403 {
+        if asked {
             server.until_status(&job, "paused").await;
             server.post(&format!("/jobs/{job}/approve"), json!({"reason": "looked at it"})).await.expect(200);
         }
         server.until_status(&job, "success").await;
         let fork = format!("/jobs/{job}/fork");
         let from = |step: u32| Some(json!({"from_step": step}));
-        let early = server.send("POST", &fork, &runner, from(before)).await;
-        assert_eq!(early.status, 202, "{body}: it is asked again: {early:?}");
-        let late = server.send("POST", &fork, &runner, from(after)).await;
-        assert_eq!(late.status, status, "{body}: {late:?}");
+        let answer = server.send("POST", &fork, &runner, from(before)).await;
+        assert_eq!(answer.status, early, "{body}: it is asked again: {answer:?}");
+        let answer = server.send("POST", &fork, &runner, from(after)).await;
+        assert_eq!(answer.status, late, "{body}: {answer:?}");
         assert_eq!(server.post(&fork, json!({"from_step": after})).await.status, 202, "{body}");
     }
 }

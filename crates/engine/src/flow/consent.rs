@@ -44,15 +44,19 @@ impl Flows {
         }
     }
 
-    /// Whether a run that goes on from behind this step goes on with a decision that was taken before it.
+    /// Whether a run that goes on from behind this step goes on with a decision that was taken before it, or with a pin that
+    /// could stand in for one.
     pub async fn decided_before(&self, tenant: TenantId, job: JobId, step: u32) -> Result<bool, LookError> {
-        let past = self.look_at(tenant, job, Some(step)).await?;
-        let context = past.flow.context();
+        let (past, _) = self.past(tenant, job, step).await?;
+        let (context, pins) = (past.flow.context(), &past.flow.debug().pins);
         let asked = match self.definition_of(tenant, job).await? {
             Definition::Workflow(spec) => {
-                let over = spec.nodes.iter().filter(|node| context.output(node.id.as_str()).is_some());
-                over.map(of_node).collect()
+                // What is pinned at an approval does not come along.
+                let pinned = |node: &NodeSpec| pins.contains_key(&node.id) && node.node_type != "approval";
+                let over = |node: &&NodeSpec| context.output(node.id.as_str()).is_some() || pinned(node);
+                spec.nodes.iter().filter(over).map(of_node).collect()
             }
+            Definition::Blueprint(spec) if !pins.is_empty() => of_blueprint(&spec),
             Definition::Blueprint(spec) => {
                 let over = spec.states.iter().filter(|(name, _)| context.output(&format!("{name}.act")).is_some());
                 over.flat_map(|(name, state)| of_past_state(name, state, context)).collect()

@@ -134,6 +134,16 @@ impl Flows {
         stored.into_iter().next().ok_or(LookError::NotFound)
     }
 
+    /// A run as it was before the step after this one, with what people changed until then; and what its definition is called.
+    pub(super) async fn past(&self, tenant: TenantId, job: JobId, step: u32) -> Result<(Kept, i64), LookError> {
+        let mut past = self.look_at(tenant, job, Some(step)).await?;
+        let stored = self.stored(tenant, job, Some(step)).await?;
+        for record in said_after(&records_of(&stored)?, step) {
+            past.flow.apply(record);
+        }
+        Ok((past, stored.definition))
+    }
+
     /// A run as it was after a step; as it is, for `None`.
     pub(super) async fn look_at(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<Kept, LookError> {
         let stored = self.stored(tenant, job, step).await?;
@@ -249,13 +259,8 @@ impl Flows {
         key: Option<String>,
     ) -> Result<Submitted, LookError> {
         let hash = forking.hash(job)?;
-        let mut past = self.look_at(tenant, job, Some(forking.from_step)).await?;
-        let stored = self.stored(tenant, job, Some(forking.from_step)).await?;
-        for record in said_after(&records_of(&stored)?, forking.from_step) {
-            past.flow.apply(record);
-        }
+        let (past, own) = self.past(tenant, job, forking.from_step).await?;
         let record = self.ledger.find_flow(tenant, job).await?.ok_or(LookError::NotFound)?;
-        let own = stored.definition;
         let (definition, program, version) = match &forking.definition {
             Some(other) => {
                 let pinned = self.definitions.inline(tenant, &record.workflow, other).await?;
