@@ -116,10 +116,12 @@ async fn what_cannot_be_published_fails_the_job_with_the_reason_and_no_password(
     missing["exchange"] = json!("no-such-exchange");
     let mut odd = to("orders");
     odd["queue"] = json!("x");
+    let refused = server.post("/jobs", json!({"type": "rabbitmq_publish", "payload": odd})).await;
+    assert_eq!(refused.status, 400, "what could never be published is refused at the door: {refused:?}");
+    assert!(refused.body.to_string().contains("payload.queue: unknown field `queue`"), "{refused:?}");
     for (payload, class, words) in [
         (lost, "permanent", "312 NO_ROUTE"),
         (missing, "permanent", "404 NOT_FOUND - no exchange 'no-such-exchange'"),
-        (odd, "permanent", "unknown field `queue`"),
         (to("nobody"), "permanent", "there is no resource rabbitmq nobody"),
         (to("wrong"), "permanent", "does not let us in"),
         (to("unkept"), "permanent", "no secret_ref nowhere"),

@@ -50,15 +50,23 @@ impl BlueprintSpec {
         if !value.is_object() {
             return Err(BadSpec::at("spec", "a blueprint is an object with `start` and `states`"));
         }
-        let missing = ["start", "states"].into_iter().filter(|field| value.get(*field).is_none());
-        BadSpec::several(missing.map(|field| BadSpec::at(field, "is missing")))?;
-        serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = error.path().to_string();
-            BadSpec::at(
-                if path == "." { "spec".to_owned() } else { path },
-                crate::wording::in_plain_words(&error.inner().to_string()),
-            )
-        })
+        let missing: Vec<BadSpec> = ["start", "states"]
+            .into_iter()
+            .filter(|field| value.get(*field).is_none())
+            .map(|field| BadSpec::at(field, "is missing"))
+            .collect();
+        let read: Result<Self, _> = serde_path_to_error::deserialize(value);
+        let error = match read {
+            Ok(spec) => return Ok(spec),
+            Err(error) => error,
+        };
+        let (path, what) = (error.path().to_string(), error.inner().to_string());
+        let path = if path == "." { "spec".to_owned() } else { path };
+        let found = BadSpec::at(path, crate::wording::in_plain_words(&what));
+        // Reading stops at the first field that is missing, and all of them are named above.
+        let is_named = !missing.is_empty() && what.starts_with("missing field");
+        let found_first = std::iter::once(found.clone()).filter(|_| !is_named);
+        BadSpec::several(found_first.chain(missing)).and(Err(found))
     }
 }
 
@@ -137,6 +145,11 @@ mod tests {
         };
         assert_eq!(missing(json!({})), ["start: is missing", "states: is missing"]);
         assert_eq!(missing(json!({"start": "a"})), ["states: is missing"]);
+        let both = missing(json!({"start": "a", "sates": {}}));
+        assert_eq!(
+            (both.len(), both[0].starts_with("sates: unknown field"), both[1].as_str()),
+            (2, true, "states: is missing")
+        );
         assert!(missing(json!([]))[0].contains("an object with `start` and `states`"));
     }
 }
