@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::read::load;
 use crate::app::App;
 use crate::body::{RawBody, aside};
 use crate::commands::{hex, unhex};
@@ -22,6 +23,8 @@ use crate::problem::Problem;
 
 /// The longest range, in bytes of output.
 const RANGE_MAX: u64 = 1 << 20;
+/// Ranges that are compared at once.
+const RANGES: u32 = 16;
 /// No stream is longer.
 const OFFSET_MAX: u64 = 1 << 46;
 
@@ -52,10 +55,18 @@ pub async fn bring(
     if query.offset > OFFSET_MAX {
         return Err(Problem::validation("offset: no stream is that long").with(json!({"field": "offset"})));
     }
-    answer(app.engine.ledger.may_bring(tenant, worker.clone(), run, stream).await?)?;
+    let held = answer(app.engine.ledger.may_bring(tenant, worker.clone(), run, stream).await?)?;
     let range = Announced::read(&headers)?;
     let checked = body.clone();
-    aside(move || range.check(&checked)).await??;
+    let raw = aside(move || range.check(&checked)).await??;
+    // An agent that died before it heard how much we hold begins anew, and perhaps in larger pieces.
+    if query.offset < held {
+        match repeats(&app, run, stream, (query.offset, held), &raw).await? {
+            Some(true) => return Ok(Json(BroughtView { stored: held })),
+            Some(false) => answer(OutputAnswer::Conflict).map(drop)?,
+            None => {}
+        }
+    }
     // With its hash in its name: what is refused afterwards has not replaced what was there.
     let hash = &hex(&range.sha256)[..16];
     let key = format!("runs/{}/{}/{:020}-{hash}", run.as_uuid().simple(), stream.as_str(), query.offset);
@@ -102,8 +113,8 @@ impl Announced {
         Ok(Self { encoding, bytes, sha256 })
     }
 
-    /// Whether the bytes are what was announced. A bomb is not unpacked further than announced.
-    fn check(&self, body: &Bytes) -> Result<(), Problem> {
+    /// The bytes, if they are what was announced. A bomb is not unpacked further than announced.
+    fn check(&self, body: &Bytes) -> Result<Bytes, Problem> {
         let wrong = |what: &str| {
             Problem::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
@@ -112,22 +123,54 @@ impl Announced {
             )
         };
         let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        let unpacked;
-        let raw: &[u8] = match self.encoding {
-            Encoding::Plain => body,
-            Encoding::Zstd => {
-                unpacked = zstd::bulk::decompress(body, length).map_err(|_| wrong("cannot be unpacked"))?;
-                &unpacked
-            }
+        let raw = match self.encoding {
+            Encoding::Plain => body.clone(),
+            Encoding::Zstd => zstd::bulk::decompress(body, length).map_err(|_| wrong("cannot be unpacked"))?.into(),
         };
         if raw.len() != length {
             return Err(wrong("has another length than announced"));
         }
-        if <[u8; 32]>::from(Sha256::digest(raw)) != self.sha256 {
+        if <[u8; 32]>::from(Sha256::digest(&raw)) != self.sha256 {
             return Err(wrong("has another hash than announced"));
         }
-        Ok(())
+        Ok(raw)
     }
+}
+
+/// Whether these bytes, as far as we hold the stream already, are the ones that we hold. Nothing if ours cannot be read: then they
+/// are brought once more.
+async fn repeats(
+    app: &App,
+    run: RunId,
+    stream: OutputStream,
+    (offset, held): (u64, u64),
+    raw: &Bytes,
+) -> Result<Option<bool>, Problem> {
+    let (mut at, until) = (offset, held.min(offset + raw.len() as u64));
+    let place = |at: u64| usize::try_from(at - offset).unwrap_or(usize::MAX);
+    while at < until {
+        let ranges = app.engine.ledger.list_output(run, stream, at, RANGES).await?;
+        let before = at;
+        for range in ranges.iter().take_while(|range| range.begins <= until) {
+            let Ok(ours) = load(app, run, range).await else { return Ok(None) };
+            let (from, to) = (at.max(range.begins), until.min(range.begins + range.bytes));
+            let skipped = usize::try_from(from.saturating_sub(range.begins)).unwrap_or(usize::MAX);
+            if from > at {
+                return Ok(None);
+            }
+            if raw.get(place(from)..place(to)) != ours.get(skipped..skipped + place(to) - place(from)) {
+                return Ok(Some(false));
+            }
+            at = to;
+            if at == until {
+                break;
+            }
+        }
+        if at == before {
+            return Ok(None);
+        }
+    }
+    Ok(Some(true))
 }
 
 fn answer(answer: OutputAnswer) -> Result<u64, Problem> {

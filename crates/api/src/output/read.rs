@@ -225,7 +225,7 @@ impl Reader {
 }
 
 /// The bytes of a range, held against its hash.
-async fn load(app: &App, run: RunId, range: &OutputRange) -> Result<Bytes, std::io::Error> {
+pub(super) async fn load(app: &App, run: RunId, range: &OutputRange) -> Result<Bytes, std::io::Error> {
     let broken = |what: String| {
         tracing::error!(run.id = %run, "output of run {run}: {what}");
         std::io::Error::other("the output is damaged")

@@ -95,6 +95,11 @@ async fn output_is_read_from_any_place_and_as_it_grows() {
     assert_eq!(agent.bring(run, "stdout", 0, b"hello ").await.expect(200)["stored"], 6, "twice is once");
     assert_eq!(agent.bring(run, "stdout", 11, b"!").await.expect(200)["stored"], 6, "there is a gap");
     assert_eq!(agent.bring(run, "stdout", 0, b"HELLO ").await.code(), "OUTPUT_CONFLICT");
+    // Whoever does not know how much was stored begins anew, in other pieces; what is stored must be the same.
+    assert_eq!(agent.bring(run, "stdout", 0, b"hello wor").await.expect(200)["stored"], 6, "it goes on from there");
+    assert_eq!(agent.bring(run, "stdout", 2, b"llo").await.expect(200)["stored"], 6);
+    assert_eq!(agent.bring(run, "stdout", 0, b"hellO wor").await.code(), "OUTPUT_CONFLICT");
+    assert_eq!(agent.bring(run, "stdout", 2, b"LL").await.code(), "OUTPUT_CONFLICT");
     assert_eq!(agent.bring(run, "stderr", 0, b"oops\n").await.expect(200)["stored"], 5);
     assert_eq!(agent.bring_as(run, "stdout", 6, b"world", 5, &"0".repeat(64)).await.code(), "OUTPUT_DAMAGED");
     assert_eq!(agent.bring_as(run, "stdout", 6, b"world", 4, &"0".repeat(64)).await.code(), "OUTPUT_DAMAGED");
