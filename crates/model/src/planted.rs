@@ -55,10 +55,12 @@ pub enum Mistake {
     WakeForgotten = 26,
     /// Runs that a run of a workflow began go on when it no longer wants them.
     ChildForgotten = 27,
+    /// What a run of a workflow did is undone in the order in which it was done.
+    UndoneForwards = 28,
 }
 
 impl Mistake {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::AnswerBeforeCommit,
         Self::NoFenceOnFinish,
         Self::CountDuplicates,
@@ -83,6 +85,7 @@ impl Mistake {
         Self::ScheduleTwice,
         Self::WakeForgotten,
         Self::ChildForgotten,
+        Self::UndoneForwards,
     ];
 }
 

@@ -90,6 +90,9 @@ pub struct NodeSpec {
     pub config: Map<String, Value>,
     #[serde(default, skip_serializing_if = "NodePolicy::is_default")]
     pub policy: NodePolicy,
+    /// The node that undoes what this one did, if the run fails after it. No edges lead to that node or away from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<NodeId>,
     /// For people: what it is called in a drawing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,

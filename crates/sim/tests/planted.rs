@@ -28,7 +28,7 @@ const FINDABLE: [Mistake; 16] = [
 
 /// Mistakes that are made with workflows. A turn taken twice is not among them: it breeds, and a world of it has no end. It is
 /// found by a promise of the ledger, and by two engines that race.
-const FINDABLE_IN_FLOWS: [Mistake; 2] = [Mistake::WakeForgotten, Mistake::ChildForgotten];
+const FINDABLE_IN_FLOWS: [Mistake; 3] = [Mistake::WakeForgotten, Mistake::ChildForgotten, Mistake::UndoneForwards];
 
 const BUDGET: Duration = Duration::from_secs(120);
 

@@ -46,6 +46,8 @@ pub struct ProgramNode {
     pub out: Vec<(Way, NodeIndex)>,
     /// How many edges lead here.
     pub into: u32,
+    /// The node that undoes what this one did.
+    pub undo: Option<NodeIndex>,
 }
 
 /// What an edge is taken on.

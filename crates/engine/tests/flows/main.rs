@@ -9,6 +9,7 @@ mod odd;
 mod steering;
 mod stepping;
 mod time_travel;
+mod undo;
 mod waits;
 
 use std::collections::BTreeMap;

@@ -24,6 +24,9 @@ pub struct FlowCounts {
     pub retried: u64,
     pub retried_after_cancel: u64,
     pub forked: u64,
+    pub undone: u64,
+    pub not_undone: u64,
+    pub begun_again: u64,
     pub parents_left_children: u64,
     pub snapshots_passed: u64,
     pub definitions_changed: u64,
@@ -32,7 +35,7 @@ pub struct FlowCounts {
 
 impl FlowCounts {
     /// Each with its name.
-    pub const fn named(&self) -> [(&'static str, u64); 25] {
+    pub const fn named(&self) -> [(&'static str, u64); 28] {
         [
             ("runs of workflows", self.runs),
             ("steps", self.steps),
@@ -55,6 +58,9 @@ impl FlowCounts {
             ("retries from where it failed", self.retried),
             ("retries of canceled runs", self.retried_after_cancel),
             ("forks", self.forked),
+            ("deeds undone", self.undone),
+            ("deeds that could not be undone", self.not_undone),
+            ("runs begun again after all was undone", self.begun_again),
             ("children given up by their run", self.parents_left_children),
             ("runs long enough for a snapshot", self.snapshots_passed),
             ("definitions changed meanwhile", self.definitions_changed),
@@ -86,6 +92,9 @@ impl FlowCounts {
             retried: self.retried + other.retried,
             retried_after_cancel: self.retried_after_cancel + other.retried_after_cancel,
             forked: self.forked + other.forked,
+            undone: self.undone + other.undone,
+            not_undone: self.not_undone + other.not_undone,
+            begun_again: self.begun_again + other.begun_again,
             parents_left_children: self.parents_left_children + other.parents_left_children,
             snapshots_passed: self.snapshots_passed + other.snapshots_passed,
             definitions_changed: self.definitions_changed + other.definitions_changed,

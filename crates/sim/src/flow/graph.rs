@@ -51,6 +51,29 @@ impl Draft<'_> {
         id
     }
 
+    /// Perhaps with another node that undoes what the last one did. Their names say so, to whoever reads the records.
+    fn perhaps_undone(&mut self, node: String) -> String {
+        if self.world.chance() >= 0.6 {
+            return node;
+        }
+        let deed = format!("deed_{node}");
+        let (node_type, config) = match self.world.between(0, 7) {
+            0 => ("log", json!({"message": "undone, after {{execution.error.message}}"})),
+            1 | 2 => ("math", json!({"operation": "divide", "operands": [6, 0]})),
+            3 => ("sleep", json!({"duration_ms": self.world.between(100, 3_000)})),
+            _ => ("task", json!({"type": "work", "payload": {"undo": format!("{{{{steps.{deed}.output}}}}")}})),
+        };
+        if let Some(last) = self.nodes.last_mut() {
+            last["id"] = json!(deed);
+            last["undo"] = json!(format!("undo_{node}"));
+        }
+        self.add_caller(node_type, config);
+        if let Some(last) = self.nodes.last_mut() {
+            last["id"] = json!(format!("undo_{node}"));
+        }
+        deed
+    }
+
     fn lead(&mut self, out: &[(String, &'static str)], to: &str) {
         for (source, on) in out {
             self.edges.push(json!({"source": source, "target": to, "on": on}));
@@ -89,6 +112,7 @@ impl Draft<'_> {
             9 => {
                 let name = INNER[usize::try_from(self.world.between(0, 5)).unwrap_or(0)];
                 let child = self.add_caller("workflow", json!({"name": name, "input": {"by": "its parent"}}));
+                let child = self.perhaps_undone(child);
                 self.failing(&child, &["success"])
             }
             10 => {
@@ -138,6 +162,7 @@ impl Draft<'_> {
 
     fn task(&mut self) -> Block {
         let task = self.add_caller("task", json!({"type": "work", "payload": {"n": "{{variables.n}}"}}));
+        let task = self.perhaps_undone(task);
         self.failing(&task, &["success"])
     }
 
@@ -173,6 +198,7 @@ impl Draft<'_> {
             "fail_if_any": self.world.chance() < 0.5, "stop_on_failure": self.world.chance() < 0.3,
         });
         let each = self.add_caller("foreach", config);
+        let each = self.perhaps_undone(each);
         self.failing(&each, &["success"])
     }
 
@@ -218,7 +244,10 @@ pub fn roll(world: &World) -> WorkflowSpec {
     let blocks = world.between(1, 6);
     let row = draft.row(blocks, 2);
     draft.lead(&[("start".to_owned(), "success")], &row.first);
-    draft.nodes.push(json!({"id": "end", "type": "end", "config": {"output": {"n": "{{variables.n}}"}}}));
+    // Some fail after all is done, so that there is much to undo.
+    let failed = world.chance() < 0.3;
+    let config = json!({"output": {"n": "{{variables.n}}"}, "failed": failed});
+    draft.nodes.push(json!({"id": "end", "type": "end", "config": config}));
     draft.lead(&row.out, "end");
     let handled = world.chance() < 0.6;
     if handled {

@@ -73,7 +73,7 @@ async fn add_up(
 ) -> anyhow::Result<Option<(Story, Option<u32>)>> {
     let (id, status) = (job.id, job.state.status);
     let mut blame = |promise, text: String| found.push(Violation::new(promise, format!("run {id}: {text}")));
-    let turns = world.ledger.flow_records(job.tenant, id, 0, u32::MAX).await?;
+    let turns = world.ledger.flow_records(job.tenant, id, 0, 0, u32::MAX).await?.items;
     let spec = world.notes.borrow().flow.asked.get(&id).cloned();
     // What is wrong with the records themselves was told by whoever watched.
     let (story, _) = Story::remember(id, spec.as_ref(), &turns);
@@ -224,6 +224,9 @@ fn count(story: &Story, job: &JobRecord, forked: bool, counts: &mut FlowCounts) 
     counts.retried += story.retried;
     counts.retried_after_cancel += story.retried_after_cancel;
     counts.halted += story.halted;
+    counts.undone += story.undone;
+    counts.not_undone += story.not_undone;
+    counts.begun_again += story.begun_again;
     counts.items += story.items;
     counts.signals_heard += story.heard.values().sum::<u64>();
     counts.signals_early += story.early;

@@ -8,7 +8,7 @@ use bowline_engine::Engine;
 use bowline_engine::flow::{DefinitionError, FlowError, FlowRequest, Forking, LookError, WorkflowChoice};
 use bowline_model::audit::Author;
 use bowline_model::workflow::NodeId;
-use bowline_model::{JobId, Lane, ResourceName, TenantId};
+use bowline_model::{JobId, JobStatus, Lane, ResourceName, TenantId};
 use bowline_store::{FlowAnswer, JobOrder, Origin, StoreError, StoreResult, Submitted, WaitKind};
 use bowline_workflow::flow::{Breakpoint, Order};
 use serde_json::{Map, json};
@@ -145,6 +145,15 @@ fn any_run(world: &World) -> Option<(JobId, Seen)> {
     notes.flow.seen.iter().nth(place).map(|(job, seen)| (*job, seen.clone()))
 }
 
+/// One of those that failed.
+fn failed_run(world: &World) -> Option<(JobId, Seen)> {
+    let notes = world.notes.borrow();
+    let failed = notes.flow.seen.iter().filter(|(_, seen)| seen.status == JobStatus::Failed && seen.begun_by.is_none());
+    let failed: Vec<_> = failed.collect();
+    let place = pick(world, failed.len().max(1));
+    failed.get(place).map(|(job, seen)| (**job, (*seen).clone()))
+}
+
 /// Does something to a run, again and again, until all is calm.
 pub async fn meddler(world: Rc<World>) {
     while !world.is_calm() {
@@ -152,7 +161,12 @@ pub async fn meddler(world: Rc<World>) {
         let Some((job, seen)) = any_run(&world) else { continue };
         match world.between(0, 20) {
             0 | 1 => cancel(&world, seen.tenant, job).await,
-            2..7 => retry(&world, job, &seen).await,
+            2..5 => retry(&world, job, &seen).await,
+            5 | 6 => {
+                if let Some((job, seen)) = failed_run(&world) {
+                    retry(&world, job, &seen).await;
+                }
+            }
             7..11 => steer(&world, seen.tenant, job).await,
             11 | 12 => fork(&world, job, &seen).await,
             13..16 => tell(&world, seen.tenant, job).await,
@@ -175,9 +189,12 @@ async fn retry(world: &Rc<World>, job: JobId, seen: &Seen) {
     let tenant = seen.tenant;
     // Impatiently: what fails at once is tried again while its end is still being heard of.
     for _ in 0..world.between(1, 6) {
-        *world.notes.borrow_mut().flow.retries.entry(job).or_default() += 1;
+        // Written down before and after: somebody may look in between.
+        let note = || *world.notes.borrow_mut().flow.retries.entry(job).or_default() += 1;
+        note();
         let order = JobOrder { tenant, job, by: by(tenant, "operator"), reason: None };
         drop(call_any(world, |engine| async move { engine.ledger.retry_job(order).await }).await);
+        note();
         tokio::time::sleep(Duration::from_millis(world.between(0, 120))).await;
     }
     if world.chance() < 0.3 {
@@ -221,7 +238,7 @@ async fn fork(world: &Rc<World>, job: JobId, seen: &Seen) {
         true => Map::from_iter([("n".to_owned(), json!(7))]),
         false => Map::new(),
     };
-    let forking = Forking { from_step, variables, definition: None, debug: world.chance() < 0.2 };
+    let forking = Forking { from_step, variables, definition: None, debug: world.chance() < 0.2, key: None };
     let fork = |engine: Arc<Engine>| async move {
         let forked = engine.flows.fork(engine.hands(), tenant, job, &origin(), forking).await;
         looked(world, "forking", forked)

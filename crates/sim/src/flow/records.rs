@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 use bowline_model::{JobId, JobStatus, Timestamp};
-use bowline_workflow::flow::{Order, Record, Step, StepStatus, Waiting, read_records};
+use bowline_workflow::flow::{Order, Origin, Record, Step, StepStatus, Waiting, read_records};
 use bowline_workflow::node::Exit;
 use serde_json::{Map, Value};
 
@@ -46,8 +46,17 @@ pub struct Story {
     pub items: u64,
     /// Steps since it was tried again for the last time.
     pub since_retry: usize,
+    pub undone: u64,
+    pub not_undone: u64,
+    pub begun_again: u64,
     remembers: bool,
     canceling: bool,
+    /// What can be undone, the latest last: nodes whose names begin with `deed`.
+    deeds: Vec<(NodeId, Value)>,
+    /// While it undoes them: what could not be, the latest first.
+    undoing: Option<Vec<(NodeId, Value)>>,
+    /// The variables that it began with.
+    initial: Map<String, Value>,
     over: BTreeSet<Place>,
     wrong: Vec<Violation>,
 }
@@ -80,6 +89,7 @@ impl Story {
             Some(spec) => spec.variables.clone(),
             None => Map::from_iter([("n".to_owned(), Value::from(0))]),
         };
+        story.initial = story.variables.clone();
         for turn in turns {
             match read_records(turn) {
                 Ok(records) => {
@@ -149,8 +159,20 @@ impl Story {
                 }
                 self.canceling = false;
                 self.since_retry = self.steps.len();
+                self.tried_again();
             }
-            Record::Closed { status, result, .. } => self.ended = Some((*status, result.clone())),
+            Record::Undoing { .. } => {
+                if self.deeds.is_empty() || self.undoing.replace(Vec::new()).is_some() {
+                    self.blame("W6", "there is nothing to undo".to_owned());
+                }
+                self.go_back();
+            }
+            Record::Closed { status, result, .. } => {
+                if *status == JobStatus::Failed && !self.deeds.is_empty() {
+                    self.blame("W6", format!("it failed, and {:?} was not undone", self.deeds.last()));
+                }
+                self.ended = Some((*status, result.clone()));
+            }
         }
     }
 
@@ -159,7 +181,7 @@ impl Story {
             Record::Step(Step { node, visit, .. }) | Record::Heard { node, visit, .. } => {
                 (node, visit) == (&place.0, &place.1)
             }
-            Record::Canceling { .. } | Record::Closed { .. } => true,
+            Record::Canceling { .. } | Record::Undoing { .. } | Record::Closed { .. } => true,
             _ => false,
         });
         self.launched.extend(jobs.iter().map(|job| Launched { job: *job, place: place.clone(), at_once_over }));
@@ -182,7 +204,9 @@ impl Story {
         {
             self.blame("W5", format!("{node} slept until {}, not until {until}", step.ended_at));
         }
-        if let Some(spec) = spec {
+        if self.undoing.is_some() || node.as_str().starts_with("undo_") {
+            self.undoes(step);
+        } else if let Some(spec) = spec {
             self.was_enabled(step, spec);
         }
         if let Some(signal) = signal_in(&step.output) {
@@ -199,10 +223,55 @@ impl Story {
         for (name, value) in &step.set {
             self.variables.insert(name.to_string(), value.clone());
         }
+        let did = step.status == StepStatus::Success && step.origin == Origin::Own;
+        if self.undoing.is_some() {
+            self.go_back();
+        } else if did && node.as_str().starts_with("deed_") {
+            self.deeds.push((node.clone(), step.output.clone()));
+        }
         if self.remembers {
             self.after.insert(n, (self.outputs.clone(), self.variables.clone()));
         }
         self.steps.push(step.clone());
+    }
+
+    /// W6: what was done is undone in the reverse order, once, and only when the run fails.
+    fn undoes(&mut self, step: &Step) {
+        let latest = self.deeds.last().map(|(deed, _)| deed.as_str().replacen("deed_", "undo_", 1));
+        if self.undoing.is_none() || latest.as_deref() != Some(step.node.as_str()) {
+            self.blame("W6", format!("step {} is {}, and what there is to undo wants {latest:?}", step.n, step.node));
+        }
+        if self.canceling {
+            return;
+        }
+        let failed = step.status == StepStatus::Failed;
+        if let (Some(deed), Some(left)) = (self.deeds.pop(), &mut self.undoing) {
+            self.undone += u64::from(!failed);
+            self.not_undone += u64::from(failed);
+            left.extend(failed.then_some(deed));
+        }
+    }
+
+    /// What is undone next is known as it was then.
+    fn go_back(&mut self) {
+        if let Some((node, output)) = self.deeds.last() {
+            self.outputs.insert(node.clone(), output.clone());
+        }
+    }
+
+    /// A run that has something left to undo goes on with that; one of which nothing is left begins again.
+    fn tried_again(&mut self) {
+        let Some(mut left) = self.undoing.take() else { return };
+        left.reverse();
+        self.deeds.extend(left);
+        if self.deeds.is_empty() {
+            self.begun_again += 1;
+            self.outputs.clear();
+            self.variables.clone_from(&self.initial);
+        } else {
+            self.undoing = Some(Vec::new());
+            self.go_back();
+        }
     }
 
     /// W2: a node is only come to by an edge of a step before it, by a failure that has a handler, or at the beginning.
@@ -223,7 +292,7 @@ impl Story {
             });
             by_edge || (before.status == StepStatus::Failed && spec.on_error.as_ref() == Some(&step.node))
         };
-        let begins = step.node.as_str() == "start" && step.visit == 1;
+        let begins = step.node.as_str() == "start" && u64::from(step.visit) == self.begun_again + 1;
         if !begins && !self.steps.iter().any(leads) && self.steps.first().is_some_and(|first| first.n == 1) {
             self.blame("W2", format!("nothing led to step {} at {}", step.n, step.node));
         }

@@ -17,23 +17,25 @@ pub async fn watch(world: &World) -> StoreResult<()> {
     if world.plan.askers == 0 || world.notes.borrow().violations.len() >= ENOUGH {
         return Ok(());
     }
+    // Before anything is read: what is wanted from then on can change it.
+    let retries = world.notes.borrow().flow.retries.clone();
     let runs = all_runs(world).await?;
     let stored = world.ledger.load_flows(runs.iter().map(|run| run.number).collect(), Some(0)).await?;
     for run in runs {
         let version = stored.iter().find(|flow| flow.number == run.number).map_or(0, |flow| flow.version);
-        look_at(world, run, version).await?;
+        let retries = retries.get(&run.id).copied().unwrap_or(0);
+        look_at(world, run, version, retries).await?;
     }
     Ok(())
 }
 
-async fn look_at(world: &World, run: JobRecord, version: u64) -> StoreResult<()> {
+async fn look_at(world: &World, run: JobRecord, version: u64, retries: u64) -> StoreResult<()> {
     let (job, tenant) = (run.id, run.tenant);
     let before = world.notes.borrow().flow.seen.get(&job).cloned();
-    let retries = world.notes.borrow().flow.retries.get(&job).copied().unwrap_or(0);
     let stayed = before.as_ref().filter(|seen| seen.version == version);
     let turns = match stayed {
         Some(seen) => seen.turns.clone(),
-        None => world.ledger.flow_records(tenant, job, 0, u32::MAX).await?,
+        None => world.ledger.flow_records(tenant, job, 0, 0, u32::MAX).await?.items,
     };
     if let Some(before) = &before {
         if !turns.starts_with(&before.turns) {

@@ -75,7 +75,7 @@ impl Program {
 }
 
 fn node(id: &str, node_type: &'static str, node: Box<dyn Node>, policy: NodePolicy) -> ProgramNode {
-    ProgramNode { id: id.into(), node_type, node, policy, out: Vec::new(), into: 0 }
+    ProgramNode { id: id.into(), node_type, node, policy, out: Vec::new(), into: 0, undo: None }
 }
 
 fn no_state(name: &str, states: &BTreeSet<String>) -> String {

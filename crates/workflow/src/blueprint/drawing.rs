@@ -17,6 +17,7 @@ pub fn of(spec: &BlueprintSpec) -> WorkflowSpec {
             node_type: kind(name == &spec.start, state).to_owned(),
             config: Map::new(),
             policy: NodePolicy::default(),
+            undo: None,
             label: None,
             position: None,
         }

@@ -14,6 +14,7 @@ mod read;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod undos;
 
 use std::collections::HashMap;
 
@@ -54,18 +55,22 @@ impl Program {
         let graph = edges::connect(spec, &by_id, &built, &mut mistakes);
         let start = find_start(spec, &built, &graph, &mut mistakes);
         let on_error = find_handler(spec, &by_id, start, &mut mistakes);
+        let undos = undos::find(spec, &by_id, &built, &graph, on_error, &mut mistakes);
         edges::check_joins_and_forks(&built, &graph, &mut mistakes);
         if let Some(start) = start {
-            let reached = graph.reached(start, on_error);
+            let mut reached = graph.reached(start, on_error);
+            for (_, undo) in undos::pairs(&undos) {
+                reached[undo] = true;
+            }
             check_all_are_reached(spec, &by_id, &reached, &mut mistakes);
             cycles::check(spec, &built, &graph, &mut mistakes);
-            steps::check(spec, &by_id, &built, &graph, start, on_error, &mut mistakes);
+            steps::check(spec, &by_id, &built, &graph, &undos, (start, on_error), &mut mistakes);
         }
         if !mistakes.is_empty() {
             return Err(mistakes.into_list());
         }
         // Without mistakes all of these are there.
-        let (Some(start), Some(nodes)) = (start, finish(spec, built, &graph)) else {
+        let (Some(start), Some(nodes)) = (start, finish(spec, built, &graph, &undos)) else {
             return Err(vec![DefinitionMistake { path: "nodes".to_owned(), what: "there is no start".to_owned() }]);
         };
         let (variables, max_steps) = (spec.variables.clone(), spec.max_steps);
@@ -150,7 +155,12 @@ fn check_all_are_reached(
     }
 }
 
-fn finish(spec: &WorkflowSpec, built: nodes::Nodes, graph: &Graph) -> Option<Vec<ProgramNode>> {
+fn finish(
+    spec: &WorkflowSpec,
+    built: nodes::Nodes,
+    graph: &Graph,
+    undos: &[Option<NodeIndex>],
+) -> Option<Vec<ProgramNode>> {
     let types = spec.nodes.iter().map(|node| crate::nodes::find(&node.node_type).map(|entry| entry.name));
     let nodes = spec.nodes.iter().zip(types).zip(built.into_iter().enumerate());
     nodes
@@ -162,6 +172,7 @@ fn finish(spec: &WorkflowSpec, built: nodes::Nodes, graph: &Graph) -> Option<Vec
                 policy: node.policy.clone(),
                 out: graph.out(index).map(|(_, way, target)| (way.clone(), target)).collect(),
                 into: u32::try_from(graph.into(index).count()).ok()?,
+                undo: undos[index],
             })
         })
         .collect()

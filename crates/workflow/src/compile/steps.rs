@@ -18,11 +18,11 @@ pub(super) fn check(
     by_id: &HashMap<NodeId, NodeIndex>,
     built: &Nodes,
     graph: &Graph,
-    start: NodeIndex,
-    on_error: Option<NodeIndex>,
+    undos: &[Option<NodeIndex>],
+    (start, on_error): (NodeIndex, Option<NodeIndex>),
     mistakes: &mut Mistakes,
 ) {
-    let before = Before::new(by_id, built, graph, start, on_error);
+    let before = Before::new(by_id, built, graph, undos, (start, on_error));
     for index in 0..built.len() {
         for reference in built.get(index).map(Node::references).unwrap_or_default() {
             if mistakes.is_full() {
@@ -56,8 +56,8 @@ impl Before {
         by_id: &HashMap<NodeId, NodeIndex>,
         built: &Nodes,
         graph: &Graph,
-        start: NodeIndex,
-        on_error: Option<NodeIndex>,
+        undos: &[Option<NodeIndex>],
+        (start, on_error): (NodeIndex, Option<NodeIndex>),
     ) -> Self {
         let mut numbers = HashMap::new();
         for index in 0..built.len() {
@@ -74,7 +74,7 @@ impl Before {
             let reached = graph.reached(start, None);
             failing = (0..built.len()).filter(|node| reached[*node]).map(|node| (node, handler)).collect();
         }
-        let edges: Vec<_> = graph.pairs().chain(failing).collect();
+        let edges: Vec<_> = graph.pairs().chain(failing).chain(super::undos::pairs(undos)).collect();
         let groups = Groups::new(built.len(), edges.iter().copied());
         let mut next: Vec<Vec<usize>> = vec![Vec::new(); groups.members.len()];
         let mut is_cycle: Vec<bool> = groups.members.iter().map(|members| members.len() > 1).collect();

@@ -24,7 +24,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         let (source, target) = (edge.source, edge.target);
         let _ = match edge.on {
             None => writeln!(text, "    n{source} --> n{target}"),
-            Some("failure") => writeln!(text, "    n{source} -. \"failure\" .-> n{target}"),
+            Some(on) if edge.is_for_failures => writeln!(text, "    n{source} -. \"{on}\" .-> n{target}"),
             Some(on) => writeln!(text, "    n{source} -- \"{}\" --> n{target}", escape(on)),
         };
     }

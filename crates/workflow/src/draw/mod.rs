@@ -61,6 +61,8 @@ struct Edge<'a> {
     target: usize,
     /// What it is taken on; nothing for success.
     on: Option<&'a str>,
+    /// Taken only when something went wrong.
+    is_for_failures: bool,
 }
 
 impl<'a> Picture<'a> {
@@ -76,9 +78,14 @@ impl<'a> Picture<'a> {
         });
         let edges = spec.edges.iter().filter_map(|edge| {
             let (source, target) = (*by_id.get(&edge.source)?, *by_id.get(&edge.target)?);
-            Some(Edge { source, target, on: Some(edge.on.as_str()).filter(|on| *on != "success") })
+            let on = Some(edge.on.as_str()).filter(|on| *on != "success");
+            Some(Edge { source, target, on, is_for_failures: on == Some("failure") })
+        });
+        let undos = spec.nodes.iter().filter_map(|node| {
+            let (source, target) = (*by_id.get(&node.id)?, *by_id.get(node.undo.as_ref()?)?);
+            Some(Edge { source, target, on: Some("undo"), is_for_failures: true })
         });
         let handler = spec.on_error.as_ref().and_then(|id| by_id.get(id).copied());
-        Self { nodes: nodes.collect(), edges: edges.collect(), handler }
+        Self { nodes: nodes.collect(), edges: edges.chain(undos).collect(), handler }
     }
 }

@@ -280,10 +280,10 @@ fn draw_edge(
             (path, (begin.0 + 8.0 + text, begin.1 - 4.0))
         }
     };
-    let (class, tip) = if edge.on == Some("failure") { ("edge failure", "tip-failure") } else { ("edge", "tip") };
+    let (class, tip) = if edge.is_for_failures { ("edge failure", "tip-failure") } else { ("edge", "tip") };
     let _ = writeln!(out, "<path class=\"{class}\" d=\"{path}\" marker-end=\"url(#{tip})\"/>");
     if let Some(on) = edge.on {
-        let class = if on == "failure" { "on failure" } else { "on" };
+        let class = if edge.is_for_failures { "on failure" } else { "on" };
         let (fitted, _) = fit(on, LABEL_UNITS_MAX);
         let whole = if fitted.ends_with('…') { format!("<title>{}</title>", escape(on)) } else { String::new() };
         let _ = writeln!(

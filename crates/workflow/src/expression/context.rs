@@ -120,6 +120,16 @@ impl Context {
         Self { current: Some(Current { item, index: index.into() }), ..self.clone() }
     }
 
+    /// What it was when nothing had happened yet: without outputs, variables, and what failed.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        let mut execution = Arc::clone(&self.execution);
+        if let Value::Object(known) = Arc::make_mut(&mut execution) {
+            known.retain(|key, _| key != "error" && key != "undoing");
+        }
+        Self { execution, steps: Table::default(), variables: Table::default(), current: None, ..self.clone() }
+    }
+
     /// Adds to what is known of the execution itself.
     pub fn set_execution(&mut self, key: &str, value: Value) {
         if let Value::Object(known) = Arc::make_mut(&mut self.execution) {
@@ -135,6 +145,11 @@ impl Context {
     /// All variables, by name.
     pub fn variables(&self) -> Map<String, Value> {
         self.variables.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    }
+
+    /// Who began it.
+    pub fn user(&self) -> &Value {
+        &self.user
     }
 
     pub fn execution(&self) -> &Value {

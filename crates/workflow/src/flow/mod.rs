@@ -18,6 +18,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod undo;
 
 pub use debug::{Breakpoint, Debug, HaltedBy, Order};
 pub use life::PausedFor;

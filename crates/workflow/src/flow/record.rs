@@ -49,6 +49,8 @@ pub enum Record {
     },
     /// Somebody wants it to stop.
     Canceling { at: Timestamp },
+    /// It fails, and undoes what it did before.
+    Undoing { error: RunError, at: Timestamp },
     /// It goes on where it failed.
     Retried { at: Timestamp },
     /// It is over.

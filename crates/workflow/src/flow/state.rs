@@ -12,6 +12,7 @@ use super::debug::{Debug, HaltedBy};
 use super::gather::Arrivals;
 use super::pin;
 use super::record::{Record, Step, StepStatus, Waiting};
+use super::undo::{Deed, StoredDeed, StoredUndoing, Undoing};
 use crate::expression::Context;
 use crate::node::{Call, Ended, Exit, Shape};
 use crate::program::{NodeIndex, Program, Way};
@@ -43,6 +44,9 @@ pub struct Flow {
     /// Where it goes on when it is tried again.
     pub(super) broken: Vec<Broken>,
     pub(super) last: Option<NodeIndex>,
+    /// What it did and can undo, the latest last.
+    pub(super) deeds: Vec<Deed>,
+    pub(super) undoing: Option<Undoing>,
 }
 
 /// A place where the run is.
@@ -151,16 +155,14 @@ pub enum NotForked {
     NotThere(#[from] NotThere),
     #[error("what is pinned at node {node:?} does not fit, and without it the node would be carried out: {what}")]
     Pin { node: String, what: String },
+    #[error("by then the run was undoing what it had done; fork it from an earlier step")]
+    Undoing,
 }
 
 impl Flow {
     /// A run that has not begun.
-    pub fn new(program: Arc<Program>, mut context: Context) -> Self {
-        for (name, value) in &program.variables {
-            // The definition was checked; what cannot be a variable is not in it.
-            let _ = context.set_variable(name, value.clone());
-        }
-        Self {
+    pub fn new(program: Arc<Program>, context: Context) -> Self {
+        let mut flow = Self {
             visits: vec![0; program.nodes.len()],
             program,
             context,
@@ -176,6 +178,18 @@ impl Flow {
             ending: None,
             broken: Vec::new(),
             last: None,
+            deeds: Vec::new(),
+            undoing: None,
+        };
+        flow.set_variables();
+        flow
+    }
+
+    /// Sets the variables as they are when a run begins.
+    pub(super) fn set_variables(&mut self) {
+        for (name, value) in &self.program.variables {
+            // The definition was checked; what cannot be a variable is not in it.
+            let _ = self.context.set_variable(name, value.clone());
         }
     }
 
@@ -316,9 +330,13 @@ impl Flow {
                 // It may be tried again, and then it goes on where it was.
                 self.broken.extend(left.into_iter().map(Broken::from));
             }
+            Record::Undoing { error, .. } => self.begin_to_undo(error),
             Record::Retried { .. } => {
                 (self.ending, self.finishing, self.canceling, self.handling) = (None, None, false, false);
                 (self.debug.halted, self.debug.begun) = (None, false);
+                if self.undoing.is_some() {
+                    return self.undo_again();
+                }
                 for broken in std::mem::take(&mut self.broken) {
                     self.arrive(broken.node, &broken.late);
                 }
@@ -383,6 +401,10 @@ impl Flow {
             // Nodes check what they set.
             let _ = self.context.set_variable(name, value.clone());
         }
+        if self.undoing.is_some() {
+            return self.undid(step);
+        }
+        self.remember(at, step);
         let node = &program.nodes[at];
         let go = |flow: &mut Self, way: &Way| {
             let mut taken = false;
@@ -449,7 +471,7 @@ impl Flow {
         }
     }
 
-    fn arrive(&mut self, node: NodeIndex, late: &Late) {
+    pub(super) fn arrive(&mut self, node: NodeIndex, late: &Late) {
         if let Shape::Join(_) = self.program.nodes[node].node.shape() {
             if !late.contains(&node) {
                 self.arrivals.entry(node).or_insert_with(|| Arrivals { count: 0, late: late.clone() }).add(late);
@@ -503,6 +525,8 @@ impl Flow {
                 .map(|(place, broken)| (place, ids(&broken.late)))
                 .collect(),
             last: self.last.map(id),
+            deeds: self.deeds.iter().map(|deed| deed.store(&self.program)).collect(),
+            undoing: self.undoing.as_ref().map(|undoing| undoing.store(&self.program)),
         }
     }
 
@@ -561,6 +585,8 @@ impl Flow {
             ending: snapshot.ending,
             broken: broken?,
             last: snapshot.last.as_ref().map(at).transpose()?,
+            deeds: snapshot.deeds.into_iter().map(|deed| deed.restore(at)).collect::<Result<_, _>>()?,
+            undoing: snapshot.undoing.map(|undoing| undoing.restore(at)).transpose()?,
             program,
         };
         for join in fired {
@@ -570,9 +596,13 @@ impl Flow {
     }
 
     /// The same run as another one, from here on: whoever waited is entered again, what is pinned stays so, and nobody is
-    /// stopped. A run that was about to end ends.
+    /// stopped. A run that was about to end ends. What the first one did is not the other's to undo.
     pub fn fork(&self, program: Arc<Program>) -> Result<Self, NotForked> {
+        if self.undoing.is_some() {
+            return Err(NotForked::Undoing);
+        }
         let mut snapshot = self.snapshot();
+        snapshot.deeds.clear();
         snapshot.ending = None;
         snapshot.canceling = false;
         snapshot.debug = Debug { pins: pin::kept(&self.debug.pins, &program)?, ..Debug::default() };
@@ -618,6 +648,10 @@ pub struct Snapshot {
     broken_late: BTreeMap<u32, Vec<NodeId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<NodeId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    deeds: Vec<StoredDeed>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    undoing: Option<StoredUndoing>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

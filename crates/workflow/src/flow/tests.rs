@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_model::workflow::NodeId;
-use bowline_model::{JobId, JobStatus, Timestamp};
+use bowline_model::{ErrorClass, JobId, JobStatus, RunError, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{Breakpoint, Flow, HaltedBy, Message, NotForked, Order, PausedFor, Record, Turning, Waiting};
+use super::{Breakpoint, Flow, HaltedBy, Launch, Message, NotForked, Order, PausedFor, Record, Turning, Waiting};
 use crate::expression::Context;
-use crate::node::Ended;
+use crate::node::{CallWhat, Ended};
 use crate::program::Program;
 
 fn graph(nodes: Value, edges: &[(&str, &str, &str)]) -> Arc<Program> {
@@ -45,6 +45,7 @@ struct Run {
     now: Timestamp,
     minted: i64,
     records: Vec<Record>,
+    launches: Vec<Launch>,
 }
 
 impl Run {
@@ -52,7 +53,7 @@ impl Run {
     fn new(program: Arc<Program>) -> Self {
         let context = Context::new(json!({"payload": {}}), json!({}), json!({"id": "7"}));
         let now = Timestamp::from_millis(1_800_000_000_000);
-        Self { flow: Flow::new(program, context), now, minted: 0, records: Vec::new() }
+        Self { flow: Flow::new(program, context), now, minted: 0, records: Vec::new(), launches: Vec::new() }
     }
 
     /// Stops after its first node.
@@ -77,6 +78,7 @@ impl Run {
         });
         let over = over.collect();
         self.records.extend(turn.records);
+        self.launches.extend(turn.launches);
         over
     }
 
@@ -492,4 +494,206 @@ fn an_edit_remembers_what_was_there_before() {
         .filter_map(|record| if let Record::Steered { before, .. } = record { Some(before) } else { None })
         .collect();
     assert_eq!(befores, [&Map::from_iter([("n".to_owned(), json!(0))]), &Map::new()]);
+}
+
+/// Three tasks in a row, the first in a loop that is gone round twice, each undone by another task; then one that fails.
+fn undoable() -> Arc<Program> {
+    let task = |id: &str, undo: Option<&str>| {
+        let mut task = json!({"id": id, "type": "task", "config": {"type": "work"}});
+        if let Some(undo) = undo {
+            task["undo"] = json!(undo);
+            task["config"]["payload"] = json!({"did": id});
+        }
+        task
+    };
+    let undo = |id: &str, of: &str| {
+        let payload = json!({"undo": format!("{{{{steps.{of}.output}}}}"), "why": "{{execution.error.message}}"});
+        json!({"id": id, "type": "task", "config": {"type": "work", "payload": payload}})
+    };
+    let add = json!({"operation": "add", "operands": ["{{variables.n}}", 1], "store_as": "n"});
+    let nodes = json!([
+        {"id": "start", "type": "start"},
+        task("reserve", Some("release")),
+        {"id": "add", "type": "math", "config": add},
+        {"id": "more", "type": "condition", "config": {"expression": "variables.n < 2"}},
+        task("charge", Some("refund")),
+        task("ship", None),
+        {"id": "end", "type": "end"},
+        undo("release", "reserve"),
+        undo("refund", "charge"),
+    ]);
+    graph(
+        nodes,
+        &[
+            ("start", "reserve", "success"),
+            ("reserve", "add", "success"),
+            ("add", "more", "success"),
+            ("more", "reserve", "true"),
+            ("more", "charge", "false"),
+            ("charge", "ship", "success"),
+            ("ship", "end", "success"),
+        ],
+    )
+}
+
+impl Run {
+    /// The job that is waited for ends like this.
+    fn end_job(&mut self, result: Result<Value, &str>) -> Vec<String> {
+        let job = self.flow.jobs().next();
+        let ended = match result {
+            Ok(result) => Ended { job, status: JobStatus::Succeeded, result, error: None },
+            Err(text) => {
+                let error = RunError::new(ErrorClass::Permanent, text);
+                Ended { job, status: JobStatus::Failed, result: Value::Null, error: Some(error) }
+            }
+        };
+        self.hear([Message::Ended(ended)])
+    }
+
+    /// What the job that is waited for was given.
+    fn asked(&self) -> Value {
+        match &self.launches.last().expect("a job").call.what {
+            CallWhat::Task { payload, .. } => payload.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn at(&self) -> Vec<&str> {
+        self.flow.places().map(|(node, ..)| node.as_str()).collect()
+    }
+}
+
+/// Until everything was done and the last of it has failed.
+fn about_to_undo() -> Run {
+    let mut run = Run::new(undoable());
+    run.hear([]);
+    run.end_job(Ok(json!("first")));
+    run.end_job(Ok(json!("second")));
+    run.end_job(Ok(json!("paid")));
+    assert_eq!(run.at(), ["ship"]);
+    run.end_job(Err("no ship"));
+    run
+}
+
+#[test]
+fn what_was_done_is_undone_in_the_reverse_order_and_with_what_was_known_then() {
+    let mut run = about_to_undo();
+    let why = "no ship";
+    assert_eq!((run.at(), run.asked()), (vec!["refund"], json!({"undo": "paid", "why": why})));
+    assert_eq!(run.flow.standing().0, JobStatus::Running);
+    assert_eq!(run.end_job(Ok(json!(null))), ["refund"]);
+    assert_eq!((run.at(), run.asked()), (vec!["release"], json!({"undo": "second", "why": why})));
+    assert_eq!(run.flow.context().execution()["undoing"], json!({"node": "reserve", "visit": 2}));
+    // Whoever reads the records, or a snapshot, sees the same.
+    let mut folded = Flow::new(undoable(), Run::new(undoable()).flow.context().clone());
+    run.records.iter().for_each(|record| folded.apply(record));
+    let restored = Flow::restore(undoable(), run.flow.snapshot()).expect("the same nodes");
+    let text = |flow: &Flow| serde_json::to_value(flow.snapshot()).expect("JSON");
+    assert_eq!((text(&folded), text(&restored)), (text(&run.flow), text(&run.flow)));
+    assert!(matches!(run.flow.fork(undoable()), Err(NotForked::Undoing)));
+    run.end_job(Ok(json!(null)));
+    assert_eq!(run.asked()["undo"], json!("first"));
+    run.end_job(Ok(json!(null)));
+    let ending = run.flow.ending().expect("it is over");
+    assert_eq!(
+        (ending.status, &*ending.error.as_ref().expect("an error").message),
+        (JobStatus::Failed, "node \"ship\": no ship")
+    );
+    // Nothing of it is left, so whoever tries it again begins again.
+    assert_eq!(run.hear([Message::Retry]), ["start"]);
+    assert_eq!((run.at(), run.variable("n")), (vec!["reserve"], &json!(0)));
+    assert!(run.flow.context().output("charge").is_none() && run.flow.context().execution().get("error").is_none());
+    assert_eq!(run.flow.places().next().map(|(_, visit, _)| visit), Some(3), "no visit is made twice");
+    for answer in ["third", "fourth", "paid again", "shipped"] {
+        run.end_job(Ok(json!(answer)));
+    }
+    assert_eq!(run.flow.ending().map(|ending| ending.status), Some(JobStatus::Succeeded));
+}
+
+#[test]
+fn what_cannot_be_undone_keeps_nothing_else_from_it_and_is_tried_again() {
+    let mut run = about_to_undo();
+    run.end_job(Err("the bank is closed"));
+    assert_eq!(run.at(), ["release"]);
+    run.end_job(Ok(json!(null)));
+    run.end_job(Err("no such shelf"));
+    let told = &run.flow.ending().expect("it is over").error.as_ref().expect("an error").message;
+    assert_eq!(told, "node \"ship\": no ship; could not be undone: \"charge\", \"reserve\"");
+    run.hear([Message::Retry]);
+    assert_eq!((run.at(), run.asked()["undo"].clone()), (vec!["refund"], json!("paid")));
+    run.end_job(Ok(json!(null)));
+    assert_eq!((run.at(), run.asked()["undo"].clone()), (vec!["release"], json!("first")));
+    // Somebody who stops it leaves it to be undone later.
+    run.hear([Message::Cancel]);
+    run.end_job(Err("stopped"));
+    assert_eq!(run.flow.ending().map(|ending| ending.status), Some(JobStatus::Canceled));
+    run.hear([Message::Retry]);
+    assert_eq!((run.at(), run.asked()["undo"].clone()), (vec!["release"], json!("first")));
+    run.end_job(Ok(json!(null)));
+    let told = &run.flow.ending().expect("it is over").error.as_ref().expect("an error").message;
+    assert_eq!(told, "node \"ship\": no ship");
+}
+
+#[test]
+fn only_what_was_done_is_undone() {
+    // Canceled: nobody said that it should be undone.
+    let mut run = Run::new(undoable());
+    run.hear([]);
+    run.end_job(Ok(json!("first")));
+    run.hear([Message::Cancel]);
+    run.end_job(Err("stopped"));
+    assert_eq!(run.flow.ending().map(|ending| ending.status), Some(JobStatus::Canceled));
+    // Pinned: only said, not done. Forked: done by another run.
+    let mut run = Run::new(undoable());
+    run.steer(Order::Pin { node: "reserve".into(), output: json!("said") });
+    run.hear([]);
+    assert_eq!(run.at(), ["charge"]);
+    let mut other = Run::new(undoable());
+    run.end_job(Ok(json!("paid")));
+    other.flow = run.flow.fork(undoable()).expect("a fork");
+    other.hear([]);
+    other.end_job(Err("no ship"));
+    assert_eq!(other.flow.ending().map(|ending| ending.status), Some(JobStatus::Failed));
+    run.end_job(Err("no ship"));
+    assert_eq!(run.at(), ["refund"]);
+    run.end_job(Ok(json!(null)));
+    assert_eq!(run.flow.ending().map(|ending| ending.status), Some(JobStatus::Failed));
+}
+
+#[test]
+fn undoing_is_stepped_through_as_well() {
+    let mut run = Run::stepping(undoable());
+    while run.at() != ["refund"] {
+        let waits = run.flow.jobs().next();
+        match waits {
+            Some(_) if run.at() == ["ship"] => drop(run.end_job(Err("no ship"))),
+            Some(_) => drop(run.end_job(Ok(json!("done")))),
+            None => drop(run.steer(Order::Step)),
+        }
+    }
+    assert_eq!((run.flow.debug().halted, run.next()), (Some(HaltedBy::Step), Some("refund")));
+    assert!(run.flow.jobs().next().is_none(), "nothing begins before somebody says so");
+    run.steer(Order::Step);
+    assert_eq!(run.end_job(Ok(json!(null))), ["refund"]);
+    assert_eq!((run.flow.debug().halted, run.next()), (Some(HaltedBy::Step), Some("release")));
+}
+
+#[test]
+fn a_run_that_took_too_many_steps_is_undone() {
+    let nodes = json!([
+        {"id": "start", "type": "start"},
+        {"id": "do", "type": "log", "config": {"message": "do"}, "undo": "undo"},
+        {"id": "undo", "type": "log", "config": {"message": "undo"}},
+        {"id": "more", "type": "condition", "config": {"expression": "true"}},
+        {"id": "end", "type": "end"},
+    ]);
+    let edges = json!([
+        {"source": "start", "target": "do"}, {"source": "do", "target": "more"},
+        {"source": "more", "target": "do", "on": "true"}, {"source": "more", "target": "end", "on": "false"},
+    ]);
+    let spec = serde_json::from_value(json!({"nodes": nodes, "edges": edges, "max_steps": 6})).expect("a workflow");
+    let mut run = Run::new(Arc::new(Program::compile(&spec).expect("no mistakes")));
+    let over = run.hear([]);
+    assert_eq!(over, ["start", "do", "more", "do", "more", "do", "undo", "undo", "undo"]);
+    assert_eq!(run.flow.ending().map(|ending| ending.status), Some(JobStatus::Failed));
 }

@@ -68,7 +68,7 @@ impl Turn {
                     self.closed.push((step.node.clone(), step.visit));
                 }
             }
-            Record::Canceling { .. } | Record::Closed { .. } => {
+            Record::Canceling { .. } | Record::Undoing { .. } | Record::Closed { .. } => {
                 let left = flow.places().filter(|(_, _, wait)| open(*wait));
                 self.closed.extend(left.map(|(node, visit, _)| (node.clone(), visit)));
             }
@@ -170,6 +170,15 @@ impl Flow {
         while self.ending.is_none() {
             if let Some(finishing) = self.finishing.clone() {
                 turn.cancels.extend(self.jobs());
+                if let Finishing::Badly { error } = &finishing
+                    && self.has_to_undo()
+                {
+                    turn.add(self, Record::Undoing { error: error.clone(), at: turning.now });
+                    if self.debug.stepping {
+                        turn.add(self, Record::Halted { by: HaltedBy::Step, node: None, at: turning.now });
+                    }
+                    continue;
+                }
                 let (status, result, error) = match finishing {
                     _ if self.canceling => (JobStatus::Canceled, Value::Null, None),
                     Finishing::Well { result } => (JobStatus::Succeeded, result, None),
@@ -278,7 +287,8 @@ impl Flow {
         let program = Arc::clone(&self.program);
         let (at, visit) = (self.tokens[place].node, self.tokens[place].visit);
         let node = &program.nodes[at];
-        if self.steps >= program.max_steps {
+        // However many it took, what they did can be undone.
+        if self.steps >= program.max_steps && self.undoing.is_none() {
             let message = format!("the run has taken {} steps, and may take no more", self.steps);
             self.finishing = Some(Finishing::Badly { error: RunError::new(ErrorClass::Permanent, message) });
             return;

@@ -36,6 +36,14 @@ fn only(node_type: &str, config: Value) -> Value {
     workflow(vec![start(), node("it", node_type, config)], &["start -> it"])
 }
 
+/// Behind the start one node that this other one undoes, and more.
+fn undone(node: Value, undo: &str, more: Vec<Value>, edges: &[&str]) -> Value {
+    let mut nodes = vec![start(), node];
+    nodes[1]["undo"] = json!(undo);
+    nodes.extend(more);
+    workflow(nodes, edges)
+}
+
 fn cases() -> Vec<(&'static str, Value)> {
     let question = |id: &str| node(id, "condition", json!({"expression": "variables.x | default(1) == 1"}));
     vec![
@@ -295,6 +303,28 @@ fn cases() -> Vec<(&'static str, Value)> {
         ("foreach, misspelt", only("foreach", json!({"items": [], "node": {"type": "http_requests"}}))),
         ("workflow", only("workflow", json!({"name": "x", "version": 0}))),
         ("end", only("end", json!({"failed": 1}))),
+        ("undo: unknown", undone(log("a"), "b", vec![log("c")], &["start -> a"])),
+        ("undo: itself", undone(log("a"), "a", vec![], &["start -> a"])),
+        ("undo: on the way", undone(log("a"), "b", vec![log("b")], &["start -> a", "a -> b"])),
+        ("undo: not of this sort", undone(log("a"), "b", vec![node("b", "end", json!({}))], &["start -> a"])),
+        ("undo: of a fork", {
+            let nodes = vec![log("c"), log("d"), log("b")];
+            undone(node("a", "parallel", json!({})), "b", nodes, &["start -> a", "a -> c", "a -> d"])
+        }),
+        ("undo: of what undoes", {
+            let mut both = undone(log("a"), "b", vec![log("b"), log("c")], &["start -> a"]);
+            both["nodes"][2]["undo"] = json!("c");
+            both
+        }),
+        ("undo: takes over as well", {
+            let mut both = undone(log("a"), "b", vec![log("b")], &["start -> a"]);
+            both["on_error"] = json!("b");
+            both
+        }),
+        ("undo: names what comes later", {
+            let later = node("b", "log", json!({"message": "{{ steps.c.output }}"}));
+            undone(log("a"), "b", vec![later, log("c")], &["start -> a", "a -> c"])
+        }),
         ("log", only("log", json!({"message": "m", "level": "loud"}))),
     ]
 }
@@ -311,6 +341,12 @@ fn what_is_fine() {
     let work = || node("work", "transform", json!({"value": "{{ steps.work.output | default(1) }}"}));
     for (name, value) in [
         ("the smallest", workflow(vec![start()], &[])),
+        ("one node that undoes two", {
+            let undo = node("undo", "log", json!({"message": "{{ steps.a.output }}"}));
+            let mut both = undone(log("a"), "undo", vec![log("b"), undo], &["start -> a", "a -> b"]);
+            both["nodes"][2]["undo"] = json!("undo");
+            both
+        }),
         (
             "a loop with an exit",
             workflow(

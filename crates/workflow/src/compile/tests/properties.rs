@@ -38,6 +38,7 @@ prop_compose! {
             node_type: node_type.to_owned(),
             config: config(node_type, step),
             policy: NodePolicy::default(),
+            undo: None,
             label: None,
             position: None,
         };

@@ -36,6 +36,7 @@ fn program(node_type: &str, config: Value, edges: &[&str]) -> Program {
         node_type: node_type.to_owned(),
         config: config.as_object().unwrap().clone(),
         policy: NodePolicy::default(),
+        undo: None,
         label: None,
         position: None,
     };
