@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use bowline_auth::Caller;
 use bowline_store::Origin;
 use hyper::HeaderMap;
 use rand::RngExt;
@@ -59,9 +60,10 @@ impl Context {
     }
 
     /// Where a job came from. By default a request belongs to itself.
-    pub fn origin(&self, actor: &str) -> Origin {
+    pub fn origin(&self, caller: &Caller) -> Origin {
         Origin {
-            actor: actor.into(),
+            actor: caller.actor.to_string().into(),
+            email: caller.email.as_ref().map(|email| email.as_str().into()),
             request_id: Arc::clone(&self.request_id),
             trace_id: Some(Arc::clone(&self.trace_id)),
             correlation_id: self.correlation_id.clone(),

@@ -206,11 +206,6 @@ impl Known {
         }
     }
 
-    /// How the caller appears in the ledger.
-    pub fn actor(&self) -> String {
-        self.0.actor.to_string()
-    }
-
     /// The worker this caller is. Its name comes from the credential; a path that says otherwise is somebody else's.
     pub fn worker(&self, named: &str) -> Result<WorkerName, Problem> {
         let Actor::Worker { name, .. } = &self.0.actor else {

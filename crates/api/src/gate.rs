@@ -112,7 +112,9 @@ impl Gate {
             TokenKind::Join => Actor::Join { token: id },
             TokenKind::Worker => Actor::Worker { name: record.name.clone(), token: id },
         };
-        Ok(Caller { actor, tenant: record.tenant.map(|t| *t.as_uuid()), scopes, audiences: Audiences::ALL })
+        let email = record.email.as_deref().and_then(|text| text.parse().ok());
+        let tenant = record.tenant.map(|t| *t.as_uuid());
+        Ok(Caller { actor, tenant, scopes, audiences: Audiences::ALL, email })
     }
 
     /// Whether a caller that was let in a while ago would still be let in. While the ledger is away nobody is sent away.

@@ -8,6 +8,7 @@ use std::fmt;
 use uuid::Uuid;
 
 use crate::audience::{Audience, Audiences};
+use crate::email::Email;
 use crate::jwt::ServiceIdentity;
 use crate::scope::{Scope, Scopes};
 use crate::token::TokenId;
@@ -45,6 +46,8 @@ pub struct Caller {
     pub tenant: Option<Uuid>,
     pub scopes: Scopes,
     pub audiences: Audiences,
+    /// Where to reach them, if the credential says so. It says nothing about what they may do.
+    pub email: Option<Email>,
 }
 
 impl Caller {
@@ -77,6 +80,7 @@ impl From<ServiceIdentity> for Caller {
             tenant: identity.tenant,
             scopes: identity.scopes,
             audiences: identity.audiences,
+            email: identity.email,
         }
     }
 }
@@ -105,6 +109,7 @@ mod tests {
             tenant: None,
             scopes,
             audiences: Audiences::of(Audience::Exec),
+            email: None,
         }
     }
 
@@ -166,11 +171,13 @@ mod tests {
             scopes: Scopes::of(Scope::ControlRead),
             tenant: Some(Uuid::from_u128(7)),
             jti: None,
+            email: "ann@example.com".parse().ok(),
             expires_at: 0,
         });
         assert_eq!(caller.actor.to_string(), "service:svc:console");
         assert_eq!(caller.tenant(), Ok(Uuid::from_u128(7)));
         assert_eq!(caller.require(Scope::ControlRead), Ok(()));
         assert_eq!(caller.require_audience(Audience::Control), Ok(()));
+        assert_eq!(caller.email.as_ref().map(Email::as_str), Some("ann@example.com"));
     }
 }

@@ -8,6 +8,7 @@
 pub mod audience;
 mod base32;
 pub mod caller;
+pub mod email;
 pub mod jwt;
 pub mod replay;
 pub mod scope;
@@ -16,6 +17,7 @@ pub mod token;
 
 pub use audience::{Audience, Audiences};
 pub use caller::{Actor, Caller, Denied};
+pub use email::{Email, NotAnEmail};
 pub use jwt::{JwksFetcher, JwtConfig, JwtError, JwtKeys, JwtVerifier, ServiceIdentity};
 pub use replay::{ReplayCache, Sighting};
 pub use scope::{Scope, Scopes, UnknownScope};

@@ -62,6 +62,7 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
         name: "admin".to_owned(),
         secret_hash: token.secret_hash(),
         scopes: Scopes::of(Scope::Admin).to_string(),
+        email: None,
         created_at: now,
         expires_at: None,
         revoked_at: None,

@@ -53,6 +53,9 @@ pub struct CreateArgs {
     /// What it may do, such as jobs.write; repeat for several [default: the server's, by kind]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
+    /// The address of whoever it is for; workflows that they run know it as user.email
+    #[arg(long, value_name = "ADDRESS")]
+    email: Option<String>,
     /// A label that the agent gets which joins with it; repeat for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -70,6 +73,8 @@ struct NewToken<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     scopes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +90,7 @@ struct TokenView {
     kind: Text,
     name: Text,
     scopes: Vec<Text>,
+    email: Text,
     tenant_id: Text,
     created_at: Text,
     expires_at: Text,
@@ -149,6 +155,7 @@ async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Resu
         kind: args.kind,
         name: &args.name,
         scopes: &args.scopes,
+        email: args.email.as_deref(),
         labels: args.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         expires_in_s: args.expires.map(Span::as_secs),
         tenant_id: args.tenant.as_deref(),
@@ -160,15 +167,16 @@ async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Resu
     }
     let token: TokenView = answer.read()?;
     let expires = if token.expires_at.is_empty() { "never".to_owned() } else { screen.ago(&token.expires_at) };
+    let mut facts = Facts::new().with("id", &token.id).with("name", &token.name).with("kind", &token.kind);
+    if !token.email.is_empty() {
+        facts = facts.with("email", &token.email);
+    }
     screen.facts(
-        &Facts::new()
-            .with("id", &token.id)
-            .with("name", &token.name)
-            .with("kind", &token.kind)
-            .with("scopes", joined(&token.scopes))
-            .with("tenant", &token.tenant_id)
-            .with("expires", expires)
-            .painted("token", &token.token, Paint::Strong),
+        &facts.with("scopes", joined(&token.scopes)).with("tenant", &token.tenant_id).with("expires", expires).painted(
+            "token",
+            &token.token,
+            Paint::Strong,
+        ),
     )?;
     screen.note("keep the token now: it is not shown again");
     Ok(())

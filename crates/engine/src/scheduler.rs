@@ -180,6 +180,7 @@ impl Scheduler {
         let due_at = spec.due_at(record.name.as_str(), instant);
         let request = JobRequest { run_at: Some(due_at).filter(|at| *at > now), ..request.clone() };
         let origin = Origin {
+            email: None,
             actor: record.by.as_str().into(),
             request_id: key.as_str().into(),
             trace_id: None,

@@ -79,6 +79,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0011_schedule.sql"),
         postgres: include_str!("migrations/postgres/0011_schedule.sql"),
     },
+    Migration {
+        number: 12,
+        name: "email",
+        sqlite: include_str!("migrations/sqlite/0012_email.sql"),
+        postgres: include_str!("migrations/postgres/0012_email.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

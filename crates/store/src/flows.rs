@@ -306,8 +306,16 @@ pub trait FlowStore: Send + Sync {
     /// The number of a run's job.
     async fn flow_number(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<i64>>;
 
-    /// Records of a run, turn by turn, from the turn that has this step on.
-    async fn flow_records(&self, tenant: TenantId, job: JobId, from_step: u32, limit: u32) -> StoreResult<Vec<String>>;
+    /// Records of a run, turn by turn: from the turn that has this step on, and after this turn. What it gives to go on with is
+    /// the last of these turns.
+    async fn flow_records(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        from_step: u32,
+        after: u64,
+        limit: u32,
+    ) -> StoreResult<Page<String, u64>>;
 
     /// Waits of a tenant that somebody can end, oldest first, after this one. Those that stay where they are while somebody
     /// walks through the pages are seen once each, whatever begins or ends meanwhile.

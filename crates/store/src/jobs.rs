@@ -16,6 +16,8 @@ use crate::{NewFleet, NewFlow, StoreResult};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     pub actor: Arc<str>,
+    /// Where to reach them, for runs of workflows, which keep it. Nothing else does.
+    pub email: Option<Arc<str>>,
     pub request_id: Arc<str>,
     /// 32 lower-case hex digits.
     pub trace_id: Option<Arc<str>>,

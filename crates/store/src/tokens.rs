@@ -26,6 +26,8 @@ pub struct TokenRecord {
     pub scopes: String,
     /// For a join token: what the agent that uses it is.
     pub labels: Labels,
+    /// Whose it is.
+    pub email: Option<String>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,

@@ -72,6 +72,7 @@ pub async fn enroll(
         secret_hash: token.secret_hash(),
         scopes: Scopes::of(Scope::WorkersRun).to_string(),
         labels: Default::default(),
+        email: None,
         created_at: now,
         expires_at: Some(now.plus_millis(YEAR_MS)),
         revoked_at: None,

@@ -40,7 +40,7 @@ impl CommandWish {
     pub async fn store(self, app: &App, known: &Known, context: &Context) -> Result<Submitted, Problem> {
         let tenant = known.tenant()?;
         let request = self.request(known)?;
-        let (engine, origin) = (&app.engine, context.origin(&known.actor()));
+        let (engine, origin) = (&app.engine, context.origin(&known.0));
         let stored = engine.commands.submit(&engine.intake, &engine.inventories, tenant, &origin, request).await?;
         Ok(stored)
     }

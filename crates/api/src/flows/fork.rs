@@ -90,10 +90,11 @@ pub async fn fork(
     if app.engine.flows.decided_before(tenant, job, from_step).await? {
         known.require(Scope::ApprovalsWrite)?;
     }
-    let forking = Forking { from_step, variables: body.patch.variables, definition: other, debug: body.debug };
     let key = header_key(&headers)?;
-    let (engine, origin) = (&app.engine, context.origin(&known.actor()));
-    let submitted = engine.flows.fork_once(engine.hands(), tenant, job, &origin, forking, key.clone()).await?;
+    let variables = body.patch.variables;
+    let forking = Forking { from_step, variables, definition: other, debug: body.debug, key: key.clone() };
+    let (engine, origin) = (&app.engine, context.origin(&known.0));
+    let submitted = engine.flows.fork(engine.hands(), tenant, job, &origin, forking).await?;
     let (job_id, number, status, queued_at, replayed) = match submitted {
         Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),
         Submitted::Replayed { id, number, status, at } => (id, number, status, at, true),

@@ -97,7 +97,7 @@ impl FlowWish {
         let field = self.start.run_field();
         let tenant = known.tenant().map_err(Unbegun::Refused)?;
         let request = self.request(known).map_err(Unbegun::Refused)?;
-        let (engine, origin) = (&app.engine, context.origin(&known.actor()));
+        let (engine, origin) = (&app.engine, context.origin(&known.0));
         engine.flows.begin(engine.hands(), tenant, &origin, request).await.map_err(|error| {
             let later = error.is_transient();
             let problem = match error {
@@ -118,7 +118,7 @@ impl FlowWish {
         let (tenant, key) = (known.tenant()?, self.idempotency_key.clone());
         let engine = &app.engine;
         let Begun { request, going } = self.begin(app, known, &context).await?;
-        let stored = engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
+        let stored = engine.intake.submit(tenant, &context.origin(&known.0), vec![request]).await?;
         let answer = stored.into_iter().next().map(|submitted| engine.flows.settle(submitted, going));
         let Some(FlowSubmitted { submitted, mut result, mut error }) = answer else {
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));

@@ -112,7 +112,7 @@ pub async fn submit_batch(
     let stored = if wishes.is_empty() {
         Vec::new()
     } else {
-        app.engine.intake.submit(tenant, &context.origin(&known.actor()), wishes).await?
+        app.engine.intake.submit(tenant, &context.origin(&known.0), wishes).await?
     };
     let settled = stored.into_iter().zip(going).map(|(submitted, run)| match run {
         Some(run) => app.engine.flows.settle(submitted, run).submitted,

@@ -159,7 +159,7 @@ pub async fn submit(
     };
     check_task(&app, tenant, &request).await?;
     let key = request.idempotency_key.clone();
-    let stored = app.engine.intake.submit(tenant, &context.origin(&known.actor()), vec![request]).await?;
+    let stored = app.engine.intake.submit(tenant, &context.origin(&known.0), vec![request]).await?;
     let (id, number, status, at, replayed) = match stored.into_iter().next() {
         Some(Submitted::Accepted { id, number, status, at }) => (id, number, status, at, false),
         Some(Submitted::Replayed { id, number, status, at }) => (id, number, status, at, true),

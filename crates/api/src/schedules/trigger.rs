@@ -35,7 +35,7 @@ pub async fn trigger(
 ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
     let name = ResourceName::new(&name).map_err(|_| no_schedule())?;
     let (key, reason) = (header_key(&headers)?, reason_of(body.reason)?);
-    let (tenant, origin) = (known.tenant()?, context.origin(&known.actor()));
+    let (tenant, origin) = (known.tenant()?, context.origin(&known.0));
     let triggered = app.engine.scheduler.trigger(tenant, name, &origin, known.author(), key.clone(), reason);
     let (job_id, number, status, queued_at, replayed) = match triggered.await? {
         Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),

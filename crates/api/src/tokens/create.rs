@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
+use bowline_auth::{Email, Scope, Scopes, TokenKind, TokenText};
 use bowline_engine::builtin::NAME_PREFIX;
 use bowline_model::{Labels, TenantId, Timestamp, WorkerName};
 use bowline_store::TokenRecord;
@@ -41,6 +41,9 @@ pub struct CreateRequest {
     /// For a join token: labels the agent gets.
     #[serde(default)]
     pub labels: Labels,
+    /// Whose token it is, for an API token. What they begin knows the address, a workflow as `user.email`.
+    #[serde(default)]
+    pub email: Option<String>,
     /// Another tenant than the caller's own; for administrators.
     #[serde(default)]
     pub tenant_id: Option<TenantId>,
@@ -52,6 +55,8 @@ pub struct CreatedView {
     pub kind: KindWord,
     pub name: String,
     pub scopes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
     pub tenant_id: TenantId,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
@@ -98,6 +103,12 @@ pub async fn create(
     if !body.labels.is_empty() && body.kind != KindWord::Join {
         return Err(Problem::validation("labels: only a join token has them"));
     }
+    if let Some(text) = &body.email {
+        text.parse::<Email>().map_err(|e| Problem::validation(format!("email: {e}")))?;
+        if body.kind != KindWord::Api {
+            return Err(Problem::validation("email: only an API token has one"));
+        }
+    }
     if let Some((key, _)) = body.labels.iter().find(|(key, _)| key.starts_with("bowline/")) {
         return Err(Problem::validation(format!("labels: {key} is given by the server")));
     }
@@ -127,6 +138,7 @@ pub async fn create(
         secret_hash: token.secret_hash(),
         scopes: scopes.to_string(),
         labels: body.labels,
+        email: body.email.clone(),
         created_at: now,
         expires_at: Some(expires_at),
         revoked_at: None,
@@ -137,6 +149,7 @@ pub async fn create(
         kind: body.kind,
         name: body.name,
         scopes: scopes.iter().map(|s| s.to_string()).collect(),
+        email: body.email,
         tenant_id: tenant,
         created_at: now,
         expires_at,

@@ -18,6 +18,8 @@ pub struct TokenView {
     pub kind: &'static str,
     pub name: String,
     pub scopes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
     pub tenant_id: Option<TenantId>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
@@ -54,6 +56,7 @@ pub async fn list(
             id: t.id,
             name: t.name,
             scopes: t.scopes.split(' ').map(str::to_owned).collect(),
+            email: t.email,
             tenant_id: t.tenant,
             created_at: t.created_at,
             expires_at: t.expires_at,

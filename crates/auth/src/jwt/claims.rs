@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::config::JwtConfig;
 use super::error::JwtError;
 use crate::audience::{Audience, Audiences};
+use crate::email::Email;
 use crate::scope::Scopes;
 
 /// How far our clock and the issuer's may differ. 30 s are accepted, 31 s are not.
@@ -30,6 +31,7 @@ pub struct ServiceIdentity {
     pub scopes: Scopes,
     pub tenant: Option<Uuid>,
     pub jti: Option<String>,
+    pub email: Option<Email>,
     /// `exp`, in Unix seconds. The token is accepted until [`LEEWAY_S`] later.
     pub expires_at: i64,
 }
@@ -67,6 +69,7 @@ struct Claims {
     scopes: Option<Value>,
     scope: Option<Value>,
     tid: Option<Value>,
+    email: Option<Value>,
 }
 
 /// Reads the claims of a token whose signature is good.
@@ -81,6 +84,7 @@ pub(super) fn identify(json: &[u8], expected: &Expected, now_unix_s: i64) -> Res
         scopes: scopes(claims.scopes, claims.scope)?,
         tenant: claims.tid.as_ref().map(tenant).transpose()?,
         jti: claims.jti.map(|jti| name(jti, "jti")).transpose()?,
+        email: claims.email.as_ref().map(email).transpose()?,
         expires_at,
     })
 }
@@ -196,6 +200,10 @@ fn tenant(value: &Value) -> Result<Uuid, JwtError> {
         .ok_or(JwtError::InvalidClaim("tid"))
 }
 
+fn email(value: &Value) -> Result<Email, JwtError> {
+    value.as_str().and_then(|text| text.parse().ok()).ok_or(JwtError::InvalidClaim("email"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -243,9 +251,20 @@ mod tests {
                 scopes: Scopes::of(Scope::JobsWrite).with(Scope::ControlRead),
                 tenant: Some(Uuid::from_u128(0x0190_c0de_0000_7000_8000_0000_0000_0001)),
                 jti: Some("j1".to_owned()),
+                email: None,
                 expires_at: NOW + 60,
             }
         );
+    }
+
+    #[test]
+    fn an_address_is_one_or_the_token_is_refused() {
+        let address = |email: Value| with(json!({ "email": email })).map(|identity| identity.email);
+        assert_eq!(address(json!("ann@example.com")), Ok("ann@example.com".parse().ok()));
+        assert_eq!(address(json!(null)), Ok(None));
+        for bad in [json!(""), json!("ann"), json!(7), json!(["ann@example.com"])] {
+            assert_eq!(address(bad.clone()), Err(JwtError::InvalidClaim("email")), "{bad}");
+        }
     }
 
     #[test]

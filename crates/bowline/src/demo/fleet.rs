@@ -115,6 +115,7 @@ async fn join_token(stage: &Stage) -> anyhow::Result<String> {
         secret_hash: token.secret_hash(),
         scopes: String::new(),
         labels: Labels::default(),
+        email: None,
         created_at: now,
         expires_at: Some(now.plus_millis(60_000)),
         revoked_at: None,

@@ -202,12 +202,15 @@ async fn service_tokens_are_believed_within_their_bounds() {
     };
     let body = json!({"type": "noop"});
     server.send("POST", "/jobs", &claims(json!({})), Some(body.clone())).await.expect(202);
+    let named = claims(json!({"email": "ann@example.com"}));
+    assert_eq!(server.send("GET", "/whoami", &named, None).await.expect(200)["email"], "ann@example.com");
     for (change, status) in [
         (json!({"iss": "somebody"}), 401),
         (json!({"aud": "something-else"}), 401),
         (json!({"exp": now - 31}), 401),
         (json!({"nbf": now + 100}), 401),
         (json!({"exp": null}), 401),
+        (json!({"email": "nobody"}), 401),
         (json!({"tid": null}), 403),
         (json!({"tid": [tenant]}), 401),
         (json!({"tid": "018f0000-0000-7000-8000-000000000001"}), 404),

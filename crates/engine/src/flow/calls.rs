@@ -8,8 +8,8 @@ use bowline_model::{ErrorClass, JobPolicy, Labels, Lane, ResourceName, RunError,
 use bowline_store::{NewFlow, NewJob, Origin, StoreError};
 use bowline_workflow::flow::Launch;
 use bowline_workflow::node::CallWhat;
-use serde_json::json;
 
+use super::asked::Asked;
 use super::definitions::{DefinitionError, DefinitionKind};
 use super::memory::About;
 use super::{Flows, Hands};
@@ -54,6 +54,7 @@ impl Flows {
         };
         let origin = Origin {
             actor: Arc::clone(&about.actor),
+            email: about.email.clone(),
             request_id: format!("{}/{}", launch.node, launch.visit).into(),
             trace_id: about.trace_id.clone(),
             correlation_id: about.correlation_id.clone(),
@@ -125,7 +126,8 @@ impl Flows {
                     depth: about.depth + 1,
                     first: None,
                 };
-                let payload = json!({"input": input}).to_string();
+                let email = about.email.as_deref().map(ToOwned::to_owned);
+                let payload = Asked { input: input.clone(), email, ..Asked::default() }.write();
                 Ok(NewJob { flow: Some(Arc::new(flow)), ..blank(TaskType::workflow(), payload) })
             }
         }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bowline_model::idempotency::RequestHash;
 use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId, Timestamp};
 use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, StoredFlow, Submitted};
-use bowline_workflow::flow::{Breakpoint, Debug, Flow, Order, Record, Step, read_records, write_records};
+use bowline_workflow::flow::{Breakpoint, Debug, Flow, Order, Record, Step, write_records};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::definitions::{Definition, DefinitionError};
 use super::memory::Kept;
+use super::records::{Walk, said_after, since_snapshot};
 use super::turner::fold;
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
@@ -105,6 +106,8 @@ pub struct Forking {
     /// Another definition to go on with.
     pub definition: Option<Definition>,
     pub debug: bool,
+    /// Asked again with the same key for the same, the answer is the run that began the first time.
+    pub key: Option<String>,
 }
 
 impl Forking {
@@ -123,9 +126,6 @@ impl Forking {
     }
 }
 
-/// Turns of one page of steps.
-pub(super) const TURNS: u32 = 200;
-
 impl Flows {
     /// What is stored of a run up to a step, with what happened between that step and the next; all of it, for `None`.
     async fn stored(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<StoredFlow, LookError> {
@@ -138,7 +138,7 @@ impl Flows {
     pub(super) async fn past(&self, tenant: TenantId, job: JobId, step: u32) -> Result<(Kept, i64), LookError> {
         let mut past = self.look_at(tenant, job, Some(step)).await?;
         let stored = self.stored(tenant, job, Some(step)).await?;
-        for record in said_after(&records_of(&stored)?, step) {
+        for record in said_after(&since_snapshot(&stored)?, step) {
             past.flow.apply(record);
         }
         Ok((past, stored.definition))
@@ -172,41 +172,28 @@ impl Flows {
         let first = forked_from.map_or(0, |(_, step)| step);
         let mut steps: Vec<StepView> = Vec::new();
         let mut edits = if from <= first + 1 { self.edits_after(tenant, job, first).await? } else { Vec::new() };
-        let mut from_step = from.max(1);
-        loop {
-            let turns = self.ledger.flow_records(tenant, job, from_step, TURNS).await?;
-            let full = turns.len() == TURNS as usize;
-            let known = steps.len();
-            for turn in turns {
-                for record in read_all(&turn)? {
-                    let last = steps.last().map(|view| view.step.n);
-                    edits.extend(last.and_then(|last| Edit::of(&record, last)));
-                    let Record::Step(step) = record else { continue };
-                    if step.n < from_step {
-                        continue;
-                    }
-                    from_step = step.n + 1;
-                    if steps.len() == limit as usize {
-                        return Ok(StepsPage { steps, edits, next: Some(step.n) });
-                    }
-                    let node_type = program.type_of(&step.node).map(ToOwned::to_owned);
-                    steps.push(StepView { step, node_type });
+        let mut walk = Walk::from_step(&*self.ledger, tenant, job, from.max(1));
+        while let Some(records) = walk.next().await? {
+            for record in records {
+                let last = steps.last().map(|view| view.step.n);
+                edits.extend(last.and_then(|last| Edit::of(&record, last)));
+                let Record::Step(step) = record else { continue };
+                if step.n < from {
+                    continue;
                 }
-            }
-            if !full || steps.len() == known {
-                return Ok(StepsPage { steps, edits, next: None });
-            }
-            // What was said after the last step may be in turns without a step, and the next page begins behind them.
-            if let Some(last) = steps.last().map(|view| view.step.n) {
-                edits.retain(|edit| edit.after_step != last);
-                edits.extend(self.edits_after(tenant, job, last).await?);
+                if steps.len() == limit as usize {
+                    return Ok(StepsPage { steps, edits, next: Some(step.n) });
+                }
+                let node_type = program.type_of(&step.node).map(ToOwned::to_owned);
+                steps.push(StepView { step, node_type });
             }
         }
+        Ok(StepsPage { steps, edits, next: None })
     }
 
     async fn edits_after(&self, tenant: TenantId, job: JobId, step: u32) -> Result<Vec<Edit>, LookError> {
         let stored = self.stored(tenant, job, Some(step)).await?;
-        Ok(said_after(&records_of(&stored)?, step).filter_map(|record| Edit::of(record, step)).collect())
+        Ok(said_after(&since_snapshot(&stored)?, step).filter_map(|record| Edit::of(record, step)).collect())
     }
 
     /// What a run knew after a step, and what the step changed.
@@ -215,7 +202,7 @@ impl Flows {
         let number = now.flow.steps();
         let context = now.flow.context().to_json();
         let stored = self.stored(tenant, job, Some(number)).await?;
-        let records = records_of(&stored)?;
+        let records = since_snapshot(&stored)?;
         let is_it = |record: &Record| matches!(record, Record::Step(step) if step.n == number);
         let diff = match records.iter().position(is_it) {
             // It begins here, perhaps with what another run knew.
@@ -244,19 +231,6 @@ impl Flows {
         job: JobId,
         origin: &Origin,
         forking: Forking,
-    ) -> Result<Submitted, LookError> {
-        self.fork_once(hands, tenant, job, origin, forking, None).await
-    }
-
-    /// The same, once for each key: asked again for the same, the answer is the run that began the first time.
-    pub async fn fork_once(
-        &self,
-        hands: Hands<'_>,
-        tenant: TenantId,
-        job: JobId,
-        origin: &Origin,
-        forking: Forking,
-        key: Option<String>,
     ) -> Result<Submitted, LookError> {
         let hash = forking.hash(job)?;
         let (past, own) = self.past(tenant, job, forking.from_step).await?;
@@ -315,7 +289,7 @@ impl Flows {
             payload: payload.to_string().into(),
             policy: None,
             run_at: None,
-            idempotency_key: key,
+            idempotency_key: forking.key,
             external_id: None,
             fleet: None,
             flow: Some((Arc::new(flow), hash)),
@@ -323,29 +297,6 @@ impl Flows {
         let mut submitted = hands.intake.submit(tenant, origin, vec![request]).await?;
         submitted.pop().ok_or_else(|| LookError::Store(StoreError::Broken("no answer for a new job".to_owned())))
     }
-}
-
-fn read_all(turn: &str) -> Result<Vec<Record>, StoreError> {
-    read_records(turn).map_err(|e| StoreError::Broken(e.to_string()))
-}
-
-/// What happened to a run since its snapshot, in order.
-fn records_of(stored: &StoredFlow) -> Result<Vec<Record>, StoreError> {
-    let turns: Result<Vec<Vec<Record>>, StoreError> = stored.records.iter().map(|turn| read_all(turn)).collect();
-    Ok(turns?.into_iter().flatten().collect())
-}
-
-/// What people changed in a run between a step and the next: variables, pins and breakpoints, not how it goes on.
-fn said_after(records: &[Record], step: u32) -> impl Iterator<Item = &Record> {
-    let is_past = move |record: &&Record| !matches!(record, Record::Step(other) if other.n > step);
-    let since = records.iter().position(|record| matches!(record, Record::Step(own) if own.n == step));
-    let after = records[since.map_or(0, |place| place + 1)..].iter().take_while(is_past);
-    after.filter(|record| match record {
-        Record::Steered { order, .. } => {
-            !matches!(order, Order::Pause | Order::Step | Order::Continue | Order::RunTo(_))
-        }
-        _ => false,
-    })
 }
 
 /// Where a run is, for people.

@@ -19,6 +19,7 @@ pub struct About {
     pub tenant: TenantId,
     pub depth: u32,
     pub actor: Arc<str>,
+    pub email: Option<Arc<str>>,
     pub trace_id: Option<Arc<str>>,
     pub correlation_id: Option<Arc<str>>,
 }

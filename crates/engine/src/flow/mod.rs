@@ -4,12 +4,14 @@
 //! it is stored as one turn. Nobody owns a run: whoever has worked out its next turn tries to store it, and only the first
 //! one can. So a run needs no lease, a server that dies holds nothing up, and two servers do the same work once.
 
+mod asked;
 mod calls;
 mod consent;
 mod definitions;
 mod look;
 mod memory;
 mod picture;
+mod records;
 mod shadow;
 mod start;
 mod steer;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 use bowline_model::{JobId, TenantId};
-use bowline_store::StoreError;
 use bowline_workflow::blueprint::drawing;
 use bowline_workflow::draw::{NodeStatus, Statuses};
-use bowline_workflow::flow::{Record, StepStatus, Waiting, read_records};
+use bowline_workflow::flow::{Record, StepStatus, Waiting};
 use serde_json::Value;
 
 use super::Flows;
 use super::definitions::Definition;
-use super::look::{LookError, TURNS};
+use super::look::LookError;
+use super::records::Walk;
 
 /// A run, to be drawn.
 #[derive(Debug, Clone)]
@@ -34,24 +34,15 @@ impl Flows {
         if let Some(Value::Object(steps)) = now.flow.context().to_json().get("steps") {
             statuses.extend(steps.keys().map(|node| (NodeId(Arc::from(node.as_str())), NodeStatus::Done)));
         }
-        let mut from = 0;
-        loop {
-            let turns = self.ledger.flow_records(tenant, job, from, TURNS).await?;
-            let full = turns.len() == TURNS as usize;
-            let before = from;
-            for turn in turns {
-                for record in read_records(&turn).map_err(|e| StoreError::Broken(e.to_string()))? {
-                    let Record::Step(step) = record else { continue };
-                    from = step.n + 1;
-                    let status = match step.status {
-                        StepStatus::Success => NodeStatus::Done,
-                        StepStatus::Failed => NodeStatus::Failed,
-                    };
-                    statuses.insert(step.node, status);
-                }
-            }
-            if !full || from == before {
-                break;
+        let mut walk = Walk::whole(&*self.ledger, tenant, job);
+        while let Some(records) = walk.next().await? {
+            for record in records {
+                let Record::Step(step) = record else { continue };
+                let status = match step.status {
+                    StepStatus::Success => NodeStatus::Done,
+                    StepStatus::Failed => NodeStatus::Failed,
+                };
+                statuses.insert(step.node, status);
             }
         }
         for (node, _, wait) in now.flow.places() {

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use bowline_model::{JobId, TenantId};
 use bowline_store::StoreError;
-use bowline_workflow::flow::{Differences, GivenUp, Record, Recorded, read_records, shadow};
+use bowline_workflow::flow::{Differences, GivenUp, Record, Recorded, shadow};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Flows;
+use super::asked::Asked;
 use super::definitions::{Definition, DefinitionError};
-use super::look::{LookError, TURNS};
-use super::start::first_context;
+use super::look::LookError;
+use super::records::Walk;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -57,9 +57,7 @@ impl Flows {
             Some(other) => Arc::new(other.compile().map_err(DefinitionError::Mistakes)?),
             None => Arc::clone(&own),
         };
-        let payload: Value = serde_json::from_str(&stored.payload).unwrap_or_default();
-        let input = payload.get("input").cloned().unwrap_or_default();
-        let context = first_context(input, &stored.actor, stored.job, &stored.workflow, stored.workflow_version);
+        let context = Asked::of(&stored)?.context_of(&stored);
         let turn = self.shadows.acquire().await.map_err(|_| LookError::Bad("the server is closing".to_owned()))?;
         let records = self.records_of(tenant, job).await?;
         let asker = Asker::default();
@@ -80,25 +78,10 @@ impl Flows {
     /// Everything that was recorded of a run.
     async fn records_of(&self, tenant: TenantId, job: JobId) -> Result<Vec<Record>, LookError> {
         let mut records = Vec::new();
-        let mut from = 0;
-        loop {
-            let turns = self.ledger.flow_records(tenant, job, from, TURNS).await?;
-            let full = turns.len() == TURNS as usize;
-            let before = from;
-            for turn in turns {
-                for record in read_records(&turn).map_err(|e| StoreError::Broken(e.to_string()))? {
-                    if let Record::Step(step) = &record {
-                        if step.n < before {
-                            continue;
-                        }
-                        from = step.n + 1;
-                    }
-                    records.push(record);
-                }
-            }
-            if !full || from == before {
-                return Ok(records);
-            }
+        let mut walk = Walk::whole(&*self.ledger, tenant, job);
+        while let Some(more) = walk.next().await? {
+            records.extend(more);
         }
+        Ok(records)
     }
 }

@@ -10,11 +10,11 @@ use bowline_model::idempotency::RequestHash;
 use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{FlowStanding, NewFlow, NewJob, NewTurn, NewWait, Origin, StoreError, Submitted, WaitKind};
-use bowline_workflow::expression::Context;
 use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
 use bowline_workflow::node::Ended;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::asked::Asked;
 use super::calls::NotMade;
 use super::definitions::{Definition, DefinitionError, DefinitionKind, Pinned};
 use super::memory::{About, Kept};
@@ -107,14 +107,6 @@ pub struct Begun {
 #[derive(Debug)]
 pub struct Going(Option<Kept>);
 
-/// What a run began with: the shape is seed 004's.
-pub(super) fn first_context(input: Value, actor: &str, job: JobId, workflow: &str, version: Option<u32>) -> Context {
-    let execution = json!({"id": job, "workflow": workflow, "version": version});
-    // Neither a token nor a JWT says an address here. The name is there all the same, so that an expression can ask for it.
-    let user = json!({"id": actor, "email": null});
-    Context::new(json!({"payload": input}), user, execution)
-}
-
 impl Flows {
     /// Begins runs, each once. The answers are in the order of the requests.
     pub async fn submit(
@@ -183,7 +175,7 @@ impl Flows {
             task_type: TaskType::workflow(),
             labels: Labels::default(),
             priority: 0,
-            payload: json!({"input": input}).to_string().into(),
+            payload: Asked { input, ..Asked::default() }.write().into(),
             policy: None,
             run_at: None,
             idempotency_key: None,
@@ -226,17 +218,16 @@ impl Flows {
         }
         let now = self.clock.now();
         let job = hands.intake.mint();
-        let mut payload = json!({"input": request.input});
-        if request.debug {
-            payload["debug"] = json!(true);
-        }
         let later = request.run_at.is_some_and(|at| at > now);
-        if later && !request.breakpoints.is_empty() {
-            // Nobody can be told of them yet, so they are part of what it begins with.
-            payload["breakpoints"] = json!(request.breakpoints);
-        }
         let hash = hash_of(&request, &pinned);
-        let breakpoints = request.breakpoints.clone();
+        let asked = Asked {
+            input: request.input,
+            email: origin.email.as_deref().map(ToOwned::to_owned),
+            debug: request.debug,
+            // Nobody can be told of them yet, so they are part of what it begins with.
+            breakpoints: if later { request.breakpoints.clone() } else { Vec::new() },
+        };
+        let payload = asked.write();
         let mut flow = NewFlow {
             definition: pinned.kept.clone(),
             workflow: Arc::clone(&pinned.name),
@@ -252,17 +243,19 @@ impl Flows {
                 tenant,
                 depth: 0,
                 actor: Arc::clone(&origin.actor),
+                email: origin.email.clone(),
                 trace_id: origin.trace_id.clone(),
                 correlation_id: origin.correlation_id.clone(),
             };
             let mut run = Kept {
-                flow: fresh(&pinned, request.input, request.debug, &origin.actor, job),
+                flow: fresh(&pinned, asked, &origin.actor, job),
                 about: Arc::new(about),
                 version: 0,
                 since_snapshot: 0,
                 snapshot_size: 0,
             };
-            let messages = breakpoints
+            let messages = request
+                .breakpoints
                 .into_iter()
                 .map(|point| Message::Steer { order: Order::Break(point), by: origin.actor.to_string(), reason: None })
                 .collect();
@@ -276,7 +269,7 @@ impl Flows {
             task_type: TaskType::workflow(),
             labels: Labels::default(),
             priority: request.priority,
-            payload: payload.to_string().into(),
+            payload: payload.into(),
             policy: None,
             // What has begun is not for later, even if the ledger's clock is behind ours.
             run_at: request.run_at.filter(|_| kept.is_none()),
@@ -416,8 +409,9 @@ fn moved_waits(turn: &Turn) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
     (opened, closed)
 }
 
-fn fresh(pinned: &Pinned, input: Value, debug: bool, actor: &str, job: JobId) -> Flow {
-    let context = first_context(input, actor, job, &pinned.name, pinned.version);
+fn fresh(pinned: &Pinned, asked: Asked, actor: &str, job: JobId) -> Flow {
+    let debug = asked.debug;
+    let context = asked.context(actor, job, &pinned.name, pinned.version);
     let mut flow = Flow::new(Arc::clone(&pinned.program), context);
     if debug {
         flow.step_by_step();

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_model::workflow::Breakpoint;
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError};
 use bowline_store::{
     FlowStanding, InboxItem, InboxMessage, NewTurn, StoreError, StoreResult, StoredFlow, TurnAnswer, TurnOrder,
@@ -13,13 +12,13 @@ use bowline_store::{
 use bowline_workflow::flow::{Flow, Message, Snapshot, read_records, write_records};
 use bowline_workflow::node::Ended;
 use bowline_workflow::program::Program;
-use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::asked::Asked;
 use super::definitions::DefinitionError;
 use super::memory::{About, Kept};
-use super::start::{TURN_STEPS, first_context};
+use super::start::TURN_STEPS;
 use super::{Flows, Hands};
 use crate::engine::Engine;
 
@@ -64,17 +63,6 @@ pub struct Round {
     pub turned: usize,
     /// Jobs that runs no longer want.
     pub unwanted: Vec<(bowline_model::TenantId, JobId)>,
-}
-
-/// What a run was asked for with.
-#[derive(Deserialize)]
-struct Asked {
-    #[serde(default)]
-    input: Value,
-    #[serde(default)]
-    debug: bool,
-    #[serde(default)]
-    breakpoints: Vec<Breakpoint>,
 }
 
 impl Flows {
@@ -212,14 +200,13 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
             Flow::restore(program, snapshot).map_err(|e| broken(e.to_string()))?
         }
         None => {
-            let asked: Asked = serde_json::from_str(&stored.payload).map_err(|e| broken(e.to_string()))?;
-            let context =
-                first_context(asked.input, &stored.actor, stored.job, &stored.workflow, stored.workflow_version);
-            let mut flow = Flow::new(program, context);
-            if asked.debug {
+            let mut asked = Asked::of(stored)?;
+            let (debug, breakpoints) = (asked.debug, std::mem::take(&mut asked.breakpoints));
+            let mut flow = Flow::new(program, asked.context_of(stored));
+            if debug {
                 flow.step_by_step();
             }
-            flow.break_at(asked.breakpoints);
+            flow.break_at(breakpoints);
             flow
         }
     };
@@ -236,6 +223,8 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
         tenant: stored.tenant,
         depth: stored.depth,
         actor: Arc::clone(&stored.actor),
+        // A fork has it from the run that it goes on from.
+        email: flow.context().user().get("email").and_then(Value::as_str).map(Arc::from),
         trace_id: stored.trace_id.clone(),
         correlation_id: stored.correlation_id.clone(),
     };

@@ -114,6 +114,7 @@ impl Hand {
         let correlation = delivery.correlation_id.as_ref().filter(fits);
         let correlation = correlation.map_or_else(|| format!("trigger/{}", self.name), Clone::clone);
         Origin {
+            email: None,
             actor: self.by.as_str().into(),
             request_id: key.into(),
             trace_id: None,

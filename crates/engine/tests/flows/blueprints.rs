@@ -65,6 +65,7 @@ async fn looked_at_forked_and_compared(house: House) {
         variables: Map::from_iter([("color".to_owned(), json!("red"))]),
         definition: Some(other),
         debug: false,
+        key: None,
     };
     let forked = flows.fork(engine.hands(), house.tenant, job, &house.origin(), forking).await.expect("a fork");
     let Submitted::Accepted { id, .. } = forked else { panic!("{forked:?}") };

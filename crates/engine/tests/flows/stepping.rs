@@ -68,7 +68,7 @@ async fn fork(house: &House, job: JobId, forking: Forking) -> Result<JobId, Look
 }
 
 fn from(from_step: u32, debug: bool) -> Forking {
-    Forking { from_step, variables: Map::new(), definition: None, debug }
+    Forking { from_step, variables: Map::new(), definition: None, debug, key: None }
 }
 
 async fn context(house: &House, job: JobId, step: Option<u32>) -> ContextView {

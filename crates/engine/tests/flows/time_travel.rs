@@ -3,6 +3,7 @@
 use bowline_engine::flow::{Definition, FlowRequest, Forking, LookError};
 use bowline_model::JobStatus;
 use bowline_store::Submitted;
+use bowline_workflow::draw::NodeStatus;
 use bowline_workflow::flow::{Differences, Order};
 use serde_json::{Map, Value, json};
 
@@ -52,6 +53,7 @@ async fn a_run_goes_on_from_a_past_step_of_another() {
         variables,
         definition: definition.map(|d| Definition::Workflow(serde_json::from_value(d).unwrap())),
         debug: false,
+        key: None,
     };
     let engine = &house.engine;
     let forked = async |forking| {
@@ -108,6 +110,33 @@ async fn the_shadow_shows_that_something_else_would_be_asked_for() {
     assert_eq!((&text[0]["kind"], &text[0]["node"]), (&json!("asks"), &json!("get")));
     assert_eq!(text[0]["recorded"][0]["what"]["task"]["payload"], json!({"price": 4}));
     assert_eq!(text[0]["shadow"][0]["what"]["task"]["payload"], json!({"price": 5}));
+}
+
+/// More turns without a step than are read at a time.
+#[tokio::test]
+async fn looking_back_sees_past_the_items_of_a_long_foreach() {
+    let house = House::open().await;
+    let config = json!({
+        "items": (0..450).collect::<Vec<u32>>(), "concurrency": 1,
+        "node": {"type": "task", "config": {"type": "echo", "payload": {"price": "{{item}}"}}},
+    });
+    let each = node("each", "foreach", config);
+    let sum = json!({"output": "{{steps.each.output.succeeded}}"});
+    let record = house
+        .run(row(&[each, node("said", "log", json!({"message": "done"})), node("out", "end", sum)]), json!({}))
+        .await;
+    assert_eq!(result_of(&record), json!(450), "{:?}", record.error);
+    let flows = &house.engine.flows;
+    assert_eq!(house.path(record.id).await, ["start", "each", "said", "out"]);
+    let page = flows.steps(house.tenant, record.id, 3, 1).await.expect("steps");
+    assert_eq!((page.steps.len(), page.steps[0].step.n, page.next), (1, 3, Some(4)));
+    let picture = flows.picture(house.tenant, record.id).await.expect("a picture");
+    assert!(picture.statuses.values().all(|status| *status == NodeStatus::Done), "{:?}", picture.statuses);
+    let shadow = flows.shadow(house.tenant, record.id, None).await.expect("a shadow");
+    assert_eq!((shadow.steps, &shadow.differences), (4, &Differences::default()));
+    // It is not all in one page.
+    let first = house.engine.ledger.flow_records(house.tenant, record.id, 0, 0, 200).await.expect("records");
+    assert!(first.next.is_some(), "{} turns", first.items.len());
 }
 
 #[tokio::test]
@@ -184,7 +213,8 @@ async fn a_fork_of_what_was_about_to_end_ends() {
     assert_eq!(record.state.status, JobStatus::Failed);
     let engine = &house.engine;
     let variables = json!({"by": 2}).as_object().unwrap().clone();
-    let forking = |from_step| Forking { from_step, variables: variables.clone(), definition: None, debug: false };
+    let forking =
+        |from_step| Forking { from_step, variables: variables.clone(), definition: None, debug: false, key: None };
     let forked = async |from_step| {
         let origin = house.origin();
         let forked = engine.flows.fork(engine.hands(), house.tenant, record.id, &origin, forking(from_step));
@@ -222,7 +252,7 @@ async fn a_fork_of_what_was_being_canceled_goes_on_everywhere() {
     house.until(job, |status| status == JobStatus::Canceled).await;
     // The last step is the one of the task that was stopped.
     assert_eq!(house.path(job).await, ["start", "fork", "endless"]);
-    let forking = Forking { from_step: 3, variables: Map::new(), definition: None, debug: false };
+    let forking = Forking { from_step: 3, variables: Map::new(), definition: None, debug: false, key: None };
     let engine = &house.engine;
     let forked = engine.flows.fork(engine.hands(), house.tenant, job, &house.origin(), forking).await.unwrap();
     let Submitted::Accepted { id, .. } = forked else { panic!("{forked:?}") };

@@ -50,8 +50,15 @@ impl FlowStore for SqlLedger {
         self.look(move |db| Box::pin(read::flow_number(db, tenant, job))).await
     }
 
-    async fn flow_records(&self, tenant: TenantId, job: JobId, from_step: u32, limit: u32) -> StoreResult<Vec<String>> {
-        self.look(move |db| Box::pin(read::flow_records(db, tenant, job, from_step, limit))).await
+    async fn flow_records(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        from_step: u32,
+        after: u64,
+        limit: u32,
+    ) -> StoreResult<Page<String, u64>> {
+        self.look(move |db| Box::pin(read::flow_records(db, tenant, job, from_step, after, limit))).await
     }
 
     async fn list_waits(

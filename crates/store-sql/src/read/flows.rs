@@ -170,21 +170,27 @@ pub async fn list_waits(
     Ok(Page { items: found.into_iter().map(|(wait, _)| wait).collect(), next })
 }
 
-/// Records of a run, turn by turn, from the turn that has this step on.
+/// Records of a run, turn by turn: from the turn that has this step on, and after this turn.
 pub async fn flow_records(
     db: &mut impl Db,
     tenant: TenantId,
     job: JobId,
     from_step: u32,
+    after: u64,
     limit: u32,
-) -> StoreResult<Vec<String>> {
+) -> StoreResult<Page<String, u64>> {
     let params = [
         Val::Id(*tenant.as_uuid()),
         Val::Id(*job.as_uuid()),
         Val::Int(i64::from(from_step)),
-        Val::Int(i64::from(limit)),
+        Val::Int(i64::from(limit) + 1),
+        Val::Int(i64::try_from(after).unwrap_or(i64::MAX)),
     ];
-    db.query(RECORDS, &params, |row| row.text(0)).await
+    let mut found = db.query(RECORDS, &params, |row| Ok((row.text(0)?, row.int(1)?))).await?;
+    let more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next = found.last().filter(|_| more).map(|(_, turn)| turn.cast_unsigned());
+    Ok(Page { items: found.into_iter().map(|(records, _)| records).collect(), next })
 }
 
 const DEFINITION: Sql = Sql::Same("select body from flow_definition where id = $1");
@@ -243,6 +249,7 @@ const WAITS: Sql = Sql::Same(concat!(
      order by w.since, w.flow, w.node, w.visit limit $3"
 ));
 const RECORDS: Sql = Sql::Same(
-    "select t.records from flow_turn t join job j on j.number = t.flow
-     where j.tenant = $1 and j.id = $2 and j.parent is null and t.last_step >= $3 order by t.turn limit $4",
+    "select t.records, t.turn from flow_turn t join job j on j.number = t.flow
+     where j.tenant = $1 and j.id = $2 and j.parent is null and t.last_step >= $3 and t.turn > $5
+     order by t.turn limit $4",
 );

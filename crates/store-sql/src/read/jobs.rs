@@ -100,6 +100,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         error: reader.missing.or(error),
         policy,
         origin: Origin {
+            email: None,
             actor: row.text(18)?.into(),
             request_id: row.text(19)?.into(),
             trace_id: row.opt_text(20)?.map(Into::into),

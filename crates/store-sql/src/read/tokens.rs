@@ -23,6 +23,7 @@ fn token(row: &dyn Row) -> StoreResult<TokenRecord> {
         created_at: row.at(6)?,
         expires_at: row.opt_at(7)?,
         revoked_at: row.opt_at(8)?,
+        email: row.opt_text(10)?,
         labels: Labels::from_canonical(&row.text(9)?).map_err(|e| StoreError::Broken(e.to_string()))?,
     })
 }
@@ -49,13 +50,14 @@ pub async fn list_tokens(db: &mut impl Db, tenant: Option<TenantId>) -> StoreRes
 const TENANT: Sql = Sql::Same("select id, name, created_at from tenant where id = $1");
 const TENANTS: Sql = Sql::Same("select id, name, created_at from tenant order by created_at, name");
 const TOKEN: Sql = Sql::Same(
-    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels from token where id = $1",
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email from token
+     where id = $1",
 );
 const TOKENS: Sql = Sql::Same(
-    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels from token
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email from token
      order by created_at, id",
 );
 const OWN_TOKENS: Sql = Sql::Same(
-    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels from token
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email from token
      where tenant = $1 order by created_at, id",
 );

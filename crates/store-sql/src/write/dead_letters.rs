@@ -178,6 +178,7 @@ fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by:
         keys: Vec::new(),
         hash: RequestHash::of_parts(&[]),
         origin: Origin {
+            email: None,
             actor: Arc::clone(&by.name),
             request_id: "replay".into(),
             trace_id: entry.trace_id.as_deref().map(Into::into),

@@ -421,8 +421,28 @@ pub async fn a_run_is_read_from_its_last_snapshot_or_from_a_past_one(bench: &Ben
     let past = bench.ledger.load_flows(vec![flow], Some(5)).await.expect("read").remove(0);
     assert_eq!(past.snapshot.as_deref(), Some("{\"after\":2}"));
     assert_eq!(past.records, ["[3]", "[4]", "[5]"]);
-    let records = bench.ledger.flow_records(bench.tenant, now.job, 6, 10).await.expect("read");
-    assert_eq!(records, ["[5]", "[6]"]);
+    let records = bench.ledger.flow_records(bench.tenant, now.job, 6, 0, 10).await.expect("read");
+    assert_eq!(records.items, ["[5]", "[6]"]);
+}
+
+pub async fn records_are_read_page_by_page_also_where_no_step_was_made(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    for version in 1..=6u32 {
+        let next = NewTurn { steps: (1, 1), ..turn(&format!("[{version}]"), JobStatus::Running) };
+        assert_eq!(add(bench, flow, u64::from(version), Vec::new(), next).await, TurnAnswer::Stored);
+    }
+    for (from_step, limit) in [(0, 1), (0, 2), (1, 3), (0, 7), (0, 100)] {
+        let (mut seen, mut after) = (Vec::new(), 0);
+        loop {
+            let page = bench.ledger.flow_records(bench.tenant, job, from_step, after, limit).await.expect("read");
+            assert!(page.items.len() <= limit as usize);
+            seen.extend(page.items);
+            let Some(next) = page.next else { break };
+            assert!(next > after, "{next} after {after}");
+            after = next;
+        }
+        assert_eq!(seen[1..], ["[1]", "[2]", "[3]", "[4]", "[5]", "[6]"], "{limit} at a time");
+    }
 }
 
 pub async fn runs_go_when_their_time_is_over_with_all_that_was_kept_of_them(bench: &Bench) {

@@ -33,6 +33,7 @@ pub async fn a_job_keeps_everything_that_was_said_about_it(bench: &Bench) {
         policy: bench::attempts(9),
         keys: vec![idempotency_key("order 17/ä"), bench::external_id("evt_1")],
         origin: Origin {
+            email: None,
             actor: "api:ann".into(),
             request_id: "req-77".into(),
             trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()),

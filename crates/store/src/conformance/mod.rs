@@ -134,6 +134,7 @@ macro_rules! for_each_promise {
                 waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
                 a_run_is_read_from_its_last_snapshot_or_from_a_past_one
+                records_are_read_page_by_page_also_where_no_step_was_made
                 runs_go_when_their_time_is_over_with_all_that_was_kept_of_them
                 definitions_go_when_no_run_needs_them
                 a_run_can_begin_with_a_definition_that_is_gone

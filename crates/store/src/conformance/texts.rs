@@ -72,8 +72,8 @@ pub async fn what_a_run_says_and_gives_is_kept(bench: &Bench) {
         let number = bench.ledger.flow_number(bench.tenant, job).await.expect("read").expect("a run");
         let stored = bench.ledger.load_flows(vec![number], None).await.expect("read").remove(0);
         assert_eq!(stored.snapshot.as_deref(), first.snapshot.as_deref());
-        let records = bench.ledger.flow_records(bench.tenant, job, 1, 10).await.expect("read");
-        assert_eq!(records, [&*first.records]);
+        let records = bench.ledger.flow_records(bench.tenant, job, 1, 0, 10).await.expect("read");
+        assert_eq!(records.items, [&*first.records]);
         let logged = bench.history(job).await.into_iter().find(|(_, event)| event.kind == EventKind::FlowLogged);
         assert_eq!(logged.and_then(|(_, event)| event.data.reason).as_deref(), Some(odd));
     }
