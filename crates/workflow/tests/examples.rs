@@ -34,5 +34,5 @@ fn every_example_compiles() {
             }
         }
     }
-    assert!(names.len() >= 3, "{names:?}");
+    assert!(names.len() >= 4, "{names:?}");
 }

@@ -751,3 +751,96 @@ async fn the_debugger_takes_lines() {
     assert_eq!(out.status.code(), Some(3), "{}", told(&out));
     assert_eq!(job(&server, &fork).await["job"]["status"], "canceled");
 }
+
+/// The context of a run is the seed's: also the address of whoever began it, in children, in forks and after a restart.
+#[tokio::test]
+async fn a_run_knows_the_address_of_whoever_began_it() {
+    let mut server = TestServer::start().await;
+    for (body, what) in [
+        (json!({"kind": "api", "name": "x", "email": "nobody"}), "email: an address has one @"),
+        (json!({"kind": "api", "name": "x", "email": ""}), "email: an address has one @"),
+        (json!({"kind": "worker", "name": "x", "email": "w@example.com"}), "email: only an API token has one"),
+    ] {
+        let refused = server.post("/tokens", body).await;
+        assert_eq!((refused.status, refused.code()), (400, "VALIDATION_ERROR"));
+        assert!(refused.body.to_string().contains(what), "{}", refused.body);
+    }
+    let scopes = ["jobs.read", "jobs.write", "resources.write"];
+    let made = json!({"kind": "api", "name": "ann", "email": "ann@example.com", "scopes": scopes});
+    let ann = server.token(made).await;
+    assert_eq!(server.send("GET", "/whoami", &ann, None).await.expect(200)["email"], "ann@example.com");
+    let listed = server.get("/tokens").await.expect(200);
+    let known: Vec<&Value> = listed["tokens"].as_array().unwrap().iter().filter_map(|t| t.get("email")).collect();
+    assert_eq!(known, ["ann@example.com"]);
+    let child = json!({
+        "nodes": [
+            {"id": "start", "type": "start", "config": {}},
+            {"id": "end", "type": "end", "config": {"output": "{{user.email}}"}},
+        ],
+        "edges": [{"source": "start", "target": "end"}],
+    });
+    stored(&server, "child", child).await;
+    let workflow = json!({
+        "nodes": [
+            {"id": "start", "type": "start", "config": {}},
+            {"id": "wait", "type": "wait_event", "config": {"event": "go"}},
+            {"id": "child", "type": "workflow", "config": {"name": "child"}},
+            {"id": "end", "type": "end", "config": {"output": {"own": "{{user}}", "child": "{{steps.child.output}}"}}},
+        ],
+        "edges": [
+            {"source": "start", "target": "wait"},
+            {"source": "wait", "target": "child"},
+            {"source": "child", "target": "end"},
+        ],
+    });
+    let begin = async |token: &str| {
+        let answer = server.send("POST", "/jobs", token, Some(json!({"workflow": workflow}))).await.expect(202);
+        id(&answer)
+    };
+    let job = begin(&ann).await;
+    let nobodys = begin(&server.admin()).await;
+    server.stop().await;
+    server.start_again().await;
+    server.post("/signals/go", json!({})).await.expect(200);
+    let result = server.until_status(&job, "success").await["job"]["result"].clone();
+    assert_eq!(
+        (&result["own"]["email"], &result["child"]),
+        (&json!("ann@example.com"), &json!("ann@example.com")),
+        "{result}"
+    );
+    let result = server.until_status(&nobodys, "success").await["job"]["result"].clone();
+    assert_eq!((&result["own"]["email"], &result["child"]), (&json!(null), &json!(null)));
+    // It is the address of whoever began the run that a fork goes on from.
+    let fork = server.post(&format!("/jobs/{job}/fork"), json!({"from_step": 2})).await.expect(202);
+    let result = server.until_status(&id(&fork), "success").await["job"]["result"].clone();
+    assert_eq!(result["child"], "ann@example.com");
+}
+
+/// The commands of the README, with the same file.
+#[tokio::test]
+async fn the_first_example_goes_on_after_a_kill() {
+    let mut server = TestServer::start().await;
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/workflows/first.yaml");
+    let run = ["workflow", "run", file, "--set", "price=20", "--set", "rest=2s", "--no-wait", "--json"];
+    let begun: Value = serde_json::from_str(&text(&ran(bowline(&server, &run), "").await)).expect("JSON");
+    let job = id(&begun);
+    let why = text(&ran(bowline(&server, &["job", "why", &job]), "").await);
+    assert!(why.contains("rest"), "{why}");
+    server.kill_9();
+    server.start_again().await;
+    until(Duration::from_secs(30), "it asks", async || {
+        server.get("/approvals").await.expect(200).to_string().contains("Pay 24")
+    })
+    .await;
+    let said = ran(bowline(&server, &["approvals", "approve", &job]), "").await;
+    assert_eq!(said.status.code(), Some(0), "{}", told(&said));
+    assert_eq!(server.until_status(&job, "success").await["job"]["result"], json!({"paid": 24.0}));
+    let steps = text(&ran(bowline(&server, &["workflow", "steps", &job]), "").await);
+    assert!(["total", "rest", "ask", "paid"].iter().all(|node| steps.contains(node)), "{steps}");
+    let forked = ["workflow", "fork", &job, "--from-step", "2", "--set", "total=7", "--no-wait"];
+    let forked = job_in(&text(&ran(bowline(&server, &forked), "").await));
+    let path = format!("/jobs/{forked}/approve");
+    until(Duration::from_secs(30), "it asks", async || server.post(&path, json!({"node": "ask"})).await.status == 200)
+        .await;
+    assert_eq!(server.until_status(&forked, "success").await["job"]["result"], json!({"paid": 7}));
+}
