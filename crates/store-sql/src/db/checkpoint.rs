@@ -19,6 +19,9 @@ use super::sqlite::error;
 const BITE: i32 = 12_000;
 /// Pages at which the writer itself moves what is left.
 const LOG_MAX: i32 = 24_000;
+/// Bytes that the log's file keeps when it begins anew: more than it needs. To write over what is there, the disk waits
+/// once; to make a file longer, the file system's own journal has to be written, too, which takes twice as long.
+const FILE_KEEPS: u32 = 128 << 20;
 
 /// What the writer and the mover know of the log.
 #[derive(Debug, Default)]
@@ -60,6 +63,7 @@ impl Drop for Bell {
 
 /// Starts the mover for this writer.
 pub fn start(path: &Path, writer: &mut Connection) -> StoreResult<thread::JoinHandle<()>> {
+    writer.pragma_update(None, "journal_size_limit", FILE_KEEPS).map_err(error)?;
     let own = Connection::open(path).map_err(error)?;
     own.execute_batch("pragma cache_size = -1024; pragma wal_autocheckpoint = 0;").map_err(error)?;
     let log = Arc::new(Log::default());

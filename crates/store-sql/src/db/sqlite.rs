@@ -79,7 +79,6 @@ impl SqliteDb {
     /// (while the file is smaller than a gigabyte), which with 64 MiB was a fifth of the writer's time. What is not in it is
     /// in the kernel's.
     pub fn tune_writer(&mut self, path: &Path) -> StoreResult<std::thread::JoinHandle<()>> {
-        self.script("pragma journal_size_limit = 67108864;")?;
         checkpoint::start(path, &mut self.connection)
     }
 
