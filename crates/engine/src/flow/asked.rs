@@ -28,7 +28,7 @@ impl Asked {
 
     /// As a job's payload.
     pub(super) fn write(&self) -> String {
-        json!(self).to_string()
+        serde_json::to_string(self).expect("it has text keys and finite numbers, so it can be written as JSON")
     }
 
     /// What the run knows when it begins: the shape is seed 004's. The address is `null` where nobody knows it, so that an

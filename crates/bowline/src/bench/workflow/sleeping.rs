@@ -32,10 +32,9 @@ pub async fn sleeping(server: &Measured, sleepers: usize, rate: u64, seconds: u6
         json!({"workflow": "bench-sleep", "input": {"until": until}}).to_string()
     });
     let jobs = begin_all(server, bodies).await?;
-    let last = due(count);
-    while now() < last + 1_000_000 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let moments = (0..count).map(due).collect();
+    let bare = tokio::task::spawn_blocking(|| bare_timers(moments)).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let mut line = Line::open(&server.address).await?;
     let mut millis = Vec::with_capacity(jobs.len());
     for (n, job) in jobs {
@@ -47,8 +46,19 @@ pub async fn sleeping(server: &Measured, sleepers: usize, rate: u64, seconds: u6
     }
     let mut figures = quantiles(millis);
     figures["rate_per_s"] = rate.into();
+    figures["bare_timer"] = quantiles(bare);
     let round = |mib: f64| (mib * 10.0).round() / 10.0;
     Ok(json!({"sleepers": sleepers, "idle_mib": round(before), "asleep_mib": round(asleep), "late": figures}))
+}
+
+/// How late a thread is that only sleeps until each of these moments: what nobody on this machine could do better, at the
+/// time it was measured. A machine that is lent out by the millisecond has pauses of its own.
+fn bare_timers(moments: Vec<i64>) -> Vec<f64> {
+    let late = |moment: i64| {
+        std::thread::sleep(Duration::from_micros(u64::try_from(moment - now()).unwrap_or(0)));
+        (now() - moment) as f64 / 1_000.0
+    };
+    moments.into_iter().map(late).collect()
 }
 
 /// Begins a run for each body, over several connections, and says which job is whose.
