@@ -30,9 +30,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::channels::Channels;
 use crate::command::{Command, Look};
-use crate::committer::{Shared, Source, commit_forever, read_forever};
+use crate::committer::{Source, commit_forever, read_forever};
 use crate::db::{AnyDb, Db, FaultPlan, PgSettings, Sql, SqliteDb, Val};
 use crate::migrate::{self, Migrated};
+use crate::shared::Shared;
 use crate::standing::Standing;
 use crate::{postgres, read};
 

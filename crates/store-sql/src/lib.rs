@@ -1,9 +1,10 @@
 //! The ledger on SQLite and PostgreSQL: one logic, two engines, group commit.
 //!
-//! A wish enters through a port ([`ledger`]), waits for the committer ([`committer`]), is decided and collected there
-//! ([`write`], [`changes`]), and is answered after the commit. Questions go another way ([`read`]) and never wait for a
+//! A wish enters through a port ([`ledger`]), waits for the committer ([`committer`]), is decided and collected in its
+//! batch ([`batch`], [`single`], [`write`], [`changes`]), and is answered after the commit. Questions go another way ([`read`]) and never wait for a
 //! commit. Only [`db`] knows which engine it is.
 
+mod batch;
 mod changes;
 mod channels;
 mod command;
@@ -17,6 +18,8 @@ mod migrate;
 mod ports;
 mod postgres;
 mod read;
+mod shared;
+mod single;
 mod standing;
 mod write;
 

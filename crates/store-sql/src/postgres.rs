@@ -11,10 +11,11 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio_postgres::{AsyncMessage, NoTls};
 
 use crate::command::{Command, Look};
-use crate::committer::{Shared, Source, commit_forever, read_forever};
+use crate::committer::{Source, commit_forever, read_forever};
 use crate::db::{Db, PgDb, PgSettings, Sql, Val};
 use crate::ledger::{Own, own};
 use crate::migrate::{self, Migrated};
+use crate::shared::Shared;
 
 /// Two, so that one gathers and decides while the other waits for the disk.
 const COMMITTERS: u64 = 2;
