@@ -85,6 +85,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0012_email.sql"),
         postgres: include_str!("migrations/postgres/0012_email.sql"),
     },
+    Migration {
+        number: 13,
+        name: "turns",
+        sqlite: include_str!("migrations/sqlite/0013_turns.sql"),
+        postgres: include_str!("migrations/postgres/0013_turns.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");
@@ -157,4 +163,42 @@ pub async fn postgres(db: &mut PgDb, make: bool) -> StoreResult<Migrated> {
         db.rollback().await;
     }
     step.map(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::Timestamp;
+    use bowline_store::ManualClock;
+
+    use super::*;
+
+    const RECORDS: Sql = Sql::Same("select flow, turn, records from flow_turn order by flow, turn");
+    const BODIES: Sql = Sql::Same("select flow, turn, body from flow_snapshot order by flow, turn");
+
+    async fn rows(db: &mut SqliteDb, what: Sql) -> Vec<(i64, i64, String)> {
+        db.query(what, &[], |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?))).await.expect("rows")
+    }
+
+    #[tokio::test]
+    async fn what_runs_did_outlives_the_change_of_its_tables() {
+        let mut db = SqliteDb::open_memory(ManualClock::at(Timestamp::from_micros(0))).expect("a ledger in memory");
+        db.script("create table migration (number integer primary key, name text not null)").expect("a table");
+        for older in ALL.iter().filter(|migration| migration.number < 13) {
+            db.script(older.sqlite).expect("an older version");
+            db.execute(NOTE, &[Val::Int(older.number), Val::Text(older.name)]).await.expect("a note");
+        }
+        let long = "x".repeat(10_000);
+        db.script(&format!(
+            "insert into flow_turn values (7, 2, 3, 4, 50, '{long}'), (7, 1, 1, 2, 40, '[]'), (3, 1, 1, 9, 45, '[1]');
+             insert into flow_snapshot values (7, 2, 4, '{long}');"
+        ))
+        .expect("runs of an older version");
+        let migrated = sqlite(&mut db, true).await.expect("it is brought up to date");
+        assert_eq!(migrated.applied, ["turns"]);
+        let expected = [(3, 1, "[1]".to_owned()), (7, 1, "[]".to_owned()), (7, 2, long.clone())];
+        assert_eq!(rows(&mut db, RECORDS).await, expected);
+        assert_eq!(rows(&mut db, BODIES).await, [(7, 2, long)]);
+        // A turn is still there once.
+        db.script("insert into flow_turn values (7, 2, 3, 4, 51, '[]')").expect_err("a turn that is there");
+    }
 }

@@ -1,0 +1,1 @@
+-- PostgreSQL keeps rows in the order in which they come already: only SQLite's tables change.
