@@ -31,6 +31,8 @@ pub struct After {
     pub events: bool,
     pub fleets: bool,
     pub flows: bool,
+    /// Resources may be others now.
+    pub resources: bool,
     /// Hosts at whose turns somebody should look before the commit.
     pub hosts: Vec<i64>,
     /// To be added before the commit.
@@ -56,6 +58,9 @@ impl After {
     }
 
     pub fn ring(mut self, shared: &Shared) {
+        if self.resources {
+            shared.known.forget();
+        }
         if let Some(observer) = &shared.observer {
             shared.channels.tell(observer, &self.ended);
         }

@@ -32,6 +32,7 @@ use crate::channels::Channels;
 use crate::command::{Command, Look};
 use crate::committer::{Source, commit_forever, read_forever};
 use crate::db::{AnyDb, Db, FaultPlan, PgSettings, Sql, SqliteDb, Val};
+use crate::known::KnownResources;
 use crate::migrate::{self, Migrated};
 use crate::shared::Shared;
 use crate::standing::Standing;
@@ -78,7 +79,7 @@ pub type Driver = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A ledger on either engine.
 pub struct SqlLedger {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     wishes: mpsc::Sender<Command>,
     /// `None`: questions go through the committer, for ledgers with one connection.
     looks: Option<mpsc::Sender<Look>>,
@@ -130,7 +131,7 @@ pub(crate) async fn own(db: &mut impl Db, rng: &mut StdRng) -> StoreResult<Own> 
     Ok(Own { salt: words[0], cursor_secret })
 }
 
-pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
+fn shared(settings: &SqlSettings, known: KnownResources) -> Arc<Shared> {
     Arc::new(Shared {
         channels: Channels::default(),
         work: Wake::default(),
@@ -142,6 +143,7 @@ pub(crate) fn shared(settings: &SqlSettings) -> Arc<Shared> {
         key_ttl_ms: settings.key_ttl_ms,
         margin: settings.margin,
         standing: Standing::default(),
+        known,
         observer: settings.observer.clone(),
     })
 }
@@ -179,7 +181,7 @@ impl SqlLedger {
         })?;
         let path = directory.join(FILE);
         let mut writer = SqliteDb::open_writer(&path, Arc::clone(&settings.clock))?;
-        let shared = shared(settings);
+        let shared = shared(settings, KnownResources::of_one_process());
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut writer, &shared, &mut rng, settings.make))?;
         let mut threads = vec![writer.tune_writer(&path)?];
@@ -205,7 +207,7 @@ impl SqlLedger {
     /// A ledger in memory, on a thread of its own. It is gone with whoever holds it.
     pub fn open_memory_alone(settings: &SqlSettings) -> StoreResult<Self> {
         let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
-        let shared = shared(settings);
+        let shared = shared(settings, KnownResources::of_one_process());
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng, true))?;
         let (wishes, line) = mpsc::channel(WISHES_MAX);
@@ -222,7 +224,7 @@ impl SqlLedger {
     /// simulations that own time and order; `faults` makes it fail on purpose.
     pub fn open_memory(settings: &SqlSettings, faults: Option<Arc<dyn FaultPlan>>) -> StoreResult<(Self, Driver)> {
         let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
-        let shared = shared(settings);
+        let shared = shared(settings, KnownResources::of_one_process());
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng, settings.make))?;
         Ok(Self::in_memory(db, shared, rng, settings, migrated, own, faults))
@@ -249,7 +251,7 @@ impl SqlLedger {
 
     /// Opens or makes the ledger in a PostgreSQL database. Several processes may have it.
     pub async fn open_postgres(pg: PgSettings, settings: &SqlSettings) -> StoreResult<Self> {
-        let shared = shared(settings);
+        let shared = shared(settings, KnownResources::default());
         let (wishes, line) = mpsc::channel(WISHES_MAX);
         let (looks, questions) = mpsc::channel::<Look>(1_024);
         let (ready, opened) = oneshot::channel();

@@ -6,6 +6,7 @@ use bowline_model::fleet::MarginRules;
 use bowline_store::{Observer, Wake};
 
 use crate::channels::Channels;
+use crate::known::KnownResources;
 use crate::standing::Standing;
 
 /// What the ledger's threads share.
@@ -24,5 +25,6 @@ pub struct Shared {
     /// Rung for other servers, where there are any.
     pub others: Wake,
     pub standing: Standing,
+    pub known: KnownResources,
     pub observer: Option<Arc<dyn Observer>>,
 }

@@ -134,21 +134,25 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             Answer::RemoveHosts(removed)
         }
         Command::PutResource(put, _) => {
+            after.resources = true;
             let (answer, heard) = write::put_resource(db, desk, put).await?;
             after.hear(heard);
             Answer::PutResource(answer)
         }
         Command::Apply(documents, _) => {
+            after.resources = true;
             let (applied, heard) = write::apply(db, desk, documents).await?;
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::Apply(applied)
         }
         Command::ActivateResource((order, version), _) => {
+            after.resources = true;
             let (answer, heard) = write::activate_resource(db, desk, order, *version).await?;
             after.hear(heard);
             Answer::ActivateResource(answer)
         }
         Command::DeleteResource(order, _) => {
+            after.resources = true;
             let (answer, heard) = write::delete_resource(db, desk, order).await?;
             after.hear(heard);
             Answer::DeleteResource(answer)

@@ -22,7 +22,17 @@ impl ResourceStore for SqlLedger {
     }
 
     async fn find_resource(&self, key: ResourceKey, version: Option<u32>) -> StoreResult<Option<ResourceRecord>> {
-        self.look(move |db| Box::pin(async move { read::find_resource(db, &key, version).await })).await
+        let question = (key, version);
+        let asked = match self.shared.known.recall(&question) {
+            Ok(known) => return Ok(Some(known)),
+            Err(asked) => asked,
+        };
+        let key = question.0.clone();
+        let found = self.look(move |db| Box::pin(async move { read::find_resource(db, &key, version).await })).await?;
+        if let Some(answer) = &found {
+            self.shared.known.remember(asked, question, answer);
+        }
+        Ok(found)
     }
 
     async fn list_resources(

@@ -308,6 +308,7 @@ macro_rules! for_each_promise {
             ;
             resources:
                 a_resource_is_stored_and_found_as_it_was_written
+                a_change_is_found_by_whoever_was_told_of_it
                 storing_the_same_again_makes_no_version
                 a_version_may_wait_before_it_counts
                 a_resource_that_was_never_activated_shows_its_latest

@@ -8,7 +8,9 @@ use bowline_model::resource::ResourceKind;
 use tokio::task::JoinSet;
 
 use super::bench::Bench;
-use crate::{Activated, Deleted, EventFilter, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord, ResourceStored};
+use crate::{
+    Activated, Applying, Deleted, EventFilter, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord, ResourceStored,
+};
 
 fn key(bench: &Bench, name: &str) -> ResourceKey {
     ResourceKey { tenant: bench.tenant, kind: ResourceKind::Command, name: ResourceName::new(name).expect("a name") }
@@ -41,6 +43,27 @@ pub async fn a_resource_is_stored_and_found_as_it_was_written(bench: &Bench) {
     assert_eq!(found.version.at, bench.now());
     assert_eq!(find(bench, "other", None).await, None);
     assert_eq!(find(bench, "greet", Some(2)).await, None);
+}
+
+/// Whoever was told of a change finds it, however often the resource was looked for before.
+pub async fn a_change_is_found_by_whoever_was_told_of_it(bench: &Bench) {
+    let spec = async |version| {
+        let found = find(bench, "greet", version).await;
+        assert_eq!(found, find(bench, "greet", version).await);
+        found.map(|found| (found.active, found.version.spec.to_string()))
+    };
+    let is = |active, spec: &str| Some((active, spec.to_owned()));
+    assert_eq!(spec(None).await, None);
+    put(bench, wish(bench, "greet", "1")).await;
+    assert_eq!(spec(None).await, is(Some(1), "1"));
+    put(bench, wish(bench, "greet", "2")).await;
+    assert_eq!((spec(None).await, spec(Some(1)).await), (is(Some(2), "2"), is(Some(2), "1")));
+    bench.ledger.activate_resource(order(bench, "greet"), 1).await.expect("the ledger takes orders");
+    assert_eq!((spec(None).await, spec(Some(2)).await), (is(Some(1), "1"), is(Some(1), "2")));
+    assert_eq!(bench.ledger.delete_resource(order(bench, "greet")).await, Ok(Deleted::Done));
+    assert_eq!((spec(None).await, spec(Some(1)).await), (None, None));
+    bench.ledger.apply(vec![Applying::Resource(wish(bench, "greet", "3"))]).await.expect("the ledger takes documents");
+    assert_eq!(spec(None).await, is(Some(1), "3"));
 }
 
 pub async fn storing_the_same_again_makes_no_version(bench: &Bench) {
@@ -214,7 +237,7 @@ pub async fn documents_are_applied_together_or_not_at_all(bench: &Bench) {
     use bowline_model::host::{Group, Host, Inventory, Vars};
     use bowline_model::{GroupName, HostName, InventoryName};
 
-    use crate::{Applied, AppliedOne, Applying, InventoryPut, NotApplied, PutCounts, Unmentioned};
+    use crate::{Applied, AppliedOne, InventoryPut, NotApplied, PutCounts, Unmentioned};
 
     let inventory = InventoryName::new("main").expect("a name");
     let group = |name: &str| GroupName::new(name).expect("a name");
