@@ -112,29 +112,19 @@ pub async fn attempt(
         shared.channels.ensure(db, &keys).await?;
     }
     let now = db.begin(Mode::Write).await?;
-    let mut desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms, margin: shared.margin };
-    let mut answers: Vec<Option<Answer>> = wishes.iter().map(|_| None).collect();
-    submit_all(db, &mut desk, wishes, &mut answers, after).await?;
-    let told = tell_all(db, &mut desk, wishes, &mut answers, after).await?;
-    report_all(db, &mut desk, wishes, &mut answers, told, after).await?;
-    beat_all(db, &mut desk, wishes, &mut answers, after).await?;
-    turn_all(db, &mut desk, wishes, &mut answers, after).await?;
-    for (n, wish) in wishes.iter().enumerate() {
-        if answers[n].is_none() && !matches!(wish, Command::Claim(..)) {
-            answers[n] = Some(one(db, &mut desk, wish, after).await?);
-        }
-    }
-    give_hosts(db, &mut desk, after).await?;
-    // Timers, retries and replays may queue into lines that another server made. Those that this transaction makes are
-    // not to be relied on before the commit.
-    let made: HashSet<i64> = after.lines.iter().map(|(made, _)| *made).collect();
-    let known: Vec<i64> = after.channels.iter().copied().filter(|id| !made.contains(id)).collect();
-    shared.channels.learn(db, &known).await?;
-    if !after.channels.is_empty() || shared.channels.has_active() {
-        after.standing = shared.standing.take().map(|claim| (claim, Vec::new()));
-    }
-    claim_all(db, &mut desk, wishes, &mut answers, after).await?;
-    give_hosts(db, &mut desk, after).await?;
+    let desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms, margin: shared.margin };
+    let mut batch = Batch { db, desk, wishes, answers: wishes.iter().map(|_| None).collect(), after };
+    batch.submit_all().await?;
+    let told = batch.tell_all().await?;
+    batch.report_all(told).await?;
+    batch.beat_all().await?;
+    batch.turn_all().await?;
+    batch.grant_the_others().await?;
+    batch.give_hosts().await?;
+    batch.call_the_standing(shared).await?;
+    batch.claim_all().await?;
+    batch.give_hosts().await?;
+    let Batch { db, mut desk, answers, after, .. } = batch;
     write::write_tally(db, &mut after.tally).await?;
     let answers: Option<Vec<Answer>> = answers.into_iter().collect();
     let answers = answers.ok_or_else(|| StoreError::Broken("a wish was left without an answer".to_owned()))?;
@@ -166,191 +156,189 @@ pub async fn attempt(
     Ok(answers)
 }
 
-/// Whoever is next at hosts that were left gets them in the same transaction.
-async fn give_hosts(db: &mut AnyDb, desk: &mut Desk<'_>, after: &mut After) -> StoreResult<()> {
-    let hosts = std::mem::take(&mut after.hosts);
-    if !hosts.is_empty() {
-        after.hear(write::admit(db, desk, hosts).await?);
-    }
-    Ok(())
+/// A transaction under way: who is in it, and what is known already.
+struct Batch<'a> {
+    db: &'a mut AnyDb,
+    desk: Desk<'a>,
+    wishes: &'a [Command],
+    answers: Vec<Option<Answer>>,
+    after: &'a mut After,
 }
 
-async fn submit_all(
-    db: &mut AnyDb,
-    desk: &mut Desk<'_>,
-    wishes: &[Command],
-    answers: &mut [Option<Answer>],
-    after: &mut After,
-) -> StoreResult<()> {
-    let mut jobs = Vec::new();
-    for wish in wishes {
-        if let Command::Submit(own, _) = wish {
-            jobs.extend(own);
+impl Batch<'_> {
+    /// Whoever is next at hosts that were left gets them in the same transaction.
+    async fn give_hosts(&mut self) -> StoreResult<()> {
+        let hosts = std::mem::take(&mut self.after.hosts);
+        if !hosts.is_empty() {
+            self.after.hear(write::admit(self.db, &mut self.desk, hosts).await?);
         }
+        Ok(())
     }
-    if jobs.is_empty() {
-        for (n, wish) in wishes.iter().enumerate() {
-            if matches!(wish, Command::Submit(..)) {
-                answers[n] = Some(Answer::Submit(Vec::new()));
+
+    async fn submit_all(&mut self) -> StoreResult<()> {
+        let mut jobs = Vec::new();
+        for wish in self.wishes {
+            if let Command::Submit(own, _) = wish {
+                jobs.extend(own);
             }
         }
-        return Ok(());
-    }
-    let (stored, heard) = write::submit(db, desk, &jobs).await?;
-    heard.into_iter().for_each(|h| after.hear(h));
-    let mut stored = stored.into_iter();
-    for (n, wish) in wishes.iter().enumerate() {
-        if let Command::Submit(own, _) = wish {
-            answers[n] = Some(Answer::Submit(stored.by_ref().take(own.len()).collect()));
-        }
-    }
-    Ok(())
-}
-
-/// What happened in runs, before how they ended. Answers those who only tell; the answers to shipments are given back, to
-/// be completed with what became of their reports.
-async fn tell_all(
-    db: &mut AnyDb,
-    desk: &mut Desk<'_>,
-    wishes: &[Command],
-    answers: &mut [Option<Answer>],
-    after: &mut After,
-) -> StoreResult<Vec<(usize, Vec<TellAnswer>)>> {
-    let mut told: Vec<&ToldEvents> = Vec::new();
-    let mut ending: HashSet<RunId> = HashSet::new();
-    for wish in wishes {
-        match wish {
-            Command::Tell(own, _) => told.push(own),
-            Command::Ship((own, reports), _) => {
-                told.extend(own);
-                ending.extend(reports.iter().map(|report| report.run));
+        if jobs.is_empty() {
+            for (n, wish) in self.wishes.iter().enumerate() {
+                if matches!(wish, Command::Submit(..)) {
+                    self.answers[n] = Some(Answer::Submit(Vec::new()));
+                }
             }
-            _ => {}
+            return Ok(());
         }
-    }
-    let (heard_of, heard) = write::tell(db, desk, &told, &ending).await?;
-    heard.into_iter().for_each(|h| after.hear(h));
-    let mut heard_of = heard_of.into_iter();
-    let mut shipped = Vec::new();
-    for (n, wish) in wishes.iter().enumerate() {
-        match wish {
-            Command::Tell(..) => answers[n] = heard_of.next().map(Answer::Tell),
-            Command::Ship((own, _), _) => shipped.push((n, heard_of.by_ref().take(own.len()).collect())),
-            _ => {}
-        }
-    }
-    Ok(shipped)
-}
-
-async fn report_all(
-    db: &mut AnyDb,
-    desk: &mut Desk<'_>,
-    wishes: &[Command],
-    answers: &mut [Option<Answer>],
-    told: Vec<(usize, Vec<TellAnswer>)>,
-    after: &mut After,
-) -> StoreResult<()> {
-    let mut reports = Vec::new();
-    for wish in wishes {
-        if let Command::Report(own, _) | Command::Ship((_, own), _) = wish {
-            reports.extend(own);
-        }
-    }
-    let (settled, heard) = write::report(db, desk, &reports).await?;
-    heard.into_iter().for_each(|h| after.hear(h));
-    let mut settled = settled.into_iter();
-    let mut told = told.into_iter();
-    for (n, wish) in wishes.iter().enumerate() {
-        match wish {
-            Command::Report(own, _) => {
-                answers[n] = Some(Answer::Report(settled.by_ref().take(own.len()).collect()));
+        let (stored, heard) = write::submit(self.db, &mut self.desk, &jobs).await?;
+        heard.into_iter().for_each(|h| self.after.hear(h));
+        let mut stored = stored.into_iter();
+        for (n, wish) in self.wishes.iter().enumerate() {
+            if let Command::Submit(own, _) = wish {
+                self.answers[n] = Some(Answer::Submit(stored.by_ref().take(own.len()).collect()));
             }
-            Command::Ship((_, own), _) => {
-                let told = told.next().map(|(_, told)| told).unwrap_or_default();
-                answers[n] = Some(Answer::Ship((told, settled.by_ref().take(own.len()).collect())));
+        }
+        Ok(())
+    }
+
+    /// What happened in runs, before how they ended. Answers those who only tell; the answers to shipments are given back, to
+    /// be completed with what became of their reports.
+    async fn tell_all(&mut self) -> StoreResult<Vec<(usize, Vec<TellAnswer>)>> {
+        let mut told: Vec<&ToldEvents> = Vec::new();
+        let mut ending: HashSet<RunId> = HashSet::new();
+        for wish in self.wishes {
+            match wish {
+                Command::Tell(own, _) => told.push(own),
+                Command::Ship((own, reports), _) => {
+                    told.extend(own);
+                    ending.extend(reports.iter().map(|report| report.run));
+                }
+                _ => {}
             }
-            _ => {}
         }
+        let (heard_of, heard) = write::tell(self.db, &mut self.desk, &told, &ending).await?;
+        heard.into_iter().for_each(|h| self.after.hear(h));
+        let mut heard_of = heard_of.into_iter();
+        let mut shipped = Vec::new();
+        for (n, wish) in self.wishes.iter().enumerate() {
+            match wish {
+                Command::Tell(..) => self.answers[n] = heard_of.next().map(Answer::Tell),
+                Command::Ship((own, _), _) => shipped.push((n, heard_of.by_ref().take(own.len()).collect())),
+                _ => {}
+            }
+        }
+        Ok(shipped)
     }
-    Ok(())
-}
 
-async fn beat_all(
-    db: &mut AnyDb,
-    desk: &mut Desk<'_>,
-    wishes: &[Command],
-    answers: &mut [Option<Answer>],
-    after: &mut After,
-) -> StoreResult<()> {
-    let mut beats = Vec::new();
-    let mut places = Vec::new();
-    for (n, wish) in wishes.iter().enumerate() {
-        if let Command::Heartbeat(beat, _) = wish {
-            beats.push(beat);
-            places.push(n);
+    async fn report_all(&mut self, told: Vec<(usize, Vec<TellAnswer>)>) -> StoreResult<()> {
+        let mut reports = Vec::new();
+        for wish in self.wishes {
+            if let Command::Report(own, _) | Command::Ship((_, own), _) = wish {
+                reports.extend(own);
+            }
         }
+        let (settled, heard) = write::report(self.db, &mut self.desk, &reports).await?;
+        heard.into_iter().for_each(|h| self.after.hear(h));
+        let mut settled = settled.into_iter();
+        let mut told = told.into_iter();
+        for (n, wish) in self.wishes.iter().enumerate() {
+            match wish {
+                Command::Report(own, _) => {
+                    self.answers[n] = Some(Answer::Report(settled.by_ref().take(own.len()).collect()));
+                }
+                Command::Ship((_, own), _) => {
+                    let told = told.next().map(|(_, told)| told).unwrap_or_default();
+                    self.answers[n] = Some(Answer::Ship((told, settled.by_ref().take(own.len()).collect())));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
-    if beats.is_empty() {
-        return Ok(());
-    }
-    let (own, heard) = write::heartbeat(db, desk, &beats).await?;
-    after.hear(heard);
-    for (n, answer) in places.into_iter().zip(own) {
-        answers[n] = Some(Answer::Heartbeat(answer));
-    }
-    Ok(())
-}
 
-async fn turn_all(
-    db: &mut AnyDb,
-    desk: &mut Desk<'_>,
-    wishes: &[Command],
-    answers: &mut [Option<Answer>],
-    after: &mut After,
-) -> StoreResult<()> {
-    for (n, wish) in wishes.iter().enumerate() {
-        if let Command::Turn(turns, _) = wish {
-            let (own, heard) = write::turn_flows(db, desk, turns).await?;
-            heard.into_iter().for_each(|h| after.hear(h));
-            answers[n] = Some(Answer::Turn(own));
+    async fn beat_all(&mut self) -> StoreResult<()> {
+        let mut beats = Vec::new();
+        let mut places = Vec::new();
+        for (n, wish) in self.wishes.iter().enumerate() {
+            if let Command::Heartbeat(beat, _) = wish {
+                beats.push(beat);
+                places.push(n);
+            }
         }
+        if beats.is_empty() {
+            return Ok(());
+        }
+        let (own, heard) = write::heartbeat(self.db, &mut self.desk, &beats).await?;
+        self.after.hear(heard);
+        for (n, answer) in places.into_iter().zip(own) {
+            self.answers[n] = Some(Answer::Heartbeat(answer));
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Claims come last, so that what this batch queued can be handed out with it.
-async fn claim_all(
-    db: &mut AnyDb,
-    desk: &mut Desk<'_>,
-    wishes: &[Command],
-    answers: &mut [Option<Answer>],
-    after: &mut After,
-) -> StoreResult<()> {
-    let mut claimants: Vec<&Claimant> = Vec::new();
-    let mut spans = Vec::new();
-    let mut rules = None;
-    for (n, wish) in wishes.iter().enumerate() {
-        if let Command::Claim((own, own_rules), _) = wish {
-            rules = Some(own_rules);
-            spans.push((n, claimants.len(), own.len()));
-            claimants.extend(own);
+    async fn turn_all(&mut self) -> StoreResult<()> {
+        for (n, wish) in self.wishes.iter().enumerate() {
+            if let Command::Turn(turns, _) = wish {
+                let (own, heard) = write::turn_flows(self.db, &mut self.desk, turns).await?;
+                heard.into_iter().for_each(|h| self.after.hear(h));
+                self.answers[n] = Some(Answer::Turn(own));
+            }
         }
+        Ok(())
     }
-    let standing_from = claimants.len();
-    if let Some((claim, _)) = &after.standing {
-        rules = Some(&claim.rules);
-        claimants.extend(&claim.claimants);
+
+    /// Everybody whose wish is like no other in the batch.
+    async fn grant_the_others(&mut self) -> StoreResult<()> {
+        for (n, wish) in self.wishes.iter().enumerate() {
+            if self.answers[n].is_none() && !matches!(wish, Command::Claim(..)) {
+                self.answers[n] = Some(one(self.db, &mut self.desk, wish, self.after).await?);
+            }
+        }
+        Ok(())
     }
-    let Some(rules) = rules else { return Ok(()) };
-    let (mut claimed, emptied, heard) = write::claim(db, desk, &claimants, rules, &after.channels).await?;
-    if let Some((_, own)) = &mut after.standing {
-        own.extend(claimed.drain(standing_from..).flatten());
+
+    /// Takes along the claim that stands by, if there may be something for it.
+    async fn call_the_standing(&mut self, shared: &Shared) -> StoreResult<()> {
+        // Timers, retries and replays may queue into lines that another server made. Those that this transaction makes
+        // are not to be relied on before the commit.
+        let made: HashSet<i64> = self.after.lines.iter().map(|(made, _)| *made).collect();
+        let known: Vec<i64> = self.after.channels.iter().copied().filter(|id| !made.contains(id)).collect();
+        shared.channels.learn(self.db, &known).await?;
+        if !self.after.channels.is_empty() || shared.channels.has_active() {
+            self.after.standing = shared.standing.take().map(|claim| (claim, Vec::new()));
+        }
+        Ok(())
     }
-    for (n, from, len) in spans {
-        let own = claimed[from..from + len].iter_mut().flat_map(std::mem::take).collect();
-        answers[n] = Some(Answer::Claim(own));
+
+    /// Claims come last, so that what this batch queued can be handed out with it.
+    async fn claim_all(&mut self) -> StoreResult<()> {
+        let mut claimants: Vec<&Claimant> = Vec::new();
+        let mut spans = Vec::new();
+        let mut rules = None;
+        for (n, wish) in self.wishes.iter().enumerate() {
+            if let Command::Claim((own, own_rules), _) = wish {
+                rules = Some(own_rules);
+                spans.push((n, claimants.len(), own.len()));
+                claimants.extend(own);
+            }
+        }
+        let standing_from = claimants.len();
+        if let Some((claim, _)) = &self.after.standing {
+            rules = Some(&claim.rules);
+            claimants.extend(&claim.claimants);
+        }
+        let Some(rules) = rules else { return Ok(()) };
+        let (mut claimed, emptied, heard) =
+            write::claim(self.db, &mut self.desk, &claimants, rules, &self.after.channels).await?;
+        if let Some((_, own)) = &mut self.after.standing {
+            own.extend(claimed.drain(standing_from..).flatten());
+        }
+        for (n, from, len) in spans {
+            let own = claimed[from..from + len].iter_mut().flat_map(std::mem::take).collect();
+            self.answers[n] = Some(Answer::Claim(own));
+        }
+        heard.into_iter().for_each(|h| self.after.hear(h));
+        self.after.emptied = emptied;
+        Ok(())
     }
-    heard.into_iter().for_each(|h| after.hear(h));
-    after.emptied = emptied;
-    Ok(())
 }
