@@ -114,7 +114,8 @@ impl Gate {
         };
         let email = record.email.as_deref().and_then(|text| text.parse().ok());
         let tenant = record.tenant.map(|t| *t.as_uuid());
-        Ok(Caller { actor, tenant, scopes, audiences: Audiences::ALL, email })
+        let person = record.person.clone().unwrap_or_else(|| actor.person(email.as_ref()));
+        Ok(Caller { actor, tenant, scopes, audiences: Audiences::ALL, email, person })
     }
 
     /// Whether a caller that was let in a while ago would still be let in. While the ledger is away nobody is sent away.

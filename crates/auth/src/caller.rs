@@ -48,9 +48,42 @@ pub struct Caller {
     pub audiences: Audiences,
     /// Where to reach them, if the credential says so. It says nothing about what they may do.
     pub email: Option<Email>,
+    /// As which person they count where people are counted: `mail:<address>`, `token:<id>` or `service:<subject>`. A token
+    /// made by a token counts as its maker.
+    pub person: String,
+}
+
+impl Actor {
+    /// The token they came with; a service has none.
+    pub fn token(&self) -> Option<&TokenId> {
+        match self {
+            Self::Token { id, .. } | Self::Worker { token: id, .. } | Self::Join { token: id } => Some(id),
+            Self::Service { .. } => None,
+        }
+    }
+
+    /// As which person they count, unless their credential says otherwise.
+    pub fn person(&self, email: Option<&Email>) -> String {
+        email.map_or_else(|| self.to_string(), |email| person_at(email.as_str()))
+    }
+}
+
+/// The person at an address. Addresses that differ in case only are one person's.
+pub fn person_at(email: &str) -> String {
+    format!("mail:{}", email.to_lowercase())
 }
 
 impl Caller {
+    /// As which person a token counts that this caller makes for `email`. It is the caller's own, whatever address it
+    /// shows: otherwise one person could be two. Administrators are the exception, because people get their first token
+    /// from one: what they make for an address counts as the person there.
+    pub fn person_of_made(&self, email: Option<&str>) -> String {
+        match email {
+            Some(email) if self.scopes.allows(Scope::Admin) => person_at(email),
+            _ => self.person.clone(),
+        }
+    }
+
     pub fn require(&self, scope: Scope) -> Result<(), Denied> {
         if self.scopes.allows(scope) { Ok(()) } else { Err(Denied::Scope(scope)) }
     }
@@ -75,8 +108,10 @@ impl Caller {
 
 impl From<ServiceIdentity> for Caller {
     fn from(identity: ServiceIdentity) -> Self {
+        let actor = Actor::Service { subject: identity.subject };
         Self {
-            actor: Actor::Service { subject: identity.subject },
+            person: actor.person(identity.email.as_ref()),
+            actor,
             tenant: identity.tenant,
             scopes: identity.scopes,
             audiences: identity.audiences,
@@ -110,7 +145,27 @@ mod tests {
             scopes,
             audiences: Audiences::of(Audience::Exec),
             email: None,
+            person: "token:0000000000000000".to_owned(),
         }
+    }
+
+    #[test]
+    fn a_made_token_counts_as_its_maker() {
+        let maker = caller(Scopes::of(Scope::TokensWrite));
+        assert_eq!(maker.person_of_made(None), maker.person);
+        assert_eq!(maker.person_of_made(Some("bob@example.com")), maker.person, "an address makes nobody else of it");
+        let admin = caller(Scopes::of(Scope::Admin));
+        assert_eq!(admin.person_of_made(None), admin.person);
+        assert_eq!(admin.person_of_made(Some("Bob@example.com")), "mail:bob@example.com");
+    }
+
+    #[test]
+    fn people_are_known_by_their_address() {
+        let actor = Actor::Service { subject: "ann".to_owned() };
+        assert_eq!(actor.person(None), "service:ann");
+        let email: Email = "Ann@Example.com".parse().expect("an address");
+        assert_eq!(actor.person(Some(&email)), "mail:ann@example.com");
+        assert_eq!(actor.token(), None);
     }
 
     #[test]

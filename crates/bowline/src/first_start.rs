@@ -63,6 +63,8 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
         secret_hash: token.secret_hash(),
         scopes: Scopes::of(Scope::Admin).to_string(),
         email: None,
+        made_by: None,
+        person: None,
         created_at: now,
         expires_at: None,
         revoked_at: None,

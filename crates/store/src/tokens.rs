@@ -28,6 +28,10 @@ pub struct TokenRecord {
     pub labels: Labels,
     /// Whose it is.
     pub email: Option<String>,
+    /// The id of the token it was made with. `None`: made by a service or by the server itself.
+    pub made_by: Option<String>,
+    /// As which person it counts where people are counted; `None` counts as its address, or as itself.
+    pub person: Option<String>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,

@@ -73,6 +73,8 @@ pub async fn enroll(
         scopes: Scopes::of(Scope::WorkersRun).to_string(),
         labels: Default::default(),
         email: None,
+        made_by: Some(join.to_string()),
+        person: None,
         created_at: now,
         expires_at: Some(now.plus_millis(YEAR_MS)),
         revoked_at: None,

@@ -116,6 +116,8 @@ async fn join_token(stage: &Stage) -> anyhow::Result<String> {
         scopes: String::new(),
         labels: Labels::default(),
         email: None,
+        made_by: None,
+        person: None,
         created_at: now,
         expires_at: Some(now.plus_millis(60_000)),
         revoked_at: None,

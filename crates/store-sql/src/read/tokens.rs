@@ -24,6 +24,8 @@ fn token(row: &dyn Row) -> StoreResult<TokenRecord> {
         expires_at: row.opt_at(7)?,
         revoked_at: row.opt_at(8)?,
         email: row.opt_text(10)?,
+        made_by: row.opt_text(11)?,
+        person: row.opt_text(12)?,
         labels: Labels::from_canonical(&row.text(9)?).map_err(|e| StoreError::Broken(e.to_string()))?,
     })
 }
@@ -50,14 +52,17 @@ pub async fn list_tokens(db: &mut impl Db, tenant: Option<TenantId>) -> StoreRes
 const TENANT: Sql = Sql::Same("select id, name, created_at from tenant where id = $1");
 const TENANTS: Sql = Sql::Same("select id, name, created_at from tenant order by created_at, name");
 const TOKEN: Sql = Sql::Same(
-    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email from token
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
+       made_by, person from token
      where id = $1",
 );
 const TOKENS: Sql = Sql::Same(
-    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email from token
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
+       made_by, person from token
      order by created_at, id",
 );
 const OWN_TOKENS: Sql = Sql::Same(
-    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email from token
+    "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
+       made_by, person from token
      where tenant = $1 order by created_at, id",
 );

@@ -33,6 +33,8 @@ pub async fn create_token(
         Val::OptAt(token.expires_at),
         Val::Text(&labels),
         Val::OptText(token.email.as_deref()),
+        Val::OptText(token.made_by.as_deref()),
+        Val::OptText(token.person.as_deref()),
     ];
     if db.execute(TOKEN_ADD, &params).await? == 1 {
         return Ok((true, tell(db, desk, token, EventKind::TokenCreated, by).await?));
@@ -73,7 +75,8 @@ async fn tell(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord, kind: Even
 const TENANT_ADD: Sql =
     Sql::Same("insert into tenant (id, name, created_at) values ($1, $2, $3) on conflict do nothing");
 const TOKEN_ADD: Sql = Sql::Same(
-    "insert into token (id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, labels, email)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict do nothing",
+    "insert into token (id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, labels, email,
+       made_by, person)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict do nothing",
 );
 const REVOKE: Sql = Sql::Same("update token set revoked_at = $2 where id = $1 and revoked_at is null");

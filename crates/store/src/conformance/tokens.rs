@@ -16,6 +16,8 @@ pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
         secret_hash: [7; 32],
         scopes: "jobs:read jobs:write".to_owned(),
         email: Some("ann@example.com".to_owned()),
+        made_by: Some("root".to_owned()),
+        person: Some("mail:ann@example.com".to_owned()),
         created_at: bench.now(),
         expires_at: Some(bench.now().plus_millis(1_000)),
         revoked_at: None,
