@@ -3,7 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 
-use bowline_store::MaintenanceStore;
+use bowline_engine::fleet::check_stored_schema;
+use bowline_model::fleet::CommandSpec;
+use bowline_model::resource::ResourceKind;
+use bowline_store::{MaintenanceStore, ResourceStore};
 use clap::Args;
 use serde_json::json;
 
@@ -88,12 +91,44 @@ async fn server(
     }
     match ledger::open_as_it_is(config).await {
         Err(error) => look("ledger", false, format!("{error:#}")),
-        Ok(opened) => match opened.ledger.verify(20).await {
-            Err(error) => look("ledger", false, error.to_string()),
-            Ok(verified) if verified.faults.is_empty() => {
-                look("ledger", true, format!("{} jobs and {} events agree", verified.jobs, verified.events));
+        Ok(opened) => {
+            match opened.ledger.verify(20).await {
+                Err(error) => look("ledger", false, error.to_string()),
+                Ok(verified) if verified.faults.is_empty() => {
+                    look("ledger", true, format!("{} jobs and {} events agree", verified.jobs, verified.events));
+                }
+                Ok(verified) => look("ledger", false, verified.faults.join("; ")),
             }
-            Ok(verified) => look("ledger", false, verified.faults.join("; ")),
-        },
+            schemas(&*opened.ledger, look).await;
+        }
+    }
+}
+
+/// Whether the schemas of stored command types are within the bounds that hold for new ones.
+async fn schemas(ledger: &impl ResourceStore, look: &mut impl FnMut(&'static str, bool, String)) {
+    let (mut seen, mut too_large, mut after) = (0, Vec::new(), 0);
+    loop {
+        let page = match ledger.list_active(ResourceKind::Command, after, 500).await {
+            Ok(page) => page,
+            Err(error) => return look("schemas", false, error.to_string()),
+        };
+        for (tenant, record) in &page.items {
+            let spec: Option<CommandSpec> = serde_json::from_str(&record.version.spec).ok();
+            let Some(schema) = spec.and_then(|spec| spec.params) else { continue };
+            seen += 1;
+            if let Err(what) = check_stored_schema(&schema) {
+                let (name, version) = (&record.name, record.version.version);
+                too_large.push(format!("command {name} version {version} of tenant {tenant}: params: {what}"));
+            }
+        }
+        match page.next {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    if too_large.is_empty() {
+        look("schemas", true, format!("{seen} schemas of parameters are within their bounds"));
+    } else {
+        look("schemas", false, format!("{}; store a version with a simpler schema", too_large.join("; ")));
     }
 }

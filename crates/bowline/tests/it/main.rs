@@ -11,6 +11,7 @@ mod audit;
 mod auth;
 mod bad_input;
 mod batches;
+mod bounds;
 mod cancel;
 mod commands;
 mod consent;

@@ -200,7 +200,7 @@ impl Commands {
         params: Vars,
     ) -> Result<(), CommandError> {
         let (command, _) = self.pin(tenant, choice).await?;
-        check_params(command.spec.params.as_ref(), params)?;
+        check_params(command.spec.params.as_ref(), params).await?;
         Ok(())
     }
 
@@ -239,7 +239,7 @@ impl Commands {
                 source => CommandError::Secret { variable, source },
             },
         )?;
-        command.params = check_params(command.spec.params.as_ref(), request.params.clone())?;
+        command.params = check_params(command.spec.params.as_ref(), request.params.clone()).await?;
         let snapshot = inventories.snapshot(tenant, &request.inventory).await?;
         let snapshot = snapshot.ok_or_else(|| CommandError::NoInventory(request.inventory.clone()))?;
         let hosts = choose(&snapshot, &request.hosts)?;
@@ -256,7 +256,7 @@ impl Commands {
     ) -> Result<(PinnedCommand, Option<i64>), CommandError> {
         match choice {
             CommandChoice::Inline(spec) => {
-                check_command_spec(spec)?;
+                check_command_spec(spec).await?;
                 let pinned = PinnedCommand { name: None, version: None, spec: (**spec).clone(), params: Vars::new() };
                 Ok((pinned, None))
             }

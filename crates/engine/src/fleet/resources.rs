@@ -30,9 +30,12 @@ pub enum PutError {
 }
 
 /// What can be said about a command type without anything else.
-pub(super) fn check_command_spec(spec: &CommandSpec) -> Result<(), BadSpec> {
+pub(super) async fn check_command_spec(spec: &CommandSpec) -> Result<(), BadSpec> {
     spec.check()?;
-    spec.params.as_ref().map_or(Ok(()), |schema| check_schema("params", schema))
+    match &spec.params {
+        Some(schema) => check_schema("params", schema).await,
+        None => Ok(()),
+    }
 }
 
 /// Whether a workflow could run. Everything that is wrong is said at once.
@@ -72,7 +75,7 @@ impl Resources {
     pub async fn check_alone(&self, tenant: TenantId, spec: &Spec) -> Result<(), PutError> {
         spec.check()?;
         match spec {
-            Spec::Command(command) => Ok(check_command_spec(command)?),
+            Spec::Command(command) => Ok(check_command_spec(command).await?),
             // Whether its password can be had is seen when it is used, as for commands.
             Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
