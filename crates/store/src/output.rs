@@ -91,9 +91,20 @@ pub enum OutputAnswer {
     },
     /// There is something else at this place.
     Conflict,
+    /// A stream of this run has at most `max` bytes.
+    TooLong {
+        max: u64,
+    },
+    /// The run ended longer ago than [`OUTPUT_GRACE_MS`], and this range was not there by then.
+    Ended,
     NotYours,
     NotFound,
 }
+
+/// How long after the end of its run output is still taken. Agents bring the last of it before they report the end.
+pub const OUTPUT_GRACE_MS: i64 = 10 * 60 * 1_000;
+/// The longest stream of a run whose command does not say.
+pub const OUTPUT_MAX_BYTES: u64 = 1 << 30;
 
 /// The run whose output somebody wants to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,13 +128,15 @@ impl OutputOf {
 
 #[async_trait]
 pub trait OutputStore: Send + Sync {
-    /// Whether this worker may bring output of this run, and how much of it is held already.
+    /// Whether this worker may bring a range of this run's output that ends at `end`, and how much of the stream is held
+    /// already. The limit is `output_max_bytes` of the command that the run is pinned to.
     async fn may_bring(
         &self,
         tenant: TenantId,
         worker: WorkerName,
         run: RunId,
         stream: OutputStream,
+        end: u64,
     ) -> StoreResult<OutputAnswer>;
     /// Which place the ledger's output is in: this one, if it had none before or is to have it from now on (`adopt`).
     async fn place_for_output(&self, identity: String, adopt: bool) -> StoreResult<String>;

@@ -55,8 +55,10 @@ pub async fn bring(
     if query.offset > OFFSET_MAX {
         return Err(Problem::validation("offset: no stream is that long").with(json!({"field": "offset"})));
     }
-    let held = answer(app.engine.ledger.may_bring(tenant, worker.clone(), run, stream).await?)?;
     let range = Announced::read(&headers)?;
+    let end = query.offset + range.bytes;
+    // Before the bytes are looked at or written: a refused range costs one question.
+    let held = answer(app.engine.ledger.may_bring(tenant, worker.clone(), run, stream, end).await?)?;
     let checked = body.clone();
     let raw = aside(move || range.check(&checked)).await??;
     // An agent that died before it heard how much we hold begins anew, and perhaps in larger pieces.
@@ -67,9 +69,10 @@ pub async fn bring(
             None => {}
         }
     }
-    // With its hash in its name: what is refused afterwards has not replaced what was there.
-    let hash = &hex(&range.sha256)[..16];
-    let key = format!("runs/{}/{}/{:020}-{hash}", run.as_uuid().simple(), stream.as_str(), query.offset);
+    // With its hash and its encoding in its name: what is refused afterwards has not replaced what was there.
+    let hash = &hex(&range.sha256)[..32];
+    let written = range.encoding.code();
+    let key = format!("runs/{}/{}/{:020}-{hash}-{written}", run.as_uuid().simple(), stream.as_str(), query.offset);
     let place = Key::new(&key).map_err(|_| Problem::validation("offset"))?;
     app.engine.blobs.put(&place, body).await.map_err(no_room)?;
     let range = OutputRange {
@@ -80,7 +83,14 @@ pub async fn bring(
         key: key.into(),
     };
     let output = NewOutput { tenant, worker, run, stream, range };
-    answer(app.engine.ledger.add_output(output).await?).map(|stored| Json(BroughtView { stored }))
+    let stored = app.engine.ledger.add_output(output).await?;
+    if !matches!(stored, OutputAnswer::Held { .. }) {
+        // The ledger names no such object, and never will under this name: other bytes have another one.
+        if let Err(error) = app.engine.blobs.remove(&place).await {
+            tracing::warn!(run.id = %run, %error, "cannot remove a refused object");
+        }
+    }
+    answer(stored).map(|stored| Json(BroughtView { stored }))
 }
 
 /// What the sender says about its bytes.
@@ -178,6 +188,14 @@ fn answer(answer: OutputAnswer) -> Result<u64, Problem> {
         OutputAnswer::Held { stored, .. } => Ok(stored),
         OutputAnswer::Conflict => {
             Err(Problem::conflict("OUTPUT_CONFLICT", "there is other output at this place of the stream"))
+        }
+        OutputAnswer::TooLong { max } => {
+            let message = format!("the output of this run ends at {max} bytes (output_max_bytes of its command)");
+            let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "OUTPUT_TOO_LONG", message);
+            Err(problem.with(json!({"output_max_bytes": max})))
+        }
+        OutputAnswer::Ended => {
+            Err(Problem::conflict("OUTPUT_CLOSED", "the run ended a while ago, and its output is closed"))
         }
         OutputAnswer::NotYours => Err(Problem::forbidden("this run was not handed to you")),
         OutputAnswer::NotFound => Err(RunId::nothing()),

@@ -40,8 +40,9 @@ impl OutputStore for SqlLedger {
         worker: WorkerName,
         run: RunId,
         stream: OutputStream,
+        end: u64,
     ) -> StoreResult<OutputAnswer> {
-        self.look(move |db| Box::pin(async move { read::may_bring(db, tenant, &worker, run, stream).await })).await
+        self.look(move |db| Box::pin(async move { read::may_bring(db, tenant, &worker, run, stream, end).await })).await
     }
 
     async fn place_for_output(&self, identity: String, adopt: bool) -> StoreResult<String> {

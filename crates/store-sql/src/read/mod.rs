@@ -29,7 +29,7 @@ pub use flows::{find_definition, find_flow, flow_inbox, flow_number, flow_record
 pub use hosts::{find_host, find_inventory, list_groups, list_hosts, list_inventories};
 pub use jobs::{find_job, list_jobs, waiting_facts};
 pub use lanes::lane_depths;
-pub use output::{find_output, held_to, list_output, may_bring};
+pub use output::{find_output, held_to, judge_range, list_output, may_bring};
 pub use resources::{find_resource, list_active, list_resources, list_versions};
 pub use schedules::{due_schedules, find_schedule, list_schedules};
 pub use tokens::{find_tenant, find_token, list_tenants, list_tokens};

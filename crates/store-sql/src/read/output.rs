@@ -1,9 +1,12 @@
 //! Where output is, read.
 
-use bowline_model::{HostName, JobId, RunId, RunStatus, TenantId, WorkerName};
-use bowline_store::{Encoding, OutputAnswer, OutputOf, OutputRange, OutputStream, StoreError, StoreResult};
+use bowline_model::{HostName, JobId, RunId, RunStatus, TenantId, Timestamp, WorkerName};
+use bowline_store::{
+    Encoding, OUTPUT_GRACE_MS, OUTPUT_MAX_BYTES, OutputAnswer, OutputOf, OutputRange, OutputStream, StoreError,
+    StoreResult,
+};
 
-use crate::db::{Db, Sql, Val};
+use crate::db::{Db, Mode, Sql, Val};
 
 fn whole(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
@@ -15,13 +18,59 @@ pub async fn may_bring(
     worker: &WorkerName,
     run: RunId,
     stream: OutputStream,
+    end: u64,
 ) -> StoreResult<OutputAnswer> {
-    let found = db.query(RUN, &[Val::Id(*run.as_uuid()), Val::Id(*tenant.as_uuid())], |row| row.text(0)).await?;
-    match found.first() {
-        None => Ok(OutputAnswer::NotFound),
-        Some(owner) if owner != worker.as_str() => Ok(OutputAnswer::NotYours),
-        Some(_) => Ok(OutputAnswer::Held { stored: held_to(db, run, stream).await?, added: false }),
+    let now = db.begin(Mode::Snapshot).await?;
+    let answer = judge_range(db, now, tenant, worker, (run, stream, end)).await;
+    db.rollback().await;
+    answer
+}
+
+/// Whether a worker may bring a range that ends at `end`.
+pub async fn judge_range(
+    db: &mut impl Db,
+    now: Timestamp,
+    tenant: TenantId,
+    worker: &WorkerName,
+    (run, stream, end): (RunId, OutputStream, u64),
+) -> StoreResult<OutputAnswer> {
+    let key = [Val::Id(*run.as_uuid()), Val::Id(*tenant.as_uuid())];
+    let found = db.query(RUN, &key, |row| {
+        let status = RunStatus::from_code(row.int(1)?);
+        Ok((row.text(0)?, status, row.opt_at(2)?, row.opt_text(3)?))
+    });
+    let Some((owner, status, finished_at, command)) = found.await?.into_iter().next() else {
+        return Ok(OutputAnswer::NotFound);
+    };
+    if owner != worker.as_str() {
+        return Ok(OutputAnswer::NotYours);
     }
+    let max = command.as_deref().map_or(OUTPUT_MAX_BYTES, output_max);
+    if end > max {
+        return Ok(OutputAnswer::TooLong { max });
+    }
+    let stored = held_to(db, run, stream).await?;
+    // A lost run may have gone on, and its agent brings the evidence whenever it comes back.
+    let over = status.is_some_and(|status| !status.is_active() && !status.is_opinion());
+    let late = finished_at.is_some_and(|at| at.plus_millis(OUTPUT_GRACE_MS) < now);
+    if over && late && end > stored {
+        return Ok(OutputAnswer::Ended);
+    }
+    Ok(OutputAnswer::Held { stored, added: false })
+}
+
+/// The limit of a pinned command.
+fn output_max(command: &str) -> u64 {
+    #[derive(serde::Deserialize)]
+    struct Pinned {
+        spec: Limits,
+    }
+    #[derive(serde::Deserialize)]
+    struct Limits {
+        output_max_bytes: Option<u64>,
+    }
+    let pinned: Option<Pinned> = serde_json::from_str(command).ok();
+    pinned.and_then(|pinned| pinned.spec.output_max_bytes).unwrap_or(OUTPUT_MAX_BYTES)
 }
 
 /// How much of a stream is there without a gap. Ranges come in order but for the last few, so only those are walked.
@@ -90,7 +139,12 @@ pub async fn list_output(
     .await
 }
 
-const RUN: Sql = Sql::Same("select worker from run where id = $1 and tenant = $2");
+/// With the command that its unit is pinned to, which stands in the parent.
+const RUN: Sql = Sql::Same(
+    "select r.worker, r.status, r.finished_at, p.payload
+     from run r join job j on j.number = r.number left join job p on p.number = j.parent
+     where r.id = $1 and r.tenant = $2",
+);
 const ENDS: Sql = Sql::Each {
     sqlite: "select max(begins + bytes), sum(bytes) from output where run = ?1 and stream = ?2",
     postgres: "select max(begins + bytes), sum(bytes)::bigint from output where run = $1 and stream = $2",

@@ -4,14 +4,16 @@ use bowline_store::{NewOutput, OutputAnswer, StoreError, StoreResult};
 
 use super::Desk;
 use crate::db::{Db, Sql, Val};
-use crate::read::{held_to, may_bring};
+use crate::read::{held_to, judge_range};
 
 pub async fn add_output(db: &mut impl Db, desk: &Desk<'_>, output: &NewOutput) -> StoreResult<OutputAnswer> {
-    let allowed = may_bring(db, output.tenant, &output.worker, output.run, output.stream).await?;
+    let range = &output.range;
+    let end = range.begins.saturating_add(range.bytes);
+    let asked = (output.run, output.stream, end);
+    let allowed = judge_range(db, desk.now, output.tenant, &output.worker, asked).await?;
     if !matches!(allowed, OutputAnswer::Held { .. }) {
         return Ok(allowed);
     }
-    let range = &output.range;
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let params = [
         Val::Id(*output.run.as_uuid()),

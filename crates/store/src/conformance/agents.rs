@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use super::bench::{Bench, labels, worker_name};
 use super::tokens::token;
 use crate::{
-    AgentRecord, Encoding, Enrolled, NewOutput, OutputAnswer, OutputRange, OutputStream, PruneMark, ReportAnswer,
-    Retention, TellAnswer, TokenRecord,
+    AgentRecord, Encoding, Enrolled, NewOutput, OUTPUT_GRACE_MS, OUTPUT_MAX_BYTES, OutputAnswer, OutputRange,
+    OutputStream, PruneMark, ReportAnswer, Retention, TellAnswer, TokenRecord,
 };
 
 fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
@@ -174,8 +174,33 @@ pub async fn nobody_brings_or_sees_output_of_another_ones_run(bench: &Bench) {
     let stranger = NewOutput { tenant: bench.neighbour, ..output(bench, &run, 0, 1, 1) };
     assert_eq!(add(bench, stranger).await, OutputAnswer::NotFound);
     assert_eq!(bench.ledger.find_output(bench.neighbour, run.job, None).await.expect("read"), None);
-    let may = bench.ledger.may_bring(bench.tenant, run.worker.clone(), run.run, OutputStream::Stderr).await;
+    let may = bench.ledger.may_bring(bench.tenant, run.worker.clone(), run.run, OutputStream::Stderr, 1).await;
     assert_eq!(may.expect("read"), OutputAnswer::Held { stored: 0, added: false });
+}
+
+pub async fn output_ends_at_its_limit_and_some_time_after_its_run(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let max = OUTPUT_MAX_BYTES;
+    assert_eq!(add(bench, output(bench, &run, max - 5, 6, 1)).await, OutputAnswer::TooLong { max });
+    assert_eq!(add(bench, output(bench, &run, 0, 10, 1)).await, OutputAnswer::Held { stored: 10, added: true });
+    let may = async |end| {
+        let asked = bench.ledger.may_bring(bench.tenant, run.worker.clone(), run.run, OutputStream::Stdout, end).await;
+        asked.expect("read")
+    };
+    assert_eq!(may(max).await, OutputAnswer::Held { stored: 10, added: false });
+    assert_eq!(may(max + 1).await, OutputAnswer::TooLong { max });
+    bench.succeed(&run).await;
+    assert_eq!(add(bench, output(bench, &run, 10, 10, 2)).await, OutputAnswer::Held { stored: 20, added: true });
+    bench.pass_ms(OUTPUT_GRACE_MS + 60_000);
+    assert_eq!(may(21).await, OutputAnswer::Ended);
+    assert_eq!(add(bench, output(bench, &run, 20, 1, 3)).await, OutputAnswer::Ended);
+    let again = add(bench, output(bench, &run, 10, 10, 2)).await;
+    assert_eq!(again, OutputAnswer::Held { stored: 20, added: false }, "what is held may be brought again");
+    // What an agent knows of a run that was given up counts whenever it comes.
+    let lost = bench.running(bench.job()).await;
+    bench.silence().await;
+    bench.pass_ms(OUTPUT_GRACE_MS + 60_000);
+    assert_eq!(add(bench, output(bench, &lost, 0, 1, 1)).await, OutputAnswer::Held { stored: 1, added: true });
 }
 
 pub async fn retention_says_whose_output_is_to_go(bench: &Bench) {
