@@ -118,6 +118,7 @@ kinds! {
     JobStopped "job_stopped" Warning "Too many hosts failed, no more are begun",
     FlowOpened "workflow_started" Info "Workflow began",
     FlowPaused "workflow_paused" Info "Workflow waits",
+    FlowAwaits "workflow_awaits" Info "A branch of the workflow waits while others continue",
     FlowResumed "workflow_resumed" Debug "Workflow goes on",
     FlowWoken "workflow_woken" Debug "A moment that the workflow waited for has come",
     FlowSteered "workflow_steered" Info "Somebody steered the workflow",

@@ -17,6 +17,8 @@ pub enum FlowFact {
     Turned {
         status: JobStatus,
         due_at: Option<Timestamp>,
+        /// It waits for a person or an event for which it did not wait before.
+        waits_anew: bool,
     },
     CancelRequested,
     /// Somebody wants it to go on where it failed.
@@ -45,13 +47,15 @@ impl JobState {
             (S::Pending, F::Due) => to(S::Running, None, EventKind::JobDue),
             (S::Running | S::Paused, F::Due) => to(self.status, None, EventKind::FlowWoken),
 
-            (S::Running | S::Paused | S::Canceling, F::Turned { status, due_at }) => match status {
+            (S::Running | S::Paused | S::Canceling, F::Turned { status, due_at, waits_anew }) => match status {
                 S::Succeeded => to(status, None, EventKind::JobSucceeded),
                 S::Failed => to(status, None, EventKind::JobFailed),
                 S::Canceled => to(status, None, EventKind::JobCanceled),
                 S::Error => to(status, None, EventKind::JobErrored),
                 // Who wants it to stop has not been heard yet, but will be.
                 _ if self.status == S::Canceling => Err(Refused::Unchanged(self.status)),
+                // From one wait to the next nothing changes but what it waits for, and that is worth an event.
+                S::Paused if waits_anew => to(status, due_at, EventKind::FlowPaused),
                 _ if self.status == status && self.due_at == due_at => Err(Refused::Unchanged(status)),
                 S::Paused => to(status, due_at, EventKind::FlowPaused),
                 S::Running => to(status, due_at, EventKind::FlowResumed),
@@ -82,11 +86,13 @@ mod tests {
     #[test]
     fn the_whole_table() {
         let at = Timestamp::from_millis;
-        let turned = |status, due_at| FlowFact::Turned { status, due_at };
+        let turned = |status, due_at| FlowFact::Turned { status, due_at, waits_anew: false };
         let facts = [
             FlowFact::Due,
             turned(JobStatus::Running, None),
             turned(JobStatus::Paused, Some(at(9_000))),
+            turned(JobStatus::Paused, Some(at(500))),
+            FlowFact::Turned { status: JobStatus::Paused, due_at: Some(at(500)), waits_anew: true },
             turned(JobStatus::Succeeded, None),
             turned(JobStatus::Failed, None),
             turned(JobStatus::Canceled, None),

@@ -171,6 +171,7 @@ impl FoldedJob {
             | K::JobStopped
             | K::FlowOpened
             | K::FlowPaused
+            | K::FlowAwaits
             | K::FlowResumed
             | K::FlowWoken
             | K::FlowSteered

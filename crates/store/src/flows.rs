@@ -125,6 +125,14 @@ impl WaitKind {
         }
     }
 
+    /// As events say it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Event => "event",
+        }
+    }
+
     pub const fn from_code(code: i64) -> Option<Self> {
         match code {
             1 => Some(Self::Approval),

@@ -10,6 +10,7 @@ mod steering;
 mod stepping;
 mod time_travel;
 mod undo;
+mod wait_events;
 mod waits;
 
 use std::collections::BTreeMap;

@@ -219,8 +219,13 @@ async fn add_turns<'a>(
             continue;
         }
         let stands = &turn.standing;
-        match row.state.on_flow(FlowFact::Turned { status: stands.status, due_at: stands.due_at }, desk.now) {
+        let waits_anew = !turn.opened.is_empty();
+        let fact = FlowFact::Turned { status: stands.status, due_at: stands.due_at, waits_anew };
+        // The node that the run's own event names; waits elsewhere are told one by one.
+        let mut named = None;
+        match row.state.on_flow(fact, desk.now) {
             Ok(step) => {
+                named = stands.node.as_deref().filter(|_| step.event == EventKind::FlowPaused);
                 let data = EventData {
                     steps: Some(turn.steps.1),
                     node: stands.node.as_ref().map(ToString::to_string),
@@ -232,6 +237,18 @@ async fn add_turns<'a>(
             }
             Err(Refused::Unchanged(_)) => {}
             Err(refused) => return Err(StoreError::Broken(format!("job #{}: {refused}", row.number))),
+        }
+        if stands.status.is_terminal() {
+            continue;
+        }
+        for wait in turn.opened.iter().filter(|wait| named != Some(&*wait.node)) {
+            let data = EventData {
+                node: Some(wait.node.to_string()),
+                reason: Some(wait.kind.as_str().to_owned()),
+                due_at: wait.expires_at,
+                ..EventData::default()
+            };
+            changes.tell(row.tenant, Some(row.number), None, EventKind::FlowAwaits, data);
         }
     }
     let mut heard = insert_children(db, desk, &children).await?;

@@ -281,6 +281,39 @@ pub async fn a_run_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
     assert_eq!(record.steps, 4, "what it did before is not forgotten");
 }
 
+/// Nothing changes but what is waited for; and where another branch works, not even the status tells.
+pub async fn a_wait_that_follows_a_wait_is_told(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let mut nap = turn("[2]", JobStatus::Paused);
+    nap.standing.due_at = Some(bench.now().plus_millis(1_000));
+    nap.standing.node = Some("nap".into());
+    add(bench, flow, 1, Vec::new(), nap).await;
+    bench.pass_ms(1_000);
+    assert_eq!(bench.promote().await, 1);
+    let heard = inbox(bench).await.iter().map(|item| item.id).collect();
+    let mut asks = turn("[3]", JobStatus::Paused);
+    asks.standing.node = Some("ask".into());
+    asks.opened = vec![ask("ask", 1, None)];
+    add(bench, flow, 2, heard, asks).await;
+    let mut works = turn("[4]", JobStatus::Running);
+    works.standing.node = Some("work".into());
+    works.closed = vec![("ask".into(), 1)];
+    works.opened = vec![ask("other", 1, None)];
+    add(bench, flow, 3, Vec::new(), works).await;
+    let page = bench.ledger.job_events(bench.tenant, job, None, 100).await.expect("read").expect("a job");
+    let told: Vec<_> = page.items.iter().map(|(_, event)| (event.kind, event.data.node.as_deref())).collect();
+    assert_eq!(
+        told[told.len() - 5..],
+        [
+            (EventKind::FlowPaused, Some("nap")),
+            (EventKind::FlowWoken, None),
+            (EventKind::FlowPaused, Some("ask")),
+            (EventKind::FlowResumed, Some("work")),
+            (EventKind::FlowAwaits, Some("other")),
+        ]
+    );
+}
+
 pub async fn a_wait_is_ended_by_one(bench: &Bench) {
     let (job, flow) = running(bench).await;
     let mut asks = turn("[2]", JobStatus::Paused);

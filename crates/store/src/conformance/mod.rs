@@ -129,6 +129,7 @@ macro_rules! for_each_promise {
                 a_canceled_run_hears_of_it_and_ends_when_it_says_so
                 a_run_that_was_over_says_nothing_about_its_job
                 a_run_that_is_given_up_leaves_nothing_behind
+                a_wait_that_follows_a_wait_is_told
                 a_wait_is_ended_by_one
                 a_decision_that_was_taken_is_heard
                 waits_are_walked_page_by_page_oldest_first

@@ -9,5 +9,7 @@ mod poison;
 mod table;
 mod twice;
 
+pub use hosts::play as play_hosts;
+
 /// What is wrong, if something is.
 type Judgement = Result<(), String>;
