@@ -164,11 +164,13 @@ pub enum ShowOutput {
 
 /// Works until it is asked to leave. The first signal asks, the second insists.
 pub async fn agent(args: AgentArgs, server: &str) -> anyhow::Result<ExitCode> {
-    log::start(&args.log_level)?;
+    let _level = log::start(&args.log_level)?;
     // A command of the same user must not find the credential or the join token in here.
     closed::close_memory();
     let settings = settings(&args, server)?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // A terminal that closes, or a `reload`, does not end the agent: there is nothing to read again.
+    let mut hangup = signal(SignalKind::hangup())?;
     let agent = tokio::select! {
         agent = FleetAgent::open(settings) => agent.context("the agent cannot start")?,
         () = either(&mut term, &mut int) => return Ok(ExitCode::SUCCESS),
@@ -177,9 +179,17 @@ pub async fn agent(args: AgentArgs, server: &str) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let day = agent.run(stop.clone());
     tokio::pin!(day);
+    let asked_to_leave = async {
+        loop {
+            tokio::select! {
+                () = either(&mut term, &mut int) => return,
+                _ = hangup.recv() => tracing::info!("SIGHUP ignored: the agent has no configuration file to read again"),
+            }
+        }
+    };
     let done = tokio::select! {
         done = &mut day => done,
-        () = either(&mut term, &mut int) => {
+        () = asked_to_leave => {
             if std::io::stderr().is_terminal() {
                 eprintln!("\nLeaving: commands go on without the agent. Ctrl-C again to insist.");
             }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,7 +127,12 @@ impl HeadKeeper {
             let signature = hex(self.key.sign(&head.statement()).as_ref());
             let signed = SignedHead { head: *head, key: self.public.clone(), signature };
             let line = serde_json::to_string(&signed)?;
-            tracing::info!(audit.head = %line, "audit chain {} ends with record {}", head.chain, head.number);
+            // For whoever keeps the log elsewhere; on a terminal it would only be noise.
+            if std::io::stderr().is_terminal() {
+                tracing::debug!(audit.head = %line, "audit chain {} ends with record {}", head.chain, head.number);
+            } else {
+                tracing::info!(audit.head = %line, "audit chain {} ends with record {}", head.chain, head.number);
+            }
             lines.push_str(&line);
             lines.push('\n');
         }

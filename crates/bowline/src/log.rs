@@ -1,13 +1,30 @@
-//! Where log lines go: to standard error, as JSON for machines and as text on a terminal.
+//! Where log lines go: to standard error, as JSON for machines, and for people on a terminal: time, level, message, fields.
 
+use std::fmt;
 use std::io::IsTerminal;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::fmt::format::{FmtSpan, Writer};
+use tracing_subscriber::fmt::time::FormatTime;
 
-/// Starts logging at a level or filter.
-pub fn start(level: &str) -> anyhow::Result<()> {
+/// Changes what is logged while the program runs.
+pub struct LogLevel(Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>);
+
+impl fmt::Debug for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogLevel")
+    }
+}
+
+impl LogLevel {
+    /// From now on this level or filter counts.
+    pub fn set(&self, level: &str) -> anyhow::Result<()> {
+        (self.0)(filter(level)?)
+    }
+}
+
+fn filter(level: &str) -> anyhow::Result<EnvFilter> {
     // A word alone would be taken for the name of a module, and silence everything else.
     let words = level.split(',').filter(|word| !word.contains(['=', '[']));
     for word in words.map(str::trim) {
@@ -16,19 +33,57 @@ pub fn start(level: &str) -> anyhow::Result<()> {
         }
     }
     let filter = EnvFilter::try_new(level).with_context(|| format!("log.level (LOG_LEVEL) `{level}` is no filter"))?;
-    // The AMQP library shows whole messages in its lines, and payloads are never in a log. What matters of it is in our own.
-    let filter = filter.add_directive("lapin=off".parse().context("a filter of our own")?);
+    // The AMQP library shows whole messages in its lines, and payloads are never in a log. What matters of it is in our
+    // own. PostgreSQL's notices ("relation already exists") are about statements that are meant to find it so.
+    let quiet = ["lapin=off", "tokio_postgres=warn"];
+    quiet.into_iter().try_fold(filter, |filter, directive| {
+        Ok(filter.add_directive(directive.parse().context("a filter of our own")?))
+    })
+}
+
+/// Starts logging at a level or filter.
+pub fn start(level: &str) -> anyhow::Result<LogLevel> {
     let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter(level)?)
         .with_writer(std::io::stderr)
         .with_span_events(FmtSpan::NONE)
         // A line that cannot be written is lost. To complain about it on the same standard error would be a panic, and a
         // full disk under a log file would end the work that the line was about.
         .log_internal_errors(false);
-    if std::io::stderr().is_terminal() {
-        logs.with_target(false).compact().init();
+    let change: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync> = if std::io::stderr().is_terminal() {
+        let logs = logs.with_target(false).compact().with_timer(TimeOfDay).with_filter_reloading();
+        let handle = logs.reload_handle();
+        logs.init();
+        Box::new(move |filter| handle.reload(filter).context("the log level cannot be changed"))
     } else {
-        logs.json().flatten_event(true).init();
+        let logs = logs.json().flatten_event(true).with_filter_reloading();
+        let handle = logs.reload_handle();
+        logs.init();
+        Box::new(move |filter| handle.reload(filter).context("the log level cannot be changed"))
+    };
+    Ok(LogLevel(change))
+}
+
+/// `14:03:07.123`, in the time zone of the terminal: whoever looks knows which day it is.
+struct TimeOfDay;
+
+impl FormatTime for TimeOfDay {
+    #[expect(clippy::disallowed_methods, reason = "log lines are stamped with the real time")]
+    fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
+        write!(w, "{}", jiff::Zoned::now().strftime("%H:%M:%S%.3f"))
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_a_word_or_a_filter() {
+        for good in ["info", "warn,bowline_engine=debug", "off"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        let error = filter("loud").expect_err("no level").to_string();
+        assert!(error.contains("`loud` is none of off, error, warn, info, debug, trace"), "{error}");
+    }
 }

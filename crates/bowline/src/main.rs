@@ -18,6 +18,7 @@ mod ledger;
 mod log;
 mod migrate;
 mod objects;
+mod reload;
 mod secrets;
 mod serve;
 mod verify;

@@ -21,14 +21,17 @@ use clap::Args;
 use rand::RngExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Mutex;
 
 use crate::config::{Config, ConfigFlags};
 use crate::heads::HeadKeeper;
+use crate::reload::Reload;
 use crate::{closed, demo, first_start, jwks, ledger, log, objects, secrets};
 
 const STOPPING: &str = "\
-The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: the
-server leaves at once. What it has answered is in the ledger, and workers and agents go on without it.";
+The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: \
+the server leaves at once. What it has answered is in the ledger, and workers and agents go on without it. SIGHUP reads the \
+configuration again: log.level counts at once, the log says what needs a restart.";
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
@@ -59,7 +62,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     // The demonstration draws on the terminal; log lines below warnings would tear it.
     let quiet = args.demo && std::io::stderr().is_terminal() && config.log.level == "info";
-    log::start(if quiet { "warn" } else { &config.log.level })?;
+    let log_level = log::start(if quiet { "warn" } else { &config.log.level })?;
+    // From the first moment: a terminal that closes, or somebody's `reload`, does not end the server.
+    let hangup = signal(SignalKind::hangup())?;
+    ensure_port_is_free(config.server.listen)?;
 
     closed::close_memory();
     let jwt = jwks::verifier(&config.auth)?;
@@ -118,12 +124,18 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let app = App::new(Arc::clone(&engine), Arc::clone(&gate), api, cursor_secret, supervisor.stop().clone());
     // Before anybody can see that we are here: whoever asks a server to leave that has just come is heard, too.
     let goodbye = Goodbye { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? };
-    let listener = TcpListener::bind(config.server.listen)
-        .await
-        .with_context(|| format!("cannot listen on {} (server.listen, PORT, --listen)", config.server.listen))?;
+    let listener =
+        TcpListener::bind(config.server.listen).await.with_context(|| cannot_listen(config.server.listen))?;
     let address = listener.local_addr()?;
 
     engine.start(&supervisor);
+    let (flags, listen) = (args.config.clone(), args.listen);
+    let reload = Arc::new(Reload { flags, listen, level: log_level, hangup: Mutex::new(hangup) });
+    supervisor.start(TaskKind::ConfigReload, {
+        let stop = supervisor.stop().clone();
+        let running = Arc::new(config.clone());
+        move || Arc::clone(&reload).run(Arc::clone(&running), stop.clone())
+    });
     let mut listener = Some(listener);
     let (door, stop) = (app.clone(), supervisor.stop().clone());
     supervisor.start(TaskKind::HttpServer, move || {
@@ -159,6 +171,15 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     wait_and_close(&config, goodbye, &supervisor, &app, &*shared, &heads).await
 }
 
+/// Says that a port is taken before anything is made in a new data directory.
+fn ensure_port_is_free(listen: SocketAddr) -> anyhow::Result<()> {
+    std::net::TcpListener::bind(listen).map(drop).with_context(|| cannot_listen(listen))
+}
+
+fn cannot_listen(listen: SocketAddr) -> String {
+    format!("cannot listen on {listen} (server.listen, PORT, --listen)")
+}
+
 /// Those who ask us to leave.
 struct Goodbye {
     term: Signal,
@@ -166,6 +187,13 @@ struct Goodbye {
 }
 
 fn greet(config: &Config, address: SocketAddr, first: bool) {
+    if !std::io::stdout().is_terminal() {
+        // A banner among the lines of a log helps neither people nor machines.
+        let token = first_start::token_path(&config.server.data_dir);
+        let (version, token) = (env!("CARGO_PKG_VERSION"), token.display());
+        tracing::info!(server.address = %address, server.version = version, token.file = %token, "listening");
+        return;
+    }
     let token = first_start::token_path(&config.server.data_dir);
     let store = config
         .database

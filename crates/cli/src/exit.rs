@@ -17,6 +17,8 @@ pub enum Exit {
     Canceled,
     /// The server cannot be reached.
     Unreachable,
+    /// What was waited for did not end within `--timeout`; it continues.
+    TimedOut,
     /// Somebody left with Ctrl-C; what was asked for goes on.
     Interrupted,
 }
@@ -29,6 +31,8 @@ impl Exit {
             Self::Usage => 2,
             Self::Canceled => 3,
             Self::Unreachable => 4,
+            // What timeout(1) says.
+            Self::TimedOut => 124,
             // What shells say of a program that Ctrl-C ended.
             Self::Interrupted => 130,
         }

@@ -25,6 +25,7 @@ pub enum TaskKind {
     Demonstration,
     KeyRefresh,
     AuditHeads,
+    ConfigReload,
     SecretCache,
 }
 
@@ -54,6 +55,7 @@ impl TaskKind {
             | Self::BuiltInWorker
             | Self::KeyRefresh
             | Self::AuditHeads
+            | Self::ConfigReload
             | Self::SecretCache => OnFailure::Restart,
             Self::Demonstration => OnFailure::LetGo,
         }
@@ -75,6 +77,7 @@ impl TaskKind {
             Self::Demonstration => "demonstration",
             Self::KeyRefresh => "key refresh",
             Self::AuditHeads => "audit heads",
+            Self::ConfigReload => "config reload",
             Self::SecretCache => "secret cache",
         }
     }

@@ -54,6 +54,11 @@ impl Child {
         self.send(Signal::Term);
     }
 
+    /// SIGHUP, what a closing terminal and a reload send, without waiting.
+    pub fn hang_up(&self) {
+        self.send(Signal::Hup);
+    }
+
     /// SIGINT, what Ctrl-C sends, without waiting.
     pub fn interrupt(&self) {
         self.send(Signal::Int);

@@ -11,6 +11,7 @@ use std::process::Command;
 #[repr(i32)]
 pub(crate) enum Signal {
     Cont = libc::SIGCONT,
+    Hup = libc::SIGHUP,
     Int = libc::SIGINT,
     Kill = libc::SIGKILL,
     Quit = libc::SIGQUIT,

@@ -31,6 +31,28 @@ pub struct Config {
     pub egress: EgressConfig,
 }
 
+impl Config {
+    /// The sections that say something else, `log` aside. What is not shown (secrets) is not compared.
+    pub fn differs(&self, other: &Self) -> Vec<&'static str> {
+        fn text(section: &impl std::fmt::Debug) -> String {
+            format!("{section:?}")
+        }
+        let sections = [
+            ("server", text(&self.server), text(&other.server)),
+            ("database", text(&self.database), text(&other.database)),
+            ("lease", text(&self.lease), text(&other.lease)),
+            ("dispatch", text(&self.dispatch), text(&other.dispatch)),
+            ("builtin", text(&self.builtin), text(&other.builtin)),
+            ("retention", text(&self.retention), text(&other.retention)),
+            ("auth", text(&self.auth), text(&other.auth)),
+            ("limits", text(&self.limits), text(&other.limits)),
+            ("secrets", text(&self.secrets), text(&other.secrets)),
+            ("egress", text(&self.egress), text(&other.egress)),
+        ];
+        sections.into_iter().filter(|(_, one, two)| one != two).map(|(name, ..)| name).collect()
+    }
+}
+
 /// Where the server listens and keeps its things. (since 0.1)
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]

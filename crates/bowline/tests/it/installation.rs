@@ -80,3 +80,48 @@ async fn a_start_without_any_administrator_makes_one() {
     let aside = std::fs::read_to_string(server.data_dir().join("admin.token.old")).expect("the old one was kept");
     assert_eq!(aside.trim(), before);
 }
+
+/// Closing the terminal, or a habit of `reload`, ends nothing; what can change changes, and the log says what cannot.
+#[tokio::test]
+async fn a_hang_up_reads_the_configuration_again_and_ends_nothing() {
+    let server = TestServer::start().await;
+    let path = server.data_dir().parent().expect("a directory").join("bowline.toml");
+    let said = async |words: &str| {
+        bowline_testkit::until(std::time::Duration::from_secs(30), words, async || {
+            let log = server.child().log();
+            if log.contains(words) { Ok(()) } else { Err(log) }
+        })
+        .await;
+    };
+    server.child().hang_up();
+    said("configuration read again, log level applied\"").await;
+    std::fs::write(&path, "[log]\nlevel = \"warn\"\n[limits]\nstreams = 7\n").expect("written");
+    server.child().hang_up();
+    said("\"config.needs_restart\":\"limits\"").await;
+    std::fs::write(&path, "[log]\nlevel = \"loud\"\n").expect("written");
+    server.child().hang_up();
+    said("nothing was changed").await;
+    server.get("/jobs").await.expect(200);
+    // At `warn` there is no word about a quiet reload any more.
+    std::fs::write(&path, "[log]\nlevel = \"warn\"\n").expect("written");
+    let before = server.child().log().matches("log level applied\"").count();
+    server.child().hang_up();
+    server.child().hang_up();
+    server.get("/jobs").await.expect(200);
+    assert_eq!(server.child().log().matches("log level applied\"").count(), before, "{}", server.child().log());
+}
+
+/// A port that is taken is noticed before a ledger and a token are made.
+#[tokio::test]
+async fn a_port_that_is_taken_leaves_nothing_behind() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data_dir);
+    let refused = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains(&format!("cannot listen on {address}")), "{said}");
+    assert!(!data_dir.exists(), "{said}");
+}

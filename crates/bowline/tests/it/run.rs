@@ -53,7 +53,7 @@ async fn a_command_runs_on_every_host_and_failed_ones_are_tried_again() {
     let server = TestServer::start().await;
     fleet(&server, 60).await;
     let _executor = Simulation::start(&server).await;
-    let ran = bowline(&server, &["run", "flaky", "--on", "role=web", "--serial", "50%"]).await;
+    let ran = bowline(&server, &["run", "flaky", "--on", "role=web", "--serial", "50%", "--no-output"]).await;
     assert_eq!(ran.status.code(), Some(1), "{}", told(&ran));
     let lines: Vec<String> = text(&ran).lines().map(str::to_owned).collect();
     assert!(lines[1].contains("failed") && lines[1].ends_with("permanent: it is flaky"), "{}", told(&ran));
@@ -150,10 +150,57 @@ async fn the_second_interrupt_leaves_and_says_how_to_come_back() {
     watch.interrupt();
     let status = watch.wait_exit(PATIENCE).await;
     assert_eq!(status.code(), Some(130), "{}", watch.log());
-    assert!(watch.stderr().contains(&format!("`bowline job watch {job}` shows how it ends")), "{}", watch.log());
+    let left = format!("left; job {job} is being canceled; `bowline job watch {job}` shows how it ends");
+    assert!(watch.stderr().contains(&left), "{}", watch.log());
     executor.hold(false);
     let watched = bowline(&server, &["job", "watch", &job]).await;
     assert_eq!(watched.status.code(), Some(0), "what finished all the same has succeeded: {}", told(&watched));
+}
+
+/// Looking at a command, a plain job or a workflow never stops it.
+#[tokio::test]
+async fn an_interrupt_in_a_watch_only_leaves() {
+    let server = TestServer::start().await;
+    fleet(&server, 2).await;
+    let executor = Simulation::start(&server).await;
+    executor.hold(true);
+    assert_eq!(bowline(&server, &["run", "uptime", "--on", "all", "--no-wait"]).await.status.code(), Some(0));
+    let rollout = newest_job(&server).await;
+    server.until_status(&rollout, "running").await;
+    let watch = Child::spawn(command(&server, &["job", "watch", &rollout]), "bowline job watch");
+    said(&watch, "2 running").await;
+    watch.interrupt();
+    assert_eq!(watch.wait_exit(PATIENCE).await.code(), Some(130), "{}", watch.log());
+    assert!(watch.stderr().contains(&format!("left; job {rollout} continues")), "{}", watch.log());
+    server.until_status(&rollout, "running").await;
+    let watch = Child::spawn(command(&server, &["job", "submit", "nobody.takes.this", "--wait"]), "bowline submit");
+    said(&watch, "queued").await;
+    let job = newest_job(&server).await;
+    until(PATIENCE, "it is watched", async || match watch.stdout().matches("queued").count() {
+        0 | 1 => Err(watch.log()),
+        _ => Ok(()),
+    })
+    .await;
+    watch.interrupt();
+    assert_eq!(watch.wait_exit(PATIENCE).await.code(), Some(130), "{}", watch.log());
+    assert!(watch.stderr().contains(&format!("come back with `bowline job watch {job}`")), "{}", watch.log());
+    server.until_status(&job, "queued").await;
+    executor.hold(false);
+}
+
+/// What the hosts wrote is what one gets to see first.
+#[tokio::test]
+async fn what_a_command_wrote_is_shown_when_it_has_ended() {
+    let server = TestServer::start().await;
+    fleet(&server, 12).await;
+    let _executor = Simulation::start(&server).await;
+    let one = bowline(&server, &["run", "talk", "--hosts", "web1"]).await;
+    assert_eq!(text(&one), "hello \u{1b}[2Jthere\n");
+    let err = String::from_utf8_lossy(&one.stderr).into_owned();
+    assert!(err.contains("goodbye\n") && err.contains("success: 1 host: 1 ok"), "{err}");
+    assert!(err.contains("all output: `bowline job logs "), "{err}");
+    let all = text(&bowline(&server, &["run", "talk", "--on", "all"]).await);
+    assert!(all.starts_with("==> 12 hosts: web1, web10, web11, web12, web2 and 7 more <==\nhello "), "{all}");
 }
 
 #[tokio::test]
@@ -223,7 +270,7 @@ async fn what_was_written_is_printed_host_by_host_and_while_it_comes() {
     fleet(&server, 2).await;
     let executor = Simulation::start(&server).await;
     executor.hold(true);
-    assert_eq!(bowline(&server, &["run", "talk", "--on", "all", "--detach"]).await.status.code(), Some(0));
+    assert_eq!(bowline(&server, &["run", "talk", "--on", "all", "--no-wait"]).await.status.code(), Some(0));
     let job = newest_job(&server).await;
     let following = Child::spawn(command(&server, &["job", "logs", &job, "-f", "--stream", "stdout"]), "bowline logs");
     executor.hold(false);

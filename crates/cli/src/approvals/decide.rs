@@ -24,18 +24,19 @@ struct DecidedView {
 }
 
 pub async fn approve(client: &Client, screen: &mut Screen, args: &ApproveArgs) -> Result<Exit, Failure> {
+    let job = args.job.resolve(client).await?;
     let hash = match &args.hash {
         Some(hash) => hash.clone(),
         None => {
-            let answer = client.call(&Request::get(["jobs", &args.job.to_string()])).await?;
+            let answer = client.call(&Request::get(["jobs", &job.to_string()])).await?;
             let detail: JobDetail = answer.read()?;
             if let Some(run) = &detail.workflow {
-                return approve_node(client, screen, args, &detail, run).await;
+                return approve_node(client, screen, job, args, &detail, run).await;
             }
             let approval = if screen.json() {
-                approval_of(args.job, &detail)?.1.clone()
+                approval_of(job, &detail)?.1.clone()
             } else {
-                print(client, screen, args.job, &detail).await?
+                print(client, screen, job, &detail).await?
             };
             if approval.is_open() && !args.yes && !screen.confirm("Approve exactly this?")? {
                 return Err(Failure::Declined);
@@ -43,13 +44,14 @@ pub async fn approve(client: &Client, screen: &mut Screen, args: &ApproveArgs) -
             approval.hash.to_string()
         }
     };
-    send(client, screen, args.job, "approve", serde_json::json!({ "hash": hash, "reason": args.reason })).await
+    send(client, screen, job, "approve", serde_json::json!({ "hash": hash, "reason": args.reason })).await
 }
 
 /// Says yes to a node of a workflow.
 async fn approve_node(
     client: &Client,
     screen: &mut Screen,
+    job: JobId,
     args: &ApproveArgs,
     detail: &JobDetail,
     run: &RunView,
@@ -64,7 +66,7 @@ async fn approve_node(
     if let Some(node) = &args.node {
         body["node"] = node.as_str().into();
     }
-    send(client, screen, args.job, "approve", body).await
+    send(client, screen, job, "approve", body).await
 }
 
 pub async fn reject(
@@ -101,7 +103,13 @@ async fn send(
         ("noted", missing) => format!("your yes is noted, {missing} more are needed"),
         (decision, _) => decision.to_owned(),
     };
-    screen.line(&format!("job {id}: {what}; it is {status}"))?;
+    let stands = match decided.status.as_str() {
+        "success" | "succeeded" => format!("it has {}", Paint::of_status("success").on("succeeded", screen.color())),
+        "failed" => format!("it has {status}"),
+        "canceled" => format!("it was {status}"),
+        _ => format!("it is {status}"),
+    };
+    screen.line(&format!("job {id}: {what}; {stands}"))?;
     if decided.decision.as_str() == "approved" {
         screen.note(&format!("follow it with `bowline job watch {id}`"));
     }

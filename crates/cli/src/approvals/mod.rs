@@ -4,12 +4,12 @@ mod decide;
 mod list;
 mod show;
 
-use bowline_model::JobId;
 use clap::{Args, Subcommand};
 
 use crate::client::Client;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::OneJob;
 use crate::output::Screen;
 
 #[derive(Debug, Clone, Subcommand)]
@@ -22,8 +22,8 @@ pub enum ApprovalsCommand {
     },
     /// Show what would run, where, and who has said what
     Show {
-        /// The job's id
-        job: JobId,
+        #[command(flatten)]
+        job: OneJob,
     },
     /// Say yes to a command, or to a node of a workflow
     ///
@@ -35,8 +35,8 @@ pub enum ApprovalsCommand {
     Approve(ApproveArgs),
     /// Say no to a command, which will not run, or to a node of a workflow
     Reject {
-        /// The job's id
-        job: JobId,
+        #[command(flatten)]
+        job: OneJob,
         /// Of a workflow: which node, if several wait
         #[arg(long)]
         node: Option<String>,
@@ -48,8 +48,8 @@ pub enum ApprovalsCommand {
 
 #[derive(Debug, Clone, Args)]
 pub struct ApproveArgs {
-    /// The job's id
-    job: JobId,
+    #[command(flatten)]
+    job: OneJob,
     /// Why; it is kept with the job
     #[arg(long)]
     reason: Option<String>,
@@ -59,7 +59,7 @@ pub struct ApproveArgs {
     /// Of a workflow: which node, if several wait
     #[arg(long, conflicts_with = "hash")]
     node: Option<String>,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
@@ -67,8 +67,11 @@ pub struct ApproveArgs {
 pub async fn run(client: &Client, screen: &mut Screen, command: ApprovalsCommand) -> Result<Exit, Failure> {
     match command {
         ApprovalsCommand::List { limit } => list::list(client, screen, limit).await,
-        ApprovalsCommand::Show { job } => show::show(client, screen, job).await,
+        ApprovalsCommand::Show { job } => show::show(client, screen, job.resolve(client).await?).await,
         ApprovalsCommand::Approve(args) => decide::approve(client, screen, &args).await,
-        ApprovalsCommand::Reject { job, node, reason } => decide::reject(client, screen, job, node, &reason).await,
+        ApprovalsCommand::Reject { job, node, reason } => {
+            let job = job.resolve(client).await?;
+            decide::reject(client, screen, job, node, &reason).await
+        }
     }
 }

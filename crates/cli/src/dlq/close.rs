@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::JobRef;
 use crate::listing::JsonList;
 use crate::output::time::thousands;
 use crate::output::{Cell, Column, Screen, Table, Text};
@@ -45,8 +46,8 @@ pub struct CloseArgs {
 #[group(required = true, multiple = false)]
 struct Choice {
     /// The dead letter of this job; several may be named
-    #[arg(long = "job", value_name = "ID", num_args = 1..)]
-    jobs: Vec<JobId>,
+    #[arg(long = "job", value_name = "JOB", num_args = 1..)]
+    jobs: Vec<JobRef>,
     /// All open ones, oldest first, up to --limit
     #[arg(long)]
     all: bool,
@@ -130,7 +131,11 @@ pub async fn close(client: &Client, screen: &mut Screen, args: &CloseArgs, verb:
         }
         drop(bar);
     } else {
-        for job_ids in args.choice.jobs.chunks(CHUNK_MAX) {
+        let mut jobs = Vec::with_capacity(args.choice.jobs.len());
+        for job in &args.choice.jobs {
+            jobs.push(job.resolve(client).await?);
+        }
+        for job_ids in jobs.chunks(CHUNK_MAX) {
             let order = Order { job_ids, all: false, limit: None, reason };
             closing.send(client, screen, args.lane, verb, &order).await?;
         }

@@ -4,12 +4,13 @@ mod follow;
 mod list;
 mod view;
 
-use bowline_model::{JobId, Timestamp};
+use bowline_model::Timestamp;
 use clap::Args;
 
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::JobRef;
 use crate::output::Screen;
 
 pub use list::{LIMIT, list_of_job};
@@ -27,8 +28,8 @@ pub struct EventsArgs {
     #[arg(long)]
     severity: Option<String>,
     /// Only events of this job
-    #[arg(long, value_name = "ID")]
-    job: Option<JobId>,
+    #[arg(long, value_name = "JOB")]
+    job: Option<JobRef>,
     /// Only events of this trace
     #[arg(long, value_name = "ID")]
     trace_id: Option<String>,
@@ -41,16 +42,24 @@ pub struct EventsArgs {
 }
 
 impl EventsArgs {
+    /// The job that was meant, once it is known.
+    fn job_id(&self) -> Option<String> {
+        self.job.as_ref().and_then(|job| if let JobRef::Id(id) = job { Some(id.to_string()) } else { None })
+    }
+
     /// What both ways of reading ask for; `since` stands apart, because a stream goes on from its own position.
     fn filtered(&self, request: Request) -> Request {
         request
             .query_if("type", (!self.types.is_empty()).then(|| self.types.join(",")))
             .query_if("severity", self.severity.clone())
-            .query_if("job_id", self.job.map(|job| job.to_string()))
+            .query_if("job_id", self.job_id())
             .query_if("trace_id", self.trace_id.clone())
     }
 }
 
-pub async fn run(client: &Client, screen: &mut Screen, args: EventsArgs) -> Result<Exit, Failure> {
+pub async fn run(client: &Client, screen: &mut Screen, mut args: EventsArgs) -> Result<Exit, Failure> {
+    if let Some(job) = &args.job {
+        args.job = Some(JobRef::Id(job.resolve(client).await?));
+    }
     if args.follow { follow::follow(client, screen, &args).await } else { list::list(client, screen, &args).await }
 }

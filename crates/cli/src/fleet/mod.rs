@@ -10,4 +10,4 @@ pub use counts::{HostCounts, hosts};
 pub use report::{Report, as_json, read as read_units};
 pub use unit::UnitView;
 pub use view::{ApprovalView, CommandView, PinnedView};
-pub use watch::{Ending, watch};
+pub use watch::{Ending, OnInterrupt, watch};

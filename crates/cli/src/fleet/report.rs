@@ -79,6 +79,8 @@ pub async fn read<T: DeserializeOwned>(
 pub struct Report {
     /// Every host, however many.
     pub all: bool,
+    /// Hosts where all is well, too.
+    pub good: bool,
 }
 
 impl Report {
@@ -100,7 +102,10 @@ impl Report {
                 continue;
             }
             let mut shown = 0;
-            // A list of hosts where nothing happened helps nobody who did not ask for it.
+            if status == "success" && !self.all && !self.good {
+                continue;
+            }
+            // A list of hosts where nothing happened helps only those who asked for it.
             if left > 0 && (self.all || status != "new") {
                 let mut units: Vec<UnitView> = Vec::new();
                 read(client, id, Some(status), left, |page| units.extend(page)).await?;

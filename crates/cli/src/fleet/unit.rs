@@ -87,6 +87,7 @@ impl UnitView {
                 let after = if fault.is_empty() { String::new() } else { format!(" after {fault}") };
                 cut(&format!("again {}{after}", screen.ago(&self.retry_at)), ERROR_CHARS_MAX)
             }
+            _ if says_only_exit(&fault, self.exit_code.as_str()) => String::new(),
             _ => cut(&fault, ERROR_CHARS_MAX),
         }
     }
@@ -106,9 +107,15 @@ impl UnitView {
             line.push_str(&format!(": {}", cut(rule.reason.as_str(), ERROR_CHARS_MAX)));
         }
         let fault = fault(self.error.as_deref());
-        if !fault.is_empty() {
+        // `exit: exit code 126` says once more what was just said.
+        if !fault.is_empty() && !says_only_exit(&fault, self.exit_code.as_str()) {
             line.push_str(&format!(": {}", cut(&fault, ERROR_CHARS_MAX)));
         }
         line
     }
+}
+
+/// Whether an error says nothing but the exit code, whatever its class: `exit: exit code 2`.
+fn says_only_exit(fault: &str, exit_code: &str) -> bool {
+    !exit_code.is_empty() && fault.rsplit(": ").next() == Some(format!("exit code {exit_code}").as_str())
 }

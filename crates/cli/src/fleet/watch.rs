@@ -1,8 +1,9 @@
 //! A command on hosts until it ends.
 //!
 //! The server is asked now and then how it stands, and is the only one who knows: a watch that loses it waits for it and
-//! goes on, and a watch that leaves changes nothing. The first Ctrl-C asks the server to cancel and goes on watching,
-//! because what runs takes its time to stop; the second leaves.
+//! goes on, and a watch that leaves changes nothing. Of a command that is watched by those who ran it, the first Ctrl-C
+//! asks the server to cancel and goes on watching, because what runs takes its time to stop; the second leaves. Those who
+//! only look leave with the first.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::client::{Again, Answer, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::job::{JobDetail, WhyView};
+use crate::job::{JobDetail, Shown, WhyView, show_output};
 use crate::output::screen::LiveBar;
 use crate::output::time::{between, thousands};
 use crate::output::{Paint, Screen, Text};
@@ -41,6 +42,17 @@ const BAD: [&str; 4] = ["failed", "dead", "error", "blocked"];
 pub struct Ending {
     /// Every host instead of the first fifty.
     pub all: bool,
+    /// What the hosts wrote.
+    pub output: bool,
+}
+
+/// What the first Ctrl-C means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnInterrupt {
+    /// Leave, and nothing else.
+    Leave,
+    /// Ask the server to cancel.
+    Cancel,
 }
 
 enum Seen {
@@ -49,17 +61,28 @@ enum Seen {
 }
 
 /// Watches a command and says how it ended.
-pub async fn watch(client: &Client, screen: &mut Screen, id: JobId, ending: Ending) -> Result<Exit, Failure> {
+pub async fn watch(
+    client: &Client,
+    screen: &mut Screen,
+    id: JobId,
+    ending: Ending,
+    on_interrupt: OnInterrupt,
+) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen();
-    let mut watch = Watch::new(client, id);
+    let mut watch = Watch::new(client, id, on_interrupt);
     let (answer, detail) = match watch.until_end(screen, &mut interrupts).await {
         Ok(Seen::Job(answer, detail)) => (answer, detail),
         Ok(Seen::Left) => {
-            screen.note(&format!("left; job {id} goes on without you: `bowline job watch {id}` shows how it ends"));
+            let goes_on = match watch.cancel {
+                Cancel::No => "continues",
+                Cancel::Wanted => "continues: the server has not been reached to cancel it",
+                Cancel::Asked => "is being canceled",
+            };
+            screen.note(&format!("left; job {id} {goes_on}; `bowline job watch {id}` shows how it ends"));
             return Ok(Exit::Interrupted);
         }
         Err(failure) => {
-            screen.note(&format!("job {id} goes on without you: `bowline job watch {id}` watches it again"));
+            screen.note(&format!("job {id} continues; `bowline job watch {id}` watches it again"));
             return Err(failure);
         }
     };
@@ -86,14 +109,36 @@ async fn tell_end(
         return Ok(exit);
     }
     if let Some(command) = &detail.command {
-        Report { all: ending.all }.show(client, screen, id, &command.hosts).await?;
+        let shown = match ending.output && command.hosts.begun > 0 {
+            true => show_output(client, screen, id, command.hosts.total).await,
+            false => Ok(Shown::Nothing),
+        };
+        let shown = match shown {
+            Ok(shown) => shown,
+            Err(failure @ Failure::Output(_)) => return Err(failure),
+            // How it ended does not depend on what can be seen of it.
+            Err(failure) => {
+                screen.note(&format!("cannot show the output: {}", Text::new(&failure.to_string())));
+                Shown::Nothing
+            }
+        };
+        // One host needs no table: how it failed has been said, and what it wrote is all that programs want to read.
+        if shown != Shown::Plain || ending.all {
+            let report = Report { all: ending.all, good: shown == Shown::Nothing };
+            report.show(client, screen, id, &command.hosts).await?;
+        }
         let summary = summary(screen, detail, command);
-        screen.line(&summary)?;
-        if exit != Exit::Success && command.hosts.begun > 0 {
+        match shown {
+            Shown::Plain => screen.note(&summary),
+            Shown::Several | Shown::Nothing => screen.line(&summary)?,
+        }
+        if command.hosts.begun > 0 {
             let blocked = if command.hosts.of(&["blocked"]) > 0 { "what blocks: `bowline blocks list`; " } else { "" };
-            screen.note(&format!(
-                "{blocked}what was written: `bowline job logs {id}`; once more where it did not succeed: `bowline job retry {id}`"
-            ));
+            let again = match exit {
+                Exit::Success => String::new(),
+                _ => format!("; once more where it did not succeed: `bowline job retry {id}`"),
+            };
+            screen.note(&format!("{blocked}all output: `bowline job logs {id}`{again}"));
         }
     }
     Ok(exit)
@@ -136,6 +181,7 @@ struct Watch<'c> {
     still_since: Instant,
     /// Why hosts wait, as far as it was told.
     explained: HashSet<String>,
+    on_interrupt: OnInterrupt,
     cancel: Cancel,
 }
 
@@ -148,7 +194,7 @@ enum Cancel {
 }
 
 impl<'c> Watch<'c> {
-    fn new(client: &'c Client, id: JobId) -> Self {
+    fn new(client: &'c Client, id: JobId, on_interrupt: OnInterrupt) -> Self {
         Self {
             client,
             id,
@@ -160,6 +206,7 @@ impl<'c> Watch<'c> {
             standing: String::new(),
             still_since: Instant::now(),
             explained: HashSet::new(),
+            on_interrupt,
             cancel: Cancel::No,
         }
     }
@@ -198,9 +245,9 @@ impl<'c> Watch<'c> {
         }
     }
 
-    /// What to do about a Ctrl-C: the first is a wish to cancel. Answers whether it is time to leave.
+    /// What to do about a Ctrl-C. Answers whether it is time to leave.
     fn interrupted(&mut self, screen: &Screen) -> bool {
-        if self.cancel != Cancel::No {
+        if self.cancel != Cancel::No || self.on_interrupt == OnInterrupt::Leave {
             return true;
         }
         self.cancel = Cancel::Wanted;

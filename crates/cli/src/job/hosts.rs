@@ -1,6 +1,5 @@
 //! `job hosts ID`: a command host by host.
 
-use bowline_model::JobId;
 use clap::Args;
 
 use super::view::JobDetail;
@@ -8,6 +7,7 @@ use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::fleet::{Report, UnitView};
+use crate::job_ref::OneJob;
 use crate::listing::Listing;
 use crate::output::{OutputArgs, Screen};
 
@@ -17,8 +17,8 @@ use crate::output::{OutputArgs, Screen};
   bowline job hosts ID --status failed
   bowline job hosts ID --all -o json")]
 pub struct HostsArgs {
-    /// The job's id
-    id: JobId,
+    #[command(flatten)]
+    job: OneJob,
     /// Only hosts that stand here: new, pending, queued, running, canceling, success, failed, error, blocked, canceled
     #[arg(long)]
     status: Option<String>,
@@ -31,7 +31,8 @@ pub struct HostsArgs {
 
 pub async fn hosts(client: &Client, screen: &mut Screen, args: &HostsArgs) -> Result<Exit, Failure> {
     args.output.tell(screen);
-    let id = args.id.to_string();
+    let job = args.job.resolve(client).await?;
+    let id = job.to_string();
     if args.status.is_some() || screen.json() {
         let limit = (!args.all).then_some(50);
         let request = Request::get(["jobs", &id, "hosts"]).query_if("status", args.status.clone());
@@ -43,10 +44,10 @@ pub async fn hosts(client: &Client, screen: &mut Screen, args: &HostsArgs) -> Re
     let detail: JobDetail = client.call(&Request::get(["jobs", &id])).await?.read()?;
     let Some(command) = detail.command else {
         return Err(Failure::Usage(format!(
-            "job {id} is no command, it runs on no hosts; `bowline job get {id}` shows it"
+            "job {id} is not a command, it runs on no hosts; `bowline job get {id}` shows it"
         )));
     };
-    Report { all: args.all }.show(client, screen, args.id, &command.hosts).await?;
+    Report { all: args.all, good: true }.show(client, screen, job, &command.hosts).await?;
     screen.note(&command.progress(detail.job.end().is_some(), false));
     Ok(Exit::Success)
 }

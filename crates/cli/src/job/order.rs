@@ -1,10 +1,12 @@
-//! `job cancel` and `job retry`: orders about one job.
+//! `job cancel` and `job retry`: actions on jobs.
 
+use bowline_model::JobId;
 use serde::Deserialize;
 
-use super::OrderArgs;
 use super::view::JobDetail;
-use crate::client::{Again, Client, Request};
+use super::watch::{Show, watch};
+use super::{CancelArgs, RetryArgs};
+use crate::client::{Again, Answer, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::time::thousands;
@@ -17,48 +19,83 @@ struct OrderView {
     changed: bool,
 }
 
-pub async fn cancel(client: &Client, screen: &mut Screen, args: &OrderArgs) -> Result<Exit, Failure> {
-    // Stopping what is stopped changes nothing, so a lost answer can be asked for again.
-    send(client, screen, args, "cancel", Again::Safe).await
+pub async fn cancel(client: &Client, screen: &mut Screen, args: &CancelArgs) -> Result<Exit, Failure> {
+    let (jobs, mut worst) = (args.jobs.refs(), None);
+    let several = jobs.len() > 1;
+    for job in jobs {
+        // Stopping what is stopped changes nothing, so a lost answer can be asked for again.
+        let done = async {
+            let id = job.resolve(client).await?;
+            send(client, screen, id, args.reason.as_deref(), "cancel", Again::Safe).await
+        };
+        match done.await {
+            Ok(()) => {}
+            // One that cannot be stopped does not keep the others running.
+            Err(failure) if several => {
+                screen.notes().failure(&failure, screen.json());
+                worst = worst.or(Some(failure.exit()));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(worst.unwrap_or(Exit::Success))
 }
 
-pub async fn retry(client: &Client, screen: &mut Screen, args: &OrderArgs) -> Result<Exit, Failure> {
-    // How many hosts that will be is known before, not after: they are begun again one by one.
-    let hosts = if screen.json() { None } else { hosts_left(client, args).await };
+pub async fn retry(client: &Client, screen: &mut Screen, args: &RetryArgs) -> Result<Exit, Failure> {
+    let id = args.job.resolve(client).await?;
+    let wait = args.wait.wait();
+    // How many hosts that will be is known before, not after: they are started again one by one.
+    let hosts = if screen.json() { None } else { hosts_left(client, id).await };
     // A job that was queued again may have ended again; asking twice could run it twice.
-    let exit = send(client, screen, args, "retry", Again::Never).await?;
+    let quiet = screen.json() && !wait.is_no();
+    let request = request(id, args.reason.as_deref(), "retry").again(Again::Never);
+    let answer = client.call(&request).await?;
+    if !quiet {
+        tell(screen, id, &answer)?;
+    }
     if let Some(left) = hosts {
         screen.line(&format!(
             "{} tried again",
             if left == 1 { "1 host is".to_owned() } else { format!("{} hosts are", thousands(left)) }
         ))?;
     }
-    Ok(exit)
+    if wait.is_no() {
+        return Ok(Exit::Success);
+    }
+    let watching = async |screen: &mut Screen| Box::pin(watch(client, screen, id, Show::OnlyTheEnd)).await;
+    wait.limit().watch(screen, id, watching).await
 }
 
 /// On how many hosts a command did not succeed; `None` if it is no command, or cannot be seen.
-async fn hosts_left(client: &Client, args: &OrderArgs) -> Option<u64> {
-    let answer = client.call(&Request::get(["jobs", &args.id.to_string()])).await.ok()?;
+async fn hosts_left(client: &Client, id: JobId) -> Option<u64> {
+    let answer = client.call(&Request::get(["jobs", &id.to_string()])).await.ok()?;
     let counts = answer.read::<JobDetail>().ok()?.command?.hosts;
     Some(counts.total.saturating_sub(counts.succeeded()))
+}
+
+fn request(id: JobId, reason: Option<&str>, verb: &str) -> Request {
+    let body = match reason {
+        Some(reason) => serde_json::json!({ "reason": reason }).to_string(),
+        None => "{}".to_owned(),
+    };
+    Request::post(["jobs", &id.to_string(), verb]).body(body)
 }
 
 async fn send(
     client: &Client,
     screen: &mut Screen,
-    args: &OrderArgs,
+    id: JobId,
+    reason: Option<&str>,
     verb: &str,
     again: Again,
-) -> Result<Exit, Failure> {
-    let id = args.id.to_string();
-    let body = match &args.reason {
-        Some(reason) => serde_json::json!({ "reason": reason }).to_string(),
-        None => "{}".to_owned(),
-    };
-    let answer = client.call(&Request::post(["jobs", &id, verb]).body(body).again(again)).await?;
+) -> Result<(), Failure> {
+    let answer = client.call(&request(id, reason, verb).again(again)).await?;
+    tell(screen, id, &answer)
+}
+
+fn tell(screen: &mut Screen, id: JobId, answer: &Answer) -> Result<(), Failure> {
     if screen.json() {
-        screen.json_line(answer.text())?;
-        return Ok(Exit::Success);
+        return screen.json_line(answer.text());
     }
     let view: OrderView = answer.read()?;
     let status = Paint::of_status(view.status.as_str()).on(view.status.as_str(), screen.color());
@@ -67,5 +104,5 @@ async fn send(
     if view.changed && view.status.as_str() != "canceled" {
         screen.note(&format!("follow it with `bowline job watch {id}`"));
     }
-    Ok(Exit::Success)
+    Ok(())
 }

@@ -17,6 +17,7 @@ use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Paint, Screen, Text};
+use crate::wait::WaitIfAsked;
 
 #[derive(Debug, Clone, Args)]
 pub struct SubmitArgs {
@@ -52,16 +53,20 @@ pub struct SubmitArgs {
     max_attempts: Option<u32>,
     /// How long one attempt may take, such as 30s
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    run_timeout: Option<Span>,
     /// A label its worker must have; repeat for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Follow it until it ends, as `job watch` does; with --json, print the job as it ended
-    #[arg(long, conflicts_with = "count")]
-    wait: bool,
+    #[command(flatten)]
+    wait: WaitIfAsked,
     /// Submit this many, in batches. In the payload, the key and the external id, an n in braces becomes the number of
     /// each job, from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["wait", "timeout"],
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     count: Option<u64>,
 }
 
@@ -144,7 +149,7 @@ impl<'a> Template<'a> {
             labels: args.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             policy: Policy {
                 retry: args.max_attempts.map(|max_attempts| Retry { max_attempts }),
-                timeout_ms: args.timeout.map(Span::as_millis),
+                timeout_ms: args.run_timeout.map(Span::as_millis),
             },
         })
     }
@@ -196,7 +201,8 @@ pub async fn submit(client: &Client, screen: &mut Screen, args: &SubmitArgs) -> 
     let made_up = (args.key.is_none() && args.external_id.is_none()).then(new_key);
     let request = Request::post(["jobs"]).body(body).idempotency_key(made_up).again(Again::Patient);
     let answer = client.call(&request).await?;
-    if screen.json() && !args.wait {
+    let wait = args.wait.wait();
+    if screen.json() && wait.is_no() {
         screen.json_line(answer.text())?;
         return Ok(Exit::Success);
     }
@@ -206,9 +212,11 @@ pub async fn submit(client: &Client, screen: &mut Screen, args: &SubmitArgs) -> 
         let again = if accepted.is_replayed() { " (the same job as before, by its key)" } else { "" };
         screen.line(&format!("job {} (#{}) {status}{again}", accepted.job_id, accepted.number))?;
     }
-    if args.wait {
+    if !wait.is_no() {
         let id: JobId = accepted.job_id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))?;
-        return watch::watch(client, screen, id, watch::Show::OnlyTheEnd).await;
+        let show = watch::Show::OnlyTheEnd;
+        let watching = async |screen: &mut Screen| Box::pin(watch::watch(client, screen, id, show)).await;
+        return wait.limit().watch(screen, id, watching).await;
     }
     screen.note(&format!("follow it with `bowline job watch {}`", accepted.job_id));
     Ok(Exit::Success)

@@ -21,6 +21,7 @@ use crate::events::EventView;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::fleet;
+use crate::interrupt::Interrupts;
 use crate::output::screen::LiveBar;
 use crate::output::{Screen, Table, Text};
 
@@ -50,7 +51,8 @@ pub async fn watch(client: &Client, screen: &mut Screen, id: JobId, show: Show) 
     let detail: JobDetail = answer.read()?;
     // Of a command, people want to see its hosts; programs get the events of the job in any case.
     if detail.command.is_some() && !screen.json() {
-        return fleet::watch(client, screen, id, fleet::Ending { all: false }).await;
+        let ending = fleet::Ending { all: false, output: false };
+        return Box::pin(fleet::watch(client, screen, id, ending, fleet::OnInterrupt::Leave)).await;
     }
     let mut watch = Watch { client, id, show, seen: HashSet::new(), status: String::new() };
     if let Some(exit) = detail.job.end() {
@@ -62,8 +64,19 @@ pub async fn watch(client: &Client, screen: &mut Screen, id: JobId, show: Show) 
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     let bar = screen.status();
     // Two halves of one task: the stream fills the channel, the watch empties it. The watch ends first and closes it.
-    let ((), ended) = tokio::join!(pump(follower, sender), watch.until_end(screen, &bar, receiver, detail));
+    let mut interrupts = Interrupts::listen();
+    let following = async { tokio::join!(pump(follower, sender), watch.until_end(screen, &bar, receiver, detail)).1 };
+    let ended = tokio::select! {
+        ended = following => Some(ended),
+        () = interrupts.next() => None,
+    };
     drop(bar);
+    let Some(ended) = ended else {
+        screen.note(&format!(
+            "left; job {id} continues: come back with `bowline job watch {id}`, stop it with `bowline job cancel {id}`"
+        ));
+        return Ok(Exit::Interrupted);
+    };
     let (answer, detail, exit) = ended?;
     watch.fetch_missed(screen).await?;
     finish(screen, &answer, &detail, exit)

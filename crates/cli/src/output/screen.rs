@@ -289,6 +289,16 @@ impl Notes {
         self.say_as(Paint::Quiet, text);
     }
 
+    /// Bytes as they are. The caller has made them harmless, or no terminal reads them.
+    pub fn bytes(&self, bytes: &[u8]) {
+        self.around_bar(|| {
+            self.with(|inner| {
+                let _ = inner.err.write_all(bytes);
+                let _ = inner.err.flush();
+            });
+        });
+    }
+
     /// A remark that looks like what it says.
     pub fn say_as(&self, paint: Paint, text: &str) {
         self.around_bar(|| {

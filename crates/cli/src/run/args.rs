@@ -6,21 +6,25 @@ use clap::Args;
 
 use crate::duration::Span;
 use crate::output::OutputArgs;
+use crate::wait::WaitByDefault;
 
 /// Run a command on hosts, and watch it
 ///
 /// COMMAND is the name of a command type, or a program with its arguments: the text is split as a shell would split it,
 /// but no shell reads it, and nothing in it is expanded. After -- every word is taken as it is.
 ///
+/// When it has ended, the output is shown: of one host plainly, of a few under headings, of many in groups of hosts that
+/// wrote the same. Of one host, standard output and standard error are those of the command.
+///
 /// Ends with exit code 0 if it succeeded on every host, 1 if it did not, 3 if it was canceled or not approved. The first
-/// Ctrl-C asks the server to cancel and goes on watching; the second leaves, and the job goes on.
+/// Ctrl-C asks the server to cancel and goes on watching; the second leaves.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   bowline run uptime --on 'role=web'
   bowline run --on all -- systemctl restart nginx
   bowline run restart --param unit=nginx --on '@prod & role=web' --canary 2 --serial 10%
   bowline run --shell 'df -h / | tail -1' --hosts web1,web2
-  bowline run \"apt-get -q update\" --on all --retries 2 --idempotent --detach")]
+  bowline run \"apt-get -q update\" --on all --retries 2 --idempotent --no-wait")]
 pub struct RunArgs {
     /// A command type, or a program with its arguments in one text
     #[arg(value_name = "COMMAND", required_unless_present = "argv", conflicts_with = "argv")]
@@ -57,10 +61,12 @@ pub struct RunArgs {
     /// Your own name for the job
     #[arg(long, value_name = "ID")]
     pub external_id: Option<String>,
-    /// Do not wait for its end
+    #[command(flatten)]
+    pub wait: WaitByDefault,
+    /// Do not show what the hosts wrote
     #[arg(long)]
-    pub detach: bool,
-    /// Do not ask
+    pub no_output: bool,
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub yes: bool,
     /// Show every host at the end, not only the first fifty
@@ -94,7 +100,7 @@ pub struct OwnArgs {
     pub shell: bool,
     /// How long it may take on one host, such as 5m [default: 15m]
     #[arg(long, value_name = "DURATION")]
-    pub timeout: Option<Span>,
+    pub run_timeout: Option<Span>,
     /// Other commands that share may run on the host meanwhile
     #[arg(long)]
     pub shared: bool,
@@ -111,7 +117,7 @@ impl OwnArgs {
     pub fn used(&self) -> Option<&'static str> {
         let given = [
             ("--shell", self.shell),
-            ("--timeout", self.timeout.is_some()),
+            ("--run-timeout", self.run_timeout.is_some()),
             ("--shared", self.shared),
             ("--idempotent", self.idempotent),
             ("--retries", self.retries.is_some()),

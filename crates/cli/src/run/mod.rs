@@ -32,7 +32,8 @@ pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result
     let made_up = (args.key.is_none() && args.external_id.is_none()).then(new_key);
     let request = Request::post(["jobs"]).body(wish.body()?).idempotency_key(made_up).again(Again::Patient);
     let answer = client.call(&request).await?;
-    if screen.json() && args.detach {
+    let wait = args.wait.wait();
+    if screen.json() && wait.is_no() {
         screen.json_line(answer.text())?;
         return Ok(Exit::Success);
     }
@@ -41,7 +42,7 @@ pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result
     let again = if accepted.is_replayed() { " (the same job as before, by its key)" } else { "" };
     let line =
         format!("job {} (#{}) {}{again}", accepted.job_id, accepted.number, Paint::of_status(status).on(status, color));
-    if args.detach {
+    if wait.is_no() {
         screen.line(&line)?;
         screen.note(&format!("follow it with `bowline job watch {}`", accepted.job_id));
         return Ok(Exit::Success);
@@ -50,5 +51,9 @@ pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result
         screen.note(&line);
     }
     let id: JobId = accepted.job_id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))?;
-    Box::pin(fleet::watch(client, screen, id, fleet::Ending { all: args.all })).await
+    let ending = fleet::Ending { all: args.all, output: !args.no_output };
+    let watching = async |screen: &mut Screen| {
+        Box::pin(fleet::watch(client, screen, id, ending, fleet::OnInterrupt::Cancel)).await
+    };
+    wait.limit().watch(screen, id, watching).await
 }

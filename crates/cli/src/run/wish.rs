@@ -76,7 +76,7 @@ impl<'a> Wish<'a> {
         } else {
             let argv = if args.argv.is_empty() { split(text)? } else { args.argv.clone() };
             if args.command.is_some() && argv.len() == 1 {
-                screen.note(&format!("{text:?} is no command type here; it runs as a program"));
+                screen.note(&format!("{text:?} is not a command type; running it as a program"));
             }
             let literal: Vec<String> = argv.iter().map(|word| words::literal(word)).collect();
             (format!("{:?}", words::join(&argv)), json!({ "argv": literal }))
@@ -112,7 +112,7 @@ fn spec(args: &RunArgs, what: Value) -> Value {
         _ => Map::new(),
     };
     let own = &args.own;
-    if let Some(timeout) = own.timeout {
+    if let Some(timeout) = own.run_timeout {
         spec.insert("timeout_ms".to_owned(), timeout.as_millis().into());
     }
     if own.shared {

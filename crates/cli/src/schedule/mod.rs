@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Screen;
+use crate::wait::WaitIfAsked;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ScheduleCommand {
@@ -26,6 +27,8 @@ pub enum ScheduleCommand {
         /// Why; it is kept in the audit trail
         #[arg(long)]
         reason: Option<String>,
+        #[command(flatten)]
+        wait: WaitIfAsked,
     },
 }
 
@@ -33,6 +36,8 @@ pub async fn run(client: &Client, screen: &mut Screen, command: ScheduleCommand)
     match command {
         ScheduleCommand::List => list::list(client, screen).await,
         ScheduleCommand::Next(args) => next::next(client, screen, &args).await,
-        ScheduleCommand::Trigger { name, reason } => trigger::trigger(client, screen, &name, reason.as_deref()).await,
+        ScheduleCommand::Trigger { name, reason, wait } => {
+            trigger::trigger(client, screen, &name, reason.as_deref(), wait.wait()).await
+        }
     }
 }

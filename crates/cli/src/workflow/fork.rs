@@ -12,7 +12,9 @@ use super::{files, run, values};
 use crate::client::Client;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::OneJob;
 use crate::output::{Screen, Text};
+use crate::wait::WaitByDefault;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
@@ -21,8 +23,8 @@ use crate::output::{Screen, Text};
 
 The new run knows what the other one knew after that step, and goes on from there; the other one stays as it is.")]
 pub struct ForkArgs {
-    /// The run to go on from
-    job: JobId,
+    #[command(flatten)]
+    job: OneJob,
     /// The step after which it goes on; 0 is the beginning
     #[arg(long, value_name = "N")]
     from_step: u32,
@@ -35,9 +37,8 @@ pub struct ForkArgs {
     /// Stop after each node; `workflow debug JOB` goes on
     #[arg(long)]
     debug: bool,
-    /// Only begin it
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitByDefault,
 }
 
 #[derive(Deserialize, Default)]
@@ -66,18 +67,20 @@ pub fn body(from_step: u32, set: &[(String, Value)], definition: Option<Value>, 
 pub async fn fork(client: &Client, screen: &mut Screen, args: &ForkArgs) -> Result<Exit, Failure> {
     let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?.map(|one| one.spec);
     let body = body(args.from_step, &args.set, definition, args.debug);
-    let answer = Remote::new(client, args.job).fork(&body).await?;
-    if args.no_wait && screen.json() {
+    let (job, wait) = (args.job.resolve(client).await?, args.wait.wait());
+    let answer = Remote::new(client, job).fork(&body).await?;
+    if wait.is_no() && screen.json() {
         screen.json_line(answer.text())?;
         return Ok(Exit::Success);
     }
     let forked: Forked = answer.read()?;
     let id: JobId = forked.job_id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))?;
     if !screen.json() {
-        screen.line(&format!("job {id} (#{}) goes on from step {} of {}", forked.number, args.from_step, args.job))?;
+        screen.line(&format!("job {id} (#{}) goes on from step {} of {}", forked.number, args.from_step, job))?;
     }
-    if args.no_wait {
+    if wait.is_no() {
+        screen.note(&format!("look at it with `bowline workflow steps {id}`"));
         return Ok(Exit::Success);
     }
-    run::follow(&Remote::new(client, id), screen).await
+    wait.limit().watch(screen, id, async |screen| run::follow(&Remote::new(client, id), screen).await).await
 }

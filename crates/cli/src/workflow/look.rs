@@ -1,6 +1,5 @@
 //! `workflow steps JOB` and `workflow context JOB`: what a run has done, and what it knew after any step.
 
-use bowline_model::JobId;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -9,6 +8,7 @@ use super::words;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::OneJob;
 use crate::output::json::readable;
 use crate::output::text::clean;
 use crate::output::{Paint, Screen};
@@ -18,8 +18,8 @@ const CONTEXT_LINES_MAX: usize = 200;
 
 #[derive(Debug, Clone, Args)]
 pub struct StepsArgs {
-    /// The run
-    job: JobId,
+    #[command(flatten)]
+    job: OneJob,
     /// The first step to show
     #[arg(long, value_name = "N", default_value_t = 1)]
     from: u32,
@@ -27,8 +27,8 @@ pub struct StepsArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct ContextArgs {
-    /// The run
-    job: JobId,
+    #[command(flatten)]
+    job: OneJob,
     /// As it was after this step [default: as it is now]
     #[arg(long, value_name = "N")]
     step: Option<u32>,
@@ -38,9 +38,10 @@ pub struct ContextArgs {
 }
 
 pub async fn steps(client: &Client, screen: &mut Screen, args: &StepsArgs) -> Result<Exit, Failure> {
-    let remote = Remote::new(client, args.job);
+    let job = args.job.resolve(client).await?;
+    let remote = Remote::new(client, job);
     if screen.json() {
-        let id = args.job.to_string();
+        let id = job.to_string();
         let mut from = Some(args.from);
         let mut all: Vec<Value> = Vec::new();
         while let Some(first) = from {
@@ -75,7 +76,7 @@ pub async fn steps(client: &Client, screen: &mut Screen, args: &StepsArgs) -> Re
 }
 
 pub async fn context(client: &Client, screen: &mut Screen, args: &ContextArgs) -> Result<Exit, Failure> {
-    let answer = Remote::new(client, args.job).context_answer(args.step).await?;
+    let answer = Remote::new(client, args.job.resolve(client).await?).context_answer(args.step).await?;
     let seen: ContextView = answer.read()?;
     if let Some(path) = &args.path {
         let part = part(&seen.context, path)?;

@@ -50,7 +50,7 @@ pub enum WorkflowCommand {
     /// Tell runs that something happened
     Signal(signal::SignalArgs),
     /// Let a run that ended badly go on where it failed
-    Retry(job::OrderArgs),
+    Retry(job::RetryArgs),
 }
 
 /// Whoever needs a server makes a client of the connection; the others never look for one.

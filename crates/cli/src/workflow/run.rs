@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::job::{Accepted, new_key};
 use crate::output::{Paint, Screen};
+use crate::wait::WaitByDefault;
 
 /// How often a run is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -69,12 +70,8 @@ pub struct RunArgs {
     /// Stop after each node; `workflow debug JOB` goes on
     #[arg(long)]
     debug: bool,
-    /// Follow it until it ends (so it is, unless --no-wait is given)
-    #[arg(long, conflicts_with = "no_wait")]
-    wait: bool,
-    /// Only begin it
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitByDefault,
 }
 
 impl BeginArgs {
@@ -178,7 +175,8 @@ pub fn condition(text: &str) -> String {
 
 pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result<Exit, Failure> {
     let (answer, id) = args.begin.begin(client, screen, &args.what, args.debug).await?;
-    if args.no_wait && screen.json() {
+    let wait = args.wait.wait();
+    if wait.is_no() && screen.json() {
         screen.json_line(answer.text())?;
         return Ok(Exit::Success);
     }
@@ -188,11 +186,11 @@ pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result
         let again = if accepted.is_replayed() { " (the same run as before, by its key)" } else { "" };
         screen.line(&format!("job {id} (#{}) {status}{again}", accepted.number))?;
     }
-    if args.no_wait {
+    if wait.is_no() {
         screen.note(&format!("look at it with `bowline workflow steps {id}`"));
         return Ok(Exit::Success);
     }
-    follow(&Remote::new(client, id), screen).await
+    wait.limit().watch(screen, id, async |screen| follow(&Remote::new(client, id), screen).await).await
 }
 
 /// Shows the steps of a run as they end, and how it ended.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use bowline_model::JobId;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use super::{files, words};
 use crate::client::Client;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::OneJob;
 use crate::output::{Screen, Text};
 
 #[derive(Debug, Clone, Args)]
@@ -22,8 +22,8 @@ use crate::output::{Screen, Text};
 Nothing is carried out: where a node asked the world, the answer of the run is taken. Ends with exit code 1 if something would
 be different.")]
 pub struct ShadowArgs {
-    /// The run
-    job: JobId,
+    #[command(flatten)]
+    job: OneJob,
     /// A file with another definition [default: the run's own]
     #[arg(long, value_name = "FILE")]
     definition: Option<PathBuf>,
@@ -40,7 +40,7 @@ struct ShadowView {
 pub async fn shadow(client: &Client, screen: &mut Screen, args: &ShadowArgs) -> Result<Exit, Failure> {
     let definition = args.definition.as_ref().map(|path| files::one(path, None)).transpose()?.map(|one| one.spec);
     let body = definition.map_or_else(|| json!({}), |definition| json!({ "definition": definition }));
-    let answer = Remote::new(client, args.job).shadow(&body).await?;
+    let answer = Remote::new(client, args.job.resolve(client).await?).shadow(&body).await?;
     let view: ShadowView = answer.read()?;
     let exit = if view.differences.is_empty() { Exit::Success } else { Exit::Different };
     if screen.json() {

@@ -1,6 +1,5 @@
 //! `workflow signal JOB|EVENT`: something happened, for one run or for whoever waits for it.
 
-use bowline_model::JobId;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
@@ -10,6 +9,7 @@ use super::values;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::JobRef;
 use crate::output::Screen;
 
 #[derive(Debug, Clone, Args)]
@@ -46,16 +46,22 @@ pub async fn signal(client: &Client, screen: &mut Screen, args: &SignalArgs) -> 
     if let Some(payload) = &args.payload {
         body["payload"] = values::json("--payload", payload)?;
     }
-    let answer = match (args.what.parse::<JobId>(), &args.event) {
-        (Ok(id), Some(event)) => {
+    let answer = match (args.what.parse::<JobRef>(), &args.event) {
+        (Ok(job), Some(event)) => {
+            let id = job.resolve(client).await?;
             body["event"] = event.as_str().into();
             Remote::new(client, id).signal(&body).await?
         }
-        (Ok(_), None) => return Err(Failure::Usage("say which event: `workflow signal JOB EVENT`".to_owned())),
-        (Err(_), Some(_)) => {
-            return Err(Failure::Usage(format!("{:?} is not the id of a run", args.what)));
+        (Ok(JobRef::Id(_)), None) => {
+            return Err(Failure::Usage("say which event: `workflow signal JOB EVENT`".to_owned()));
         }
-        (Err(_), None) => client.call(&Request::post(["signals", &args.what]).body(body.to_string())).await?,
+        (Err(_), Some(_)) => {
+            return Err(Failure::Usage(format!(
+                "{:?} is not a workflow run: its id or its number is expected",
+                args.what
+            )));
+        }
+        (_, None) => client.call(&Request::post(["signals", &args.what]).body(body.to_string())).await?,
     };
     if screen.json() {
         screen.json_line(answer.text())?;

@@ -108,7 +108,7 @@ async fn a_vote_is_sent_once_and_a_refusal_told() {
 async fn a_no_carries_its_reason() {
     let fake = server(approval());
     let ran = fake.run(&["approvals", "reject", ID, "--reason", "not today"]).await;
-    assert_eq!(ran.out, format!("job {ID}: rejected; it is canceled\n"));
+    assert_eq!(ran.out, format!("job {ID}: rejected; it was canceled\n"));
     assert_eq!(decision(&fake).unwrap(), json!({"reason": "not today"}));
 }
 

@@ -62,6 +62,22 @@ pub fn hosts(asked: &Asked, of: impl Fn(&str) -> u64) -> Reply {
     ok(json!({ "hosts": page, "next_cursor": next }).to_string())
 }
 
+/// What a host wrote: nothing, unless its name begins with `s` and it ran `echo`.
+fn output(asked: &Asked) -> Reply {
+    let query = |name: &str| {
+        let query = asked.line.split_once('?').map_or("", |(_, query)| query);
+        query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).unwrap_or_default().to_owned()
+    };
+    let host = query("host");
+    let text = match (host.as_str(), query("stream").as_str(), query("offset").as_str()) {
+        ("s1", "stdout", "0") => "hello from the first\n",
+        ("s2", "stderr", "0") => "a warning\n",
+        (host, "stdout", "0") if host.starts_with('s') => "hello\n",
+        _ => "",
+    };
+    Reply::Bytes { bytes: text.into(), next_offset: None }
+}
+
 fn accepted() -> Reply {
     Reply::Text(202, format!(r#"{{"job_id":"{ID}","number":7,"status":"running","idempotency":{{"replayed":false}}}}"#))
 }
@@ -95,6 +111,7 @@ fn server(total: u64, looks: Vec<Reply>, of: impl Fn(&str) -> u64 + Send + Sync 
             }
         }
         path if path.ends_with("/hosts") => hosts(asked, &of),
+        path if path.ends_with("/output") => output(asked),
         path if path.ends_with("/cancel") => ok(r#"{"status":"canceling","changed":true}"#),
         path => panic!("{path}"),
     })
@@ -134,6 +151,7 @@ async fn a_command_type_is_run_by_its_name_and_every_option_arrives() {
         "critical",
         "--external-id",
         "change-7",
+        "--no-output",
     ];
     let ran = fake.run(&args).await;
     assert_eq!(ran.exit, Exit::Success);
@@ -148,6 +166,7 @@ async fn a_command_type_is_run_by_its_name_and_every_option_arrives() {
     insta::assert_snapshot!(ran.err, @r"
     3 hosts: web1, web2, web3
     job 0198c0de-0000-7000-8000-000000000001 (#7) running
+    all output: `bowline job logs 0198c0de-0000-7000-8000-000000000001`
     ");
     insta::assert_snapshot!(ran.out, @r"
     HOST  STATUS   EXIT  TRIES  TOOK  WHAT
@@ -161,7 +180,8 @@ async fn a_command_type_is_run_by_its_name_and_every_option_arrives() {
 #[tokio::test]
 async fn a_text_that_is_no_type_is_a_program_and_its_words() {
     let fake = good(1);
-    let args = ["run", "echo 'a  b' c", "--on", "all", "--timeout", "5m", "--shared", "--idempotent", "--retries", "2"];
+    let args =
+        ["run", "echo 'a  b' c", "--on", "all", "--run-timeout", "5m", "--shared", "--idempotent", "--retries", "2"];
     assert_eq!(fake.run(&args).await.exit, Exit::Success);
     assert_eq!(
         submitted(&fake).unwrap()["command"],
@@ -170,7 +190,7 @@ async fn a_text_that_is_no_type_is_a_program_and_its_words() {
     );
     let fake = good(1);
     let ran = fake.run(&["run", "uptime", "--hosts", "web1"]).await;
-    assert!(ran.err.starts_with("\"uptime\" is no command type here; it runs as a program\n"), "{}", ran.err);
+    assert!(ran.err.starts_with("\"uptime\" is not a command type; running it as a program\n"), "{}", ran.err);
     assert_eq!(
         submitted(&fake).unwrap(),
         json!({"command": {"argv": ["uptime"]}, "inventory": "main", "hosts": ["web1"]})
@@ -201,8 +221,8 @@ async fn what_only_a_shell_understands_needs_a_shell() {
 #[tokio::test]
 async fn what_a_type_says_itself_cannot_be_said_again() {
     let fake = good(1);
-    let ran = fake.run(&["run", "restart", "--on", "all", "--timeout", "1s"]).await;
-    assert_eq!((ran.exit, ran.err.contains("--timeout is for commands that are not a type")), (Exit::Usage, true));
+    let ran = fake.run(&["run", "restart", "--on", "all", "--run-timeout", "1s"]).await;
+    assert_eq!((ran.exit, ran.err.contains("--run-timeout is for commands that are not a type")), (Exit::Usage, true));
     let ran = fake.run(&["run", "restrat", "--on", "all", "--param", "unit=nginx"]).await;
     assert_eq!(
         (ran.exit, ran.err.contains("there is no command type \"restrat\"")),
@@ -240,7 +260,7 @@ async fn nothing_runs_where_nobody_is_meant() {
     let ran = fake.run(&["run", "uptime", "--on", "role=web"]).await;
     assert_eq!((ran.exit, submitted(&fake)), (Exit::Refused, None));
     insta::assert_snapshot!(ran.err, @r#"
-    "uptime" is no command type here; it runs as a program
+    "uptime" is not a command type; running it as a program
     error: "role=web" means no host of the inventory main
     hint: `bowline hosts list` shows which hosts there are, and their labels
     "#);
@@ -258,19 +278,19 @@ async fn failures_are_told_as_they_happen_and_stand_first_at_the_end() {
         "success" => 998,
         _ => 0,
     });
-    let ran = fake.run(&["run", "restart", "--on", "role=web", "--yes"]).await;
+    let ran = fake.run(&["run", "restart", "--on", "role=web", "--yes", "--no-output"]).await;
     assert_eq!(ran.exit, Exit::Refused);
     insta::assert_snapshot!(ran.err, @"
     1,000 hosts: web1, web2, web3, web4, web5 and 995 more
     job 0198c0de-0000-7000-8000-000000000001 (#7) running
     0 of 1,000 hosts done: 1,000 running
-    f1 failed, exit 2: permanent: exit code 2
-    f2 failed, exit 2: permanent: exit code 2
-    what was written: `bowline job logs 0198c0de-0000-7000-8000-000000000001`; once more where it did not succeed: `bowline job retry 0198c0de-0000-7000-8000-000000000001`
+    f1 failed, exit 2
+    f2 failed, exit 2
+    all output: `bowline job logs 0198c0de-0000-7000-8000-000000000001`; once more where it did not succeed: `bowline job retry 0198c0de-0000-7000-8000-000000000001`
     ");
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines.len(), 1 + 50 + 2, "{}", ran.out);
-    assert_eq!(lines[1], "f1    failed      2      1  1.5s  permanent: exit code 2");
+    assert_eq!(lines[1], "f1    failed      2      1  1.5s");
     assert_eq!(lines[3], "s1    success     0      1  1.5s");
     assert_eq!(lines[51], "… and 950 more succeeded");
     assert_eq!(lines[52], format!("failed: 1,000 hosts: 998 ok, 2 failed, in 12.3s (job {ID})"));
@@ -278,7 +298,7 @@ async fn failures_are_told_as_they_happen_and_stand_first_at_the_end() {
 
 #[tokio::test]
 async fn all_hosts_are_shown_to_those_who_want_them() {
-    let ran = good(230).run(&["run", "restart", "--on", "role=web", "--all"]).await;
+    let ran = good(230).run(&["run", "restart", "--on", "role=web", "--all", "--no-output"]).await;
     assert_eq!(ran.out.lines().count(), 1 + 230 + 1);
 }
 
@@ -422,4 +442,106 @@ async fn a_retry_says_how_many_hosts_are_tried_again() {
     });
     let ran = fake.run(&["job", "retry", ID]).await;
     assert_eq!(ran.out, format!("job {ID} is running\n2 hosts are tried again\n"));
+}
+
+#[tokio::test]
+async fn one_host_writes_to_standard_output_and_standard_error_as_the_command_did() {
+    let ran = good(1).run(&["run", "restart", "--on", "all"]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, "hello from the first\n"));
+    assert!(ran.err.contains(&format!("success: 1 host: 1 ok, in 12.3s (job {ID})\n")), "{}", ran.err);
+    assert!(ran.err.ends_with(&format!("all output: `bowline job logs {ID}`\n")), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_few_hosts_stand_under_headings() {
+    let ran = good(3).run(&["run", "restart", "--on", "all"]).await;
+    insta::assert_snapshot!(ran.out, @r"
+    ==> s1 <==
+    hello from the first
+
+    ==> s2 <==
+    hello
+
+    ==> s2 stderr <==
+    a warning
+
+    ==> s3 <==
+    hello
+
+    success: 3 hosts: 3 ok, in 12.3s (job 0198c0de-0000-7000-8000-000000000001)
+    ");
+}
+
+#[tokio::test]
+async fn many_hosts_are_grouped_by_what_they_wrote() {
+    let of = |status: &str| if status == "failed" { 2 } else { 30 };
+    let looks = vec![ok(command("failed", &[("success", 30), ("failed", 2)], Value::Null))];
+    let ran = server(32, looks, of).run(&["run", "restart", "--on", "all"]).await;
+    assert_eq!(ran.exit, Exit::Refused);
+    insta::assert_snapshot!(ran.out, @r"
+    ==> 28 hosts: s3, s4, s5, s6, s7 and 23 more <==
+    hello
+
+    ==> 2 hosts: f1, f2 <==
+    (no output)
+
+    ==> s1 <==
+    hello from the first
+
+    ==> s2 <==
+    hello
+
+    ==> s2 stderr <==
+    a warning
+
+    HOST  STATUS  EXIT  TRIES  TOOK  WHAT
+    f1    failed     2      1  1.5s
+    f2    failed     2      1  1.5s
+    failed: 32 hosts: 30 ok, 2 failed, in 12.3s (job 0198c0de-0000-7000-8000-000000000001)
+    permanent: of 1000 hosts 2 failed
+    ");
+}
+
+#[tokio::test]
+async fn output_can_be_left_out_and_one_that_cannot_be_read_changes_nothing() {
+    let fake = good(3);
+    let ran = fake.run(&["run", "restart", "--on", "all", "--no-output"]).await;
+    assert!(ran.out.starts_with("HOST  STATUS"), "{}", ran.out);
+    assert!(!fake.lines().iter().any(|line| line.contains("/output")), "nothing is asked for");
+    assert!(ran.err.ends_with(&format!("all output: `bowline job logs {ID}`\n")), "{}", ran.err);
+    let job = format!("GET /jobs/{ID}");
+    let fake = Fake::start(move |asked, _| match asked.path() {
+        "GET /resources/command/restart" => ok(RESTART),
+        "POST /inventories/main/select" => selected(2),
+        "POST /jobs" => accepted(),
+        path if *path == *job => ok(command("success", &[("success", 2)], Value::Null)),
+        path if path.ends_with("/hosts") => hosts(asked, |status| if status == "success" { 2 } else { 0 }),
+        path if path.ends_with("/output") => refused(403, "FORBIDDEN", "the scope output.read is missing"),
+        path => panic!("{path}"),
+    });
+    let ran = fake.run(&["run", "restart", "--on", "all"]).await;
+    assert_eq!(ran.exit, Exit::Success);
+    assert!(ran.err.contains("cannot show the output: the scope output.read is missing"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn waiting_ends_with_its_timeout_and_the_job_continues() {
+    let looks = vec![ok(command("running", &[("running", 3)], Value::Null))];
+    let fake = server(3, looks, |_| 0);
+    let ran = fake.run(&["run", "restart", "--on", "all", "--timeout", "300ms"]).await;
+    assert_eq!(ran.exit.code(), 124);
+    assert!(ran.err.contains(&format!("not ended in time; job {ID} continues")), "{}", ran.err);
+    assert!(!fake.lines().iter().any(|line| line.contains("/cancel")), "nothing is canceled");
+}
+
+/// Both names of the same thing, and the last one counts.
+#[tokio::test]
+async fn waiting_has_one_convention() {
+    for args in [&["--no-wait"][..], &["--detach"], &["--wait", "--no-wait"]] {
+        let fake = good(2);
+        let ran = fake.run(&[&["run", "restart", "--on", "all"], args].concat()).await;
+        assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, &*format!("job {ID} (#7) running\n")), "{args:?}");
+    }
+    let ran = good(1).run(&["run", "restart", "--on", "all", "--no-wait", "--wait"]).await;
+    assert_eq!(ran.out, "hello from the first\n");
 }

@@ -33,7 +33,7 @@ async fn every_option_arrives_in_its_place() {
             "x1",
             "--max-attempts",
             "9",
-            "--timeout",
+            "--run-timeout",
             "30s",
             "--label",
             "site=fra",

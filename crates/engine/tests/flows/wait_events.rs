@@ -121,9 +121,10 @@ async fn every_wait_is_told_whatever_the_run_waited_for_before() {
             .iter()
             .map(|event| format!("{} {:?} {:?}", event.kind, event.data.node, event.data.reason))
             .collect();
-        let last = events.iter().rev().find(|event| {
-            matches!(event.kind, EventKind::FlowOpened | EventKind::FlowPaused | EventKind::FlowResumed)
-        });
+        let last = events
+            .iter()
+            .rev()
+            .find(|event| matches!(event.kind, EventKind::FlowOpened | EventKind::FlowPaused | EventKind::FlowResumed));
         let last = last.expect("it began");
         let pair = format!("{first} then {second}, timeouts {timed:?}: {said:?}");
         if let Some(reason) = reason {
@@ -167,7 +168,8 @@ async fn a_branch_that_waits_while_another_works_is_told() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let mut told: Vec<_> = told.iter().map(|event| (event.data.node.as_deref(), event.data.reason.as_deref())).collect();
+    let mut told: Vec<_> =
+        told.iter().map(|event| (event.data.node.as_deref(), event.data.reason.as_deref())).collect();
     told.sort_unstable();
     assert_eq!(told, [(Some("ask"), Some("approval")), (Some("listen"), Some("event"))]);
     house.check().await;

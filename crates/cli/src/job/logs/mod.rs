@@ -1,5 +1,6 @@
 //! `job logs ID`: what a command wrote on its hosts.
 
+mod ended;
 mod paper;
 mod pump;
 
@@ -11,8 +12,10 @@ use crate::client::Client;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::fleet::{self, UnitView};
+use crate::job_ref::OneJob;
 use crate::output::time::thousands;
 use crate::output::{Screen, Text};
+pub use ended::{Shown, show_output};
 use paper::{Layout, Paper};
 use pump::{News, Source};
 
@@ -27,8 +30,8 @@ const WAITING_MAX: usize = 64;
   bowline job logs ID --stream stderr --prefix | grep -i error
   bowline job logs ID -f")]
 pub struct LogsArgs {
-    /// The job's id
-    id: JobId,
+    #[command(flatten)]
+    job: OneJob,
     /// Only this host; repeat for several [default: every host that was begun]
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
@@ -64,7 +67,8 @@ impl Stream {
 }
 
 pub async fn logs(client: &Client, screen: &mut Screen, args: &LogsArgs) -> Result<Exit, Failure> {
-    let hosts = if args.hosts.is_empty() { hosts_of(client, args).await? } else { args.hosts.clone() };
+    let id = args.job.resolve(client).await?;
+    let hosts = if args.hosts.is_empty() { hosts_of(client, id, args).await? } else { args.hosts.clone() };
     if args.follow && hosts.len() > FOLLOW_MAX {
         return Err(Failure::Usage(format!(
             "{} hosts are too many to follow at once; name up to {FOLLOW_MAX} of them with --host",
@@ -89,7 +93,7 @@ pub async fn logs(client: &Client, screen: &mut Screen, args: &LogsArgs) -> Resu
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let pumps = sources.iter().enumerate().map(|(at, source)| {
             let sender = sender.clone();
-            async move { pump::follow(client, args.id, source, at, &sender).await }
+            async move { pump::follow(client, id, source, at, &sender).await }
         });
         let pumps: Vec<_> = pumps.collect();
         drop(sender);
@@ -98,7 +102,7 @@ pub async fn logs(client: &Client, screen: &mut Screen, args: &LogsArgs) -> Resu
     } else {
         for (at, source) in sources.iter().enumerate() {
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            let reading = async move { pump::read(client, args.id, source, at, &sender).await };
+            let reading = async move { pump::read(client, id, source, at, &sender).await };
             let ((), printed) = tokio::join!(reading, print(screen, &mut paper, receiver));
             printed?;
         }
@@ -110,9 +114,9 @@ pub async fn logs(client: &Client, screen: &mut Screen, args: &LogsArgs) -> Resu
 }
 
 /// The hosts that may have written something; when following, also those that may still do.
-async fn hosts_of(client: &Client, args: &LogsArgs) -> Result<Vec<String>, Failure> {
+async fn hosts_of(client: &Client, id: JobId, args: &LogsArgs) -> Result<Vec<String>, Failure> {
     let mut hosts = Vec::new();
-    fleet::read_units(client, args.id, None, u64::MAX, |units: Vec<UnitView>| {
+    fleet::read_units(client, id, None, u64::MAX, |units: Vec<UnitView>| {
         let units = units.into_iter().filter(|unit| args.follow || unit.attempts.as_str() != "0");
         hosts.extend(units.map(|unit| unit.host.to_string()));
     })

@@ -57,6 +57,11 @@ impl Paper {
         self.wrote
     }
 
+    /// Ends what stands under headings, so that what follows is apart from it.
+    pub fn finish(&mut self, screen: &mut Screen) -> Result<(), Failure> {
+        screen.text(if self.at_line_start { "\n" } else { "\n\n" })
+    }
+
     pub fn take(&mut self, screen: &mut Screen, at: usize, bytes: &[u8]) -> Result<(), Failure> {
         let Some(column) = self.columns.get_mut(at) else { return Ok(()) };
         let bytes = match (&mut column.filter, self.layout) {

@@ -1,6 +1,6 @@
 //! The debugger, a key for each command.
 
-use console::{Key, Term};
+use console::{Key, Term, measure_text_width};
 
 use super::session::{After, Session};
 use super::words::{self, Wish};
@@ -15,21 +15,67 @@ enum Pressed {
     Wish(Wish),
     /// A line is to be typed: this begins it.
     Line(String),
+    /// Nothing after all: back to the keys.
+    Back,
     /// Nothing here.
     Unknown,
 }
 
-fn ask(question: &str) -> Result<String, Failure> {
+/// Reads a line key by key, so that Esc and Ctrl-C lead back to the keys: `None`.
+fn ask(question: &str) -> Result<Option<String>, Failure> {
     let term = Term::stderr();
-    term.write_str(question).map_err(Failure::Output)?;
-    Ok(term.read_line().map_err(Failure::Output)?.trim().to_owned())
+    let said = |done: std::io::Result<()>| done.map_err(Failure::Output);
+    said(term.write_str(question))?;
+    let mut line = String::new();
+    loop {
+        match typed(&mut line, &term.read_key_raw().map_err(Failure::Output)?) {
+            Typed::Shows(text) => said(term.write_str(&text))?,
+            Typed::Erases(columns) => said(term.clear_chars(columns))?,
+            Typed::Nothing => {}
+            Typed::Done => {
+                said(term.write_line(""))?;
+                return Ok(Some(line.trim().to_owned()));
+            }
+            Typed::Back => {
+                said(term.write_line(""))?;
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// What a key does to the line that is typed.
+#[derive(Debug, PartialEq, Eq)]
+enum Typed {
+    Shows(String),
+    /// So many columns at the end.
+    Erases(usize),
+    Nothing,
+    Done,
+    Back,
+}
+
+fn typed(line: &mut String, key: &Key) -> Typed {
+    const END_OF_INPUT: char = '\u{4}';
+    const ERASE_LINE: char = '\u{15}';
+    match key {
+        Key::Enter => Typed::Done,
+        Key::Escape | Key::CtrlC | Key::Char(END_OF_INPUT) => Typed::Back,
+        Key::Backspace => line.pop().map_or(Typed::Nothing, |c| Typed::Erases(measure_text_width(&c.to_string()))),
+        Key::Char(ERASE_LINE) => Typed::Erases(measure_text_width(&std::mem::take(line))),
+        Key::Char(c) if !c.is_control() => {
+            line.push(*c);
+            Typed::Shows(c.to_string())
+        }
+        _ => Typed::Nothing,
+    }
 }
 
 /// Asks for what a key needs. Nothing typed is nothing wanted.
 fn line(parts: &[(&str, &str)]) -> Result<Pressed, Failure> {
     let mut line = String::new();
     for (before, question) in parts {
-        let answer = ask(question)?;
+        let Some(answer) = ask(question)? else { return Ok(Pressed::Back) };
         if answer.is_empty() && !before.trim().starts_with("if") {
             return Ok(Pressed::Wish(Wish::Nothing));
         }
@@ -48,8 +94,9 @@ fn read(session: &Session<'_>) -> Result<Pressed, Failure> {
         Key::Char('c') => wish(Wish::Continue),
         Key::Char('g') => wish(Wish::Graph),
         Key::Char('x') => Ok(match ask("which part (Enter for all): ")? {
-            path if path.is_empty() => Pressed::Wish(Wish::Context(None)),
-            path => Pressed::Wish(Wish::Context(Some(path))),
+            None => Pressed::Back,
+            Some(path) if path.is_empty() => Pressed::Wish(Wish::Context(None)),
+            Some(path) => Pressed::Wish(Wish::Context(Some(path))),
         }),
         Key::Char('r') => line(&[("run ", "run to which node: ")]),
         Key::Char('b') => line(&[("break ", "break before which node: "), (" if ", "only if (Enter for always): ")]),
@@ -64,9 +111,10 @@ fn read(session: &Session<'_>) -> Result<Pressed, Failure> {
         Key::Char('?' | 'h') => wish(Wish::Help),
         Key::Char('q') | Key::Escape if session.has_ended() => wish(Wish::Quit),
         Key::Char('q') | Key::Escape => {
-            Ok(match ask("cancel the run as well? [y/N] ")?.to_ascii_lowercase().as_str() {
-                "y" | "yes" => Pressed::Line("cancel".to_owned()),
-                _ => Pressed::Wish(Wish::Quit),
+            Ok(match ask("cancel the run as well? [y/N] ")?.map(|answer| answer.to_ascii_lowercase()).as_deref() {
+                Some("y" | "yes") => Pressed::Line("cancel".to_owned()),
+                Some(_) => Pressed::Wish(Wish::Quit),
+                None => Pressed::Back,
             })
         }
         Key::CtrlC => wish(Wish::Quit),
@@ -86,7 +134,7 @@ pub async fn serve(session: &mut Session<'_>, screen: &mut Screen) -> Result<Exi
             Pressed::Wish(Wish::Nothing) => continue,
             Pressed::Wish(wish) => Ok(wish),
             Pressed::Line(line) => words::read(&line),
-            Pressed::Unknown => {
+            Pressed::Back | Pressed::Unknown => {
                 hint(screen)?;
                 continue;
             }
@@ -110,5 +158,25 @@ pub async fn serve(session: &mut Session<'_>, screen: &mut Screen) -> Result<Exi
             let hint = Paint::Quiet.on("the run is over: x context  f fork  q quit", screen.color());
             screen.line(&hint)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_typed_key_by_key_and_can_be_left() {
+        let mut line = String::new();
+        assert_eq!(typed(&mut line, &Key::Char('é')), Typed::Shows("é".to_owned()));
+        assert_eq!(typed(&mut line, &Key::Char('x')), Typed::Shows("x".to_owned()));
+        assert_eq!(typed(&mut line, &Key::Backspace), Typed::Erases(1));
+        assert_eq!(typed(&mut line, &Key::ArrowLeft), Typed::Nothing);
+        assert_eq!((typed(&mut line, &Key::Enter), line.as_str()), (Typed::Done, "é"));
+        for key in [Key::Escape, Key::CtrlC, Key::Char('\u{4}')] {
+            assert_eq!(typed(&mut line, &key), Typed::Back, "{key:?}");
+        }
+        assert_eq!((typed(&mut line, &Key::Char('\u{15}')), line.as_str()), (Typed::Erases(1), ""));
+        assert_eq!(typed(&mut line, &Key::Backspace), Typed::Nothing);
     }
 }

@@ -11,7 +11,6 @@ mod words;
 
 use std::io::IsTerminal;
 
-use bowline_model::JobId;
 use clap::Args;
 
 use super::remote::Remote;
@@ -19,6 +18,7 @@ use super::run::BeginArgs;
 use crate::client::Client;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job_ref::JobRef;
 use crate::output::Screen;
 use session::Session;
 
@@ -42,9 +42,11 @@ pub struct DebugArgs {
 }
 
 pub async fn debug(client: &Client, screen: &mut Screen, args: &DebugArgs) -> Result<Exit, Failure> {
-    let id = match args.what.parse::<JobId>() {
-        Ok(id) => id,
-        Err(_) => args.begin.begin(client, screen, &args.what, true).await?.1,
+    // A name or a file comes before the end of an id that looks the same.
+    let id = match args.what.parse::<JobRef>() {
+        Ok(job @ (JobRef::Id(_) | JobRef::Last)) => job.resolve(client).await?,
+        Ok(job) if args.what.trim_start_matches('#').chars().all(|c| c.is_ascii_digit()) => job.resolve(client).await?,
+        _ => args.begin.begin(client, screen, &args.what, true).await?.1,
     };
     let mut session = Session::new(Remote::new(client, id));
     session.open(screen).await?;
