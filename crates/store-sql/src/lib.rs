@@ -24,6 +24,6 @@ mod single;
 mod standing;
 mod write;
 
-pub use db::PgSettings;
+pub use db::{InvalidTarget, PgSettings, PgTarget, SslMode, with_defaults};
 pub use ledger::{Driver, SqlLedger, SqlSettings};
 pub use migrate::Migrated;

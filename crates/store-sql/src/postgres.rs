@@ -8,11 +8,11 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
-use tokio_postgres::{AsyncMessage, NoTls};
+use tokio_postgres::AsyncMessage;
 
 use crate::command::{Command, Look};
 use crate::committer::{Source, commit_forever, read_forever};
-use crate::db::{Db, PgDb, PgSettings, Sql, Val};
+use crate::db::{Db, PgDb, PgSettings, PgTarget, Sql, Val, connect_postgres};
 use crate::ledger::{Own, own};
 use crate::migrate::{self, Migrated};
 use crate::shared::Shared;
@@ -116,8 +116,9 @@ async fn listen(
     source: &mut Source,
     shared: &Shared,
     name: &str,
-) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = tokio_postgres::connect(&settings.url, NoTls).await?;
+) -> Result<(), Box<dyn std::error::Error>> {
+    let target = PgTarget::parse(&settings.url)?;
+    let (client, mut connection) = tokio::time::timeout(settings.connect_timeout, connect_postgres(&target)).await??;
     let (heard, mut bells) = mpsc::channel::<()>(1);
     let own = name.to_owned();
     let hearing = spawn_local(async move {

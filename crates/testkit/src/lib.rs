@@ -10,6 +10,7 @@
 //! Every call may be made from plain and from async tests: what needs a runtime brings its own, on its own thread.
 
 mod backstage;
+mod certificates;
 pub mod companion;
 mod nursery;
 mod port;
@@ -28,6 +29,7 @@ mod url;
 mod workshop;
 mod wrong_clock;
 
+pub use certificates::{Authority, Issued};
 pub use port::free_port;
 pub use postgres::{Postgres, TestDatabase, connect, fresh_database};
 pub use process::Child;

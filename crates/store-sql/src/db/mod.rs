@@ -9,6 +9,8 @@ mod checkpoint;
 mod fault;
 mod postgres;
 mod sqlite;
+mod target;
+mod tls;
 mod zero;
 
 use std::borrow::Cow;
@@ -21,6 +23,8 @@ pub use any::AnyDb;
 pub use fault::{FaultPlan, Injected, Moment};
 pub use postgres::{PgDb, PgSettings};
 pub use sqlite::SqliteDb;
+pub use target::{InvalidTarget, PgTarget, SslMode, with_defaults};
+pub(crate) use tls::connect as connect_postgres;
 
 /// A statement: one text, or one for each engine.
 #[derive(Debug, Clone, Copy)]

@@ -11,10 +11,11 @@ use bowline_store::{Clock, StoreError, StoreResult};
 use bytes::{BufMut, BytesMut};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::{Batch, Col, Db, Mode, Row, Sql, Val, zero};
+use super::target::PgTarget;
+use super::{Batch, Col, Db, Mode, Row, Sql, Val, tls, zero};
 
 /// How to reach the server, and how long to be patient with it.
 #[derive(Debug, Clone)]
@@ -45,11 +46,11 @@ impl PgDb {
     /// Connects. The connection's own task runs on the current thread.
     pub async fn connect(settings: &Arc<PgSettings>) -> StoreResult<Self> {
         let unavailable = |what: String| StoreError::Unavailable(what);
-        let connecting = tokio_postgres::connect(&settings.url, NoTls);
-        let (client, connection) = tokio::time::timeout(settings.connect_timeout, connecting)
+        let target = PgTarget::parse(&settings.url).map_err(|e| unavailable(chain(&e)))?;
+        let (client, connection) = tokio::time::timeout(settings.connect_timeout, tls::connect(&target))
             .await
             .map_err(|_| unavailable("PostgreSQL did not answer in time".to_owned()))?
-            .map_err(|e| unavailable(format!("PostgreSQL cannot be reached: {}", chain(&e))))?;
+            .map_err(|e| unavailable(chain(&e)))?;
         tokio::task::spawn_local(async move {
             if let Err(e) = connection.await {
                 tracing::debug!("a PostgreSQL connection ended: {e}");
@@ -497,7 +498,8 @@ impl<'a> FromSql<'a> for JsonText {
     }
 }
 
-fn chain(e: &dyn Error) -> String {
+/// An error with everything that caused it.
+pub(super) fn chain(e: &dyn Error) -> String {
     let mut text = e.to_string();
     let mut cause = e.source();
     while let Some(inner) = cause {

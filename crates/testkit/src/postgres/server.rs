@@ -4,6 +4,7 @@
 //! the kernel, which goes on accepting connections for it, and dead to everybody who waits for an answer.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Default)]
 pub struct PostgresOptions {
     settings: Vec<(String, String)>,
+    files: Vec<(String, String)>,
 }
 
 impl PostgresOptions {
@@ -34,6 +36,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A file in the data directory, readable by the server alone; settings name it without a path.
+    #[must_use]
+    pub fn file(mut self, name: &str, content: &str) -> Self {
+        self.files.push((name.to_owned(), content.to_owned()));
         self
     }
 
@@ -50,6 +59,12 @@ impl PostgresOptions {
         let room = Room::take("postgres")?;
         binaries.hand_over(room.path())?;
         template::copy_to(&room.path().join("data"), &binaries)?;
+        for (name, content) in &self.files {
+            let path = room.path().join("data").join(name);
+            fs::write(&path, content).with_context(|| format!("cannot write {name}"))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).context("cannot close a file")?;
+            binaries.hand_over(&path)?;
+        }
         // Our ports are reserved among tests, but a stranger may still take one between our look and the server's.
         for _ in 0..10 {
             let port = port::free_port();
