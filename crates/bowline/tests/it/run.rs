@@ -283,4 +283,38 @@ async fn what_was_written_is_printed_host_by_host_and_while_it_comes() {
     assert_eq!(all, format!("{}\n{}", of("web1"), of("web2")));
     let one = bowline(&server, &["job", "logs", &job, "--host", "web2", "--stream", "stderr"]).await;
     assert_eq!(text(&one), "goodbye\n");
+    // Somebody looks at this one, so what was written must not move the cursor; a serial line does not know its size.
+    let seen =
+        on_a_terminal_without_a_size(&command(&server, &["--no-color", "job", "logs", &job, "--host", "web2"])).await;
+    assert!(text(&seen).contains("hello") && text(&seen).contains("goodbye"), "{}", told(&seen));
+    assert!(!text(&seen).contains('\u{1b}'), "{:?}", text(&seen));
+    let raw = command(&server, &["--no-color", "job", "logs", &job, "--host", "web2", "--raw"]);
+    assert!(
+        text(&on_a_terminal_without_a_size(&raw).await).contains("\u{1b}[2J"),
+        "the control: it does reach a terminal"
+    );
+}
+
+/// Runs it on a pseudo-terminal of 0 rows and 0 columns, and says what came out there.
+async fn on_a_terminal_without_a_size(command: &Command) -> Output {
+    const TERMINAL: &str = "
+import fcntl, os, pty, struct, subprocess, sys, termios
+ours, theirs = pty.openpty()
+fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 0, 0, 0, 0))
+child = subprocess.Popen(sys.argv[1:], stdin=theirs, stdout=theirs, stderr=theirs)
+os.close(theirs)
+try:
+    while True:
+        data = os.read(ours, 65536)
+        if not data:
+            break
+        sys.stdout.buffer.write(data)
+except OSError:
+    pass
+sys.exit(child.wait())
+";
+    let mut python = Command::new("python3");
+    python.args(["-c", TERMINAL]).arg(command.get_program()).args(command.get_args());
+    python.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    tokio::task::spawn_blocking(move || python.output().expect("python runs")).await.expect("it ends")
 }

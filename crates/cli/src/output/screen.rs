@@ -25,6 +25,8 @@ pub struct Screen {
     /// Where answers to questions come from; `None` when nobody is there to answer.
     answers: Option<Box<dyn BufRead + Send>>,
     json: bool,
+    /// Standard output is a terminal, whether or not it knows how wide it is: a serial line does not.
+    terminal: bool,
     width: Option<usize>,
     color: bool,
     live: bool,
@@ -45,6 +47,7 @@ impl Screen {
         let (out_terminal, err_terminal) = (out.is_terminal(), err.is_terminal());
         let asks = err_terminal && std::io::stdin().is_terminal();
         Self {
+            terminal: out_terminal,
             width: out_terminal.then(|| Term::stdout().size_checked().map(|(_, columns)| columns.into())).flatten(),
             color: wanted && out_terminal,
             live: out_terminal && err_terminal && !connection.json,
@@ -63,6 +66,7 @@ impl Screen {
             notes: Notes::to(err, false),
             answers: None,
             json: connection.json,
+            terminal: false,
             width: None,
             color: false,
             live: false,
@@ -96,7 +100,7 @@ impl Screen {
 
     /// Somebody looks at it.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.width.is_some()
+        self.terminal
     }
 
     pub(crate) fn color(&self) -> bool {
