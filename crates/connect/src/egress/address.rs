@@ -1,6 +1,7 @@
 //! Which addresses are out in the public, and which are not. A pure judgement about one address.
 //!
-//! *Closed* is what belongs to this machine, to somebody's own network, to many at once, or to nobody. Some IPv6
+//! *Closed* is what belongs to this machine, to somebody's own network, to many at once, or to nobody. Of IPv6 only
+//! `2000::/3` is given out to the public, so everything else is closed, whatever it will be used for. Some IPv6
 //! addresses *carry* an IPv4 address, to which a translator or tunnel passes on what is sent; those are as good or bad as
 //! what they carry.
 
@@ -42,20 +43,19 @@ const fn is_closed(v4: Ipv4Addr) -> bool {
 fn sort_v6(v6: Ipv6Addr) -> Sort {
     match v6.segments() {
         [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => carried(v6, &[[12, 13, 14, 15]]),
-        // Unspecified, loopback, and IPv4 in a form that was given up.
-        [0, 0, 0, 0, 0, 0, ..] => Sort::Closed,
         // Whoever runs such a translator chose how long its prefix is, and with it where the IPv4 address stands (RFC 6052:
         // 48, 56, 64 or 96 bits, with byte 8 left out). We cannot know, so every reading must be good.
         [0x64, 0xff9b, 1, ..] => {
             carried(v6, &[[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], [12, 13, 14, 15]])
         }
         [0x2002, ..] => carried(v6, &[[2, 3, 4, 5]]),
-        [0x100, 0, 0, 0, ..] // thrown away
-        | [0x2001, 0 | 0xdb8, ..] // Teredo, documentation
-        | [0xfc00..=0xfdff, ..] // private
-        | [0xfe80..=0xfeff, ..] // link-local, site-local
-        | [0xff00..=0xffff, ..] /* multicast */ => Sort::Closed,
-        _ => Sort::Public,
+        [0x2001, 0..=0x1ff, ..] // protocol assignments: Teredo, benchmarks, overlays
+        | [0x2001, 0xdb8, ..] // documentation
+        | [0x3fff, 0..=0xfff, ..] /* documentation */ => Sort::Closed,
+        [0x2000..=0x3fff, ..] => Sort::Public,
+        // Loopback, private, link-local, multicast, what translators and routers use among themselves, and what was never
+        // given out.
+        _ => Sort::Closed,
     }
 }
 
@@ -73,8 +73,8 @@ mod tests {
 
     use super::*;
 
-    /// Every range that is closed, as the rules about egress list them.
-    const CLOSED: [&str; 24] = [
+    /// Ranges that are closed, as the registries list them: all there are of IPv4 and within `2000::/3`, and samples of the rest.
+    const CLOSED: [&str; 30] = [
         "0.0.0.0/8",
         "10.0.0.0/8",
         "100.64.0.0/10",
@@ -91,9 +91,15 @@ mod tests {
         "224.0.0.0/4",
         "240.0.0.0/4",
         "::/96",
+        "::ffff:0:0:0/96",
         "100::/64",
-        "2001::/32",
+        "100:0:0:1::/64",
+        "2001::/23",
+        "2001:2::/48",
         "2001:db8::/32",
+        "3fff::/20",
+        "4000::/3",
+        "5f00::/16",
         "fc00::/7",
         "fe80::/10",
         "fec0::/10",
@@ -128,7 +134,11 @@ mod tests {
                 assert_eq!(sort(inside), Sort::Closed, "{inside} in {net}");
             }
             let neighbours = [before(net.network()), after(net.broadcast())].into_iter().flatten();
-            for outside in neighbours.filter(|address| !nets.iter().any(|net| net.contains(address))) {
+            let given_out = |address: &IpAddr| {
+                address.is_ipv4() || "2000::/3".parse::<IpNet>().expect("a network").contains(address)
+            };
+            let open = |address: &IpAddr| given_out(address) && !nets.iter().any(|net| net.contains(address));
+            for outside in neighbours.filter(open) {
                 assert_ne!(sort(outside), Sort::Closed, "{outside} beside {net}");
                 beyond += 1;
             }
@@ -141,8 +151,30 @@ mod tests {
         for text in ["1.1.1.1", "8.8.8.8", "100.63.255.255", "172.32.0.0", "192.0.1.1", "223.255.255.255"] {
             assert_eq!(sort(text.parse().unwrap()), Sort::Public, "{text}");
         }
-        for text in ["2606:4700:4700::1111", "2a00:1450:4001::1", "2001:4860:4860::8888", "2001:1::1"] {
+        for text in ["2606:4700:4700::1111", "2a00:1450:4001::1", "2001:4860:4860::8888", "2001:200::1", "3ffe::1"] {
             assert_eq!(sort(text.parse().unwrap()), Sort::Public, "{text}");
+        }
+    }
+
+    /// Found public by an attack: IPv4 behind a stateless translator, and networks that nobody is reached in.
+    #[test]
+    fn what_is_not_given_out_is_closed() {
+        for text in [
+            "::ffff:0:127.0.0.1",
+            "::ffff:0:a9fe:a9fe",
+            "::1:0:0:1",
+            "200::1",
+            "1fff::1",
+            "2001:2::1",
+            "2001:1ff:ffff::1",
+            "3fff::1",
+            "3fff:fff::1",
+            "4000::1",
+            "5f00::1",
+            "e000::1",
+            "fbff::1",
+        ] {
+            assert_eq!(sort(text.parse().unwrap()), Sort::Closed, "{text}");
         }
     }
 
@@ -201,9 +233,10 @@ mod tests {
             let carrying = ["::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"];
             let carries = carrying.iter().any(|net| net.parse::<IpNet>().expect("a network").contains(&v6));
             let listed = closed().iter().any(|net| net.contains(&v6));
+            let given_out = "2000::/3".parse::<IpNet>().expect("a network").contains(&v6);
             match sort(v6) {
-                Sort::Public => prop_assert!(!carries && !listed, "{}", v6),
-                Sort::Closed => prop_assert!(listed, "{}", v6),
+                Sort::Public => prop_assert!(given_out && !carries && !listed, "{}", v6),
+                Sort::Closed => prop_assert!(listed || !given_out, "{}", v6),
                 Sort::Carries(_) => prop_assert!(carries, "{}", v6),
             }
         }
