@@ -19,6 +19,7 @@ pub fn forms(value: &str) -> Vec<Vec<u8>> {
             base64_forms(value.as_bytes(), &mut forms);
             percent_forms(value, &mut forms);
             json_forms(value, &mut forms);
+            hex_forms(value.as_bytes(), &mut forms);
         }
     }
     forms.extend(value.lines().map(str::as_bytes).map(<[u8]>::to_vec));
@@ -70,6 +71,27 @@ fn percent_forms(value: &str, forms: &mut BTreeSet<Vec<u8>>) {
             }
             forms.insert(text.into_bytes());
         }
+    }
+}
+
+/// Hex in both cases: in one piece, byte by byte with what programs put between them, and as escapes of a shell or of C.
+fn hex_forms(value: &[u8], forms: &mut BTreeSet<Vec<u8>>) {
+    for upper in [true, false] {
+        let byte = |byte: &u8| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
+        let bytes: Vec<String> = value.iter().map(byte).collect();
+        let whole = bytes.concat();
+        // `xxd -p` breaks lines after 60 characters, `od -t x1` after 16 bytes.
+        if whole.len() > 60 {
+            let lines = whole.as_bytes().chunks(60).filter(|line| line.len() >= 2 * VALUE_MIN_BYTES);
+            forms.extend(lines.map(<[u8]>::to_vec));
+        }
+        if bytes.len() > 16 {
+            let lines = bytes.chunks(16).filter(|line| line.len() >= VALUE_MIN_BYTES);
+            forms.extend(lines.map(|line| line.join(" ").into_bytes()));
+        }
+        forms.insert(whole.into_bytes());
+        forms.extend([":", " ", "-"].map(|between| bytes.join(between).into_bytes()));
+        forms.insert(bytes.iter().flat_map(|byte| ["\\x", byte]).collect::<String>().into_bytes());
     }
 }
 
@@ -125,6 +147,13 @@ mod tests {
         assert!(has("say \"hi\"\\", "say \\\"hi\\\"\\\\"));
         assert!(has("größe", "gr\\u00f6\\u00dfe"));
         assert!(has("p@ss/w&rd", "cEBzcy93JnJk"));
+        for hex in ["68756e746572323a", "68756E746572323A", "68:75:6e:74:65:72:32:3a", "68 75 6E 74 65 72 32 3A"] {
+            assert!(has("hunter2:", hex), "{hex}");
+        }
+        assert!(has("hunter2:", "\\x68\\x75\\x6e\\x74\\x65\\x72\\x32\\x3a"));
+        let long = "0123456789abcdef0123456789abcdef";
+        assert!(has(long, "303132333435363738396162636465663031323334353637383961626364"), "xxd -p breaks here");
+        assert!(has(long, "30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66"), "od breaks here");
         assert!(has("line one\nline two\n", "line one"));
         assert!(has("hunter22\n", "aHVudGVyMjI="));
     }
