@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::routes::router;
+use crate::tls::ServerTls;
 
 const HEADER_TIME: Duration = Duration::from_secs(10);
 const HEADERS_MAX: usize = 100;
@@ -34,8 +36,13 @@ const CLOSE_TIME: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
-/// Serves until `stop`, then finishes what is in hand.
-pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> anyhow::Result<()> {
+/// Serves until `stop`, then finishes what is in hand. With `tls`, nothing else is spoken on this socket.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    app: App,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let service = router(app);
     let connections = TaskTracker::new();
     let graceful = GracefulShutdown::new();
@@ -60,16 +67,30 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
             }
         };
         drop(stream.set_nodelay(true));
-        let io = TokioIo::new(Impatient::new(stream));
+        let stream = Impatient::new(stream);
         let inside = TowerToHyperService::new(service.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer.ip()));
             inside.call(request)
         });
-        let connection = builder.serve_connection(io, service);
-        let watched = graceful.watch(connection);
+        let Some(tls) = &tls else {
+            let watched = graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
+            connections.spawn(async move {
+                if let Err(error) = watched.await {
+                    tracing::debug!("a connection ended: {error}");
+                }
+            });
+            continue;
+        };
+        // The peer has as long for its handshake as for its headers, and holds up no other.
+        let (acceptor, watcher, builder) = (tls.acceptor(), graceful.watcher(), builder.clone());
         connections.spawn(async move {
-            if let Err(error) = watched.await {
+            let stream = match tokio::time::timeout(HEADER_TIME, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => return tracing::debug!("no TLS with {}: {error}", peer.ip()),
+                Err(_) => return tracing::debug!("no TLS with {}: it took too long", peer.ip()),
+            };
+            if let Err(error) = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await {
                 tracing::debug!("a connection ended: {error}");
             }
         });

@@ -4,9 +4,10 @@
 //! name is whole, whatever happened in between.
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub struct FileBlobs {
 impl FileBlobs {
     pub fn open(root: &Path) -> io::Result<Self> {
         let half = root.join(HALF);
-        fs::create_dir_all(&half)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&half)?;
         for entry in fs::read_dir(&half)? {
             // What was half-written an hour ago belongs to nobody. Another server may be at work here, too.
             let entry = entry?;
@@ -103,7 +104,7 @@ fn make_dirs(root: &Path, dir: &Path) -> io::Result<()> {
     if dir != root {
         make_dirs(root, parent)?;
     }
-    match fs::create_dir(dir) {
+    match DirBuilder::new().mode(0o700).create(dir) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
         _ => {}
     }
@@ -111,7 +112,7 @@ fn make_dirs(root: &Path, dir: &Path) -> io::Result<()> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

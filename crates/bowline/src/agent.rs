@@ -163,11 +163,13 @@ pub enum ShowOutput {
 }
 
 /// Works until it is asked to leave. The first signal asks, the second insists.
-pub async fn agent(args: AgentArgs, server: &str) -> anyhow::Result<ExitCode> {
+pub async fn agent(args: AgentArgs, connection: &bowline_cli::Connection) -> anyhow::Result<ExitCode> {
+    let server = &connection.server;
     let _level = log::start(&args.log_level)?;
     // A command of the same user must not find the credential or the join token in here.
     closed::close_memory();
-    let settings = settings(&args, server)?;
+    let mut settings = settings(&args, server)?;
+    settings.insecure_http = connection.insecure_http;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // A terminal that closes, or a `reload`, does not end the agent: there is nothing to read again.
     let mut hangup = signal(SignalKind::hangup())?;

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::config::{Config, ConfigFlags};
-use crate::{first_start, ledger};
+use crate::{exposure, first_start, ledger, modes};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -19,21 +19,49 @@ pub struct DoctorArgs {
     pub config: ConfigFlags,
 }
 
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Ok,
+    /// Works, but somebody should know.
+    Warning,
+    Bad,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+impl From<bool> for Level {
+    fn from(well: bool) -> Self {
+        if well { Self::Ok } else { Self::Bad }
+    }
+}
+
 /// One look, and what it found.
 struct Finding {
     what: &'static str,
-    well: bool,
+    level: Level,
     says: String,
 }
 
 pub async fn doctor(args: DoctorArgs, connection: &bowline_cli::Connection) -> anyhow::Result<ExitCode> {
     let mut findings = Vec::new();
-    let mut look = |what, well, says: String| findings.push(Finding { what, well, says });
+    let mut warnings = Vec::new();
+    let mut look = |what, well: bool, says: String| findings.push(Finding { what, level: well.into(), says });
     match Config::load(&args.config) {
         Err(error) => look("configuration", false, format!("{error:#}")),
         Ok(config) => {
             look("configuration", true, "every option is known and fits".to_owned());
-            token(&config, &mut look);
+            modes(&config, &mut look);
+            warnings = exposure::of(&config);
+            token(&config, &mut look).await;
             server(&config, connection, &mut look).await;
         }
     }
@@ -43,27 +71,58 @@ pub async fn doctor(args: DoctorArgs, connection: &bowline_cli::Connection) -> a
         true,
         format!("for commands of an agent here: {}", bowline_execute::Machine::look(None).describe()),
     );
-    let well = findings.iter().all(|f| f.well);
+    let warned = warnings.into_iter().map(|it| Finding { what: it.what, level: Level::Warning, says: it.says });
+    findings.extend(warned);
+    let well = findings.iter().all(|f| f.level != Level::Bad);
     if connection.json {
-        let list: Vec<_> = findings.iter().map(|f| json!({"what": f.what, "well": f.well, "says": f.says})).collect();
+        let show = |f: &Finding| json!({"what": f.what, "well": f.level != Level::Bad, "level": f.level.name(), "says": f.says});
+        let list: Vec<_> = findings.iter().map(show).collect();
         println!("{}", json!({"well": well, "findings": list}));
     } else {
         for finding in &findings {
-            println!("{} {:14} {}", if finding.well { "ok  " } else { "BAD " }, finding.what, finding.says);
+            let mark = match finding.level {
+                Level::Ok => "ok  ",
+                Level::Warning => "WARN",
+                Level::Bad => "BAD ",
+            };
+            println!("{mark} {:14} {}", finding.what, finding.says);
         }
     }
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn token(config: &Config, look: &mut impl FnMut(&'static str, bool, String)) {
+fn modes(config: &Config, look: &mut impl FnMut(&'static str, bool, String)) {
+    let open = modes::open_to_others(config);
+    if open.is_empty() {
+        return look("modes", true, "what is kept here is readable by its owner only".to_owned());
+    }
+    let list: Vec<_> = open.iter().map(|(path, mode)| format!("{} ({mode:04o})", path.display())).collect();
+    let text = format!("other users of this machine can read {}; a start of the server closes them", list.join(", "));
+    look("modes", false, text);
+}
+
+async fn token(config: &Config, look: &mut impl FnMut(&'static str, bool, String)) {
     let path = first_start::token_path(&config.server.data_dir);
     match std::fs::metadata(&path) {
+        Err(_) if has_administrator(config).await => {
+            let text = "the ledger has an administrator; another server wrote the token into its own data directory";
+            look("token", true, format!("{} is not there: {text}", path.display()));
+        }
         Err(_) => look("token", true, format!("{} is not there yet; the first start makes it", path.display())),
         Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
             look("token", false, format!("{} can be read by others; chmod 600 it", path.display()));
         }
         Ok(_) => look("token", true, format!("{} is readable by its owner only", path.display())),
     }
+}
+
+/// Whether a ledger that several servers share knows an administrator already. The embedded one has its token beside it.
+async fn has_administrator(config: &Config) -> bool {
+    if config.database.url.is_none() {
+        return false;
+    }
+    let Ok(opened) = ledger::open_as_it_is(config).await else { return false };
+    first_start::has_administrator(&*opened.ledger, &*opened.clock).await.unwrap_or(false)
 }
 
 /// Asks a running server; opens the ledger itself where none runs.

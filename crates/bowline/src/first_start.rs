@@ -11,7 +11,7 @@ use bowline_model::TenantId;
 use bowline_store::{Clock, Ledger, TokenRecord};
 use rand::RngExt;
 
-use crate::config::prepare_directory;
+use crate::modes::prepare_directory;
 
 pub const TENANT: &str = "default";
 
@@ -27,6 +27,23 @@ pub fn token_path(data_dir: &Path) -> PathBuf {
     data_dir.join("admin.token")
 }
 
+/// Whether somebody can get in as an administrator.
+pub async fn has_administrator(ledger: &dyn Ledger, clock: &dyn Clock) -> anyhow::Result<bool> {
+    match find(ledger).await? {
+        Some(tenant) => administrated(ledger, clock, tenant).await,
+        None => Ok(false),
+    }
+}
+
+async fn administrated(ledger: &dyn Ledger, clock: &dyn Clock, tenant: TenantId) -> anyhow::Result<bool> {
+    let now = clock.now();
+    let can_get_in = |t: &TokenRecord| {
+        let good = t.revoked_at.is_none() && t.expires_at.is_none_or(|end| end > now);
+        good && t.scopes.split(' ').any(|scope| scope == Scope::Admin.text())
+    };
+    Ok(ledger.list_tokens(Some(tenant)).await?.iter().any(can_get_in))
+}
+
 /// Makes the first tenant and its administrator, if there is none yet. Whether it did.
 pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) -> anyhow::Result<(TenantId, bool)> {
     prepare_directory(data_dir)?;
@@ -40,15 +57,10 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
             there.context("the default tenant is neither new nor there")?
         }
     };
-    let admins = ledger.list_tokens(Some(tenant)).await?;
-    let now = clock.now();
-    let can_get_in = |t: &TokenRecord| {
-        let good = t.revoked_at.is_none() && t.expires_at.is_none_or(|end| end > now);
-        good && t.scopes.split(' ').any(|scope| scope == Scope::Admin.text())
-    };
-    if admins.iter().any(can_get_in) {
+    if administrated(ledger, clock, tenant).await? {
         return Ok((tenant, false));
     }
+    let now = clock.now();
     let mut entropy = [0u8; bowline_auth::token::ENTROPY_BYTES];
     rand::rng().fill(&mut entropy);
     let token = TokenText::mint(TokenKind::Api, entropy);

@@ -8,7 +8,8 @@ use bowline_store::{Clock, Observer, SteadyClock};
 use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
 use rand::RngExt;
 
-use crate::config::{Config, prepare_directory};
+use crate::config::Config;
+use crate::modes::prepare_directory;
 
 /// An open ledger, and the clock it goes by.
 pub struct Opened {
@@ -39,7 +40,7 @@ async fn open_or_make(config: &Config, make: bool, observer: Option<Arc<dyn Obse
         observer,
     };
     let embedded = config.database.url.is_none();
-    let ledger = match &config.database.url {
+    let ledger = match config.database.full_url() {
         None => {
             if make {
                 prepare_directory(&config.server.data_dir)?;
@@ -51,7 +52,7 @@ async fn open_or_make(config: &Config, make: bool, observer: Option<Arc<dyn Obse
         }
         Some(url) => {
             let pg = PgSettings {
-                url: url.clone(),
+                url,
                 connect_timeout: Duration::from_millis(config.database.connect_timeout_ms),
                 statement_timeout: Duration::from_millis(config.database.statement_timeout_ms),
                 clock: None,

@@ -11,12 +11,14 @@ mod closed;
 mod config;
 mod demo;
 mod doctor;
+mod exposure;
 mod first_start;
 mod heads;
 mod jwks;
 mod ledger;
 mod log;
 mod migrate;
+mod modes;
 mod objects;
 mod reload;
 mod secrets;
@@ -82,7 +84,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => runtime.block_on(serve::serve(args)),
         #[cfg(target_os = "linux")]
-        Command::Agent(args) => runtime.block_on(agent::agent(*args, &cli.connection.server)),
+        Command::Agent(args) => runtime.block_on(agent::agent(*args, &cli.connection)),
         #[cfg(target_os = "linux")]
         Command::Keeper { .. } => Ok(ExitCode::FAILURE),
         Command::Migrate(args) => runtime.block_on(migrate::migrate(args, json)),

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::config::{Config, ConfigFlags};
-use crate::ledger;
+use crate::{ledger, modes};
 
 #[derive(Debug, Args)]
 pub struct MigrateArgs {
@@ -16,6 +16,7 @@ pub struct MigrateArgs {
 
 pub async fn migrate(args: MigrateArgs, json: bool) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
+    modes::close_new_files();
     let opened = ledger::open(&config, None).await?;
     let migrated = &opened.ledger.migrated;
     if json {

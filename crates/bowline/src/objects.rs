@@ -12,11 +12,13 @@ use bowline_backbone::{BlobStore, FileBlobs};
 use bowline_store::Ledger;
 
 use crate::config::Config;
+use crate::modes::close_tree;
 
 /// Opens the place for output. With `adopt` it becomes the ledger's place, whatever was that before.
 pub async fn open(config: &Config, ledger: &dyn Ledger, adopt: bool) -> anyhow::Result<Arc<dyn BlobStore>> {
     let place = config.server.objects_dir();
     let unusable = || format!("output cannot be kept in {}", place.display());
+    close_tree(&place)?;
     let blobs = FileBlobs::open(&place).with_context(unusable)?;
     let fresh = format!("{:032x}", rand::random::<u128>());
     let identity = blobs.identity(&fresh).with_context(unusable)?;

@@ -2,13 +2,13 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bowline_api::{ApiSettings, App, Gate, GateSettings};
+use bowline_api::{ApiSettings, App, Gate, GateSettings, ServerTls};
 use bowline_connect::egress::Doors;
 use bowline_engine::builtin::{Handlers, HttpRequest, NAME_PREFIX, RabbitmqPublish};
 use bowline_engine::secrets::Secrets;
@@ -26,7 +26,7 @@ use tokio::sync::Mutex;
 use crate::config::{Config, ConfigFlags};
 use crate::heads::HeadKeeper;
 use crate::reload::Reload;
-use crate::{closed, demo, first_start, jwks, ledger, log, objects, secrets};
+use crate::{closed, demo, exposure, first_start, jwks, ledger, log, modes, objects, secrets};
 
 const STOPPING: &str = "\
 The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: \
@@ -42,6 +42,12 @@ pub struct ServeArgs {
     /// Listen on this address
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    /// Serve HTTPS with this certificate and those above it (PEM); read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key to the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Keep output in this server's objects directory from now on, although the ledger knows another one. What is only in
     /// the other one is lost
     #[arg(long)]
@@ -51,14 +57,17 @@ pub struct ServeArgs {
     pub demo: bool,
 }
 
-/// How long a ledger may take to say where its audit trail ends, when the house closes.
-const LAST_HEADS: Duration = Duration::from_secs(5);
+/// What is kept of `close_ms` for the end: signing where the audit trail ends, and closing the ledger. A fifth of it at most.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 const DAY_MS: f64 = 86_400_000.0;
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut config = Config::load(&args.config)?;
     if let Some(listen) = args.listen {
         config.server.listen = listen;
+    }
+    if let (Some(cert), Some(key)) = (args.tls_cert, args.tls_key) {
+        (config.tls.cert, config.tls.key) = (Some(cert), Some(key));
     }
     // The demonstration draws on the terminal; log lines below warnings would tear it.
     let quiet = args.demo && std::io::stderr().is_terminal() && config.log.level == "info";
@@ -68,6 +77,11 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     ensure_port_is_free(config.server.listen)?;
 
     closed::close_memory();
+    modes::close_new_files();
+    for exposure in exposure::of(&config) {
+        tracing::warn!("{}", exposure.says);
+    }
+    let tls = config.tls.files().map(ServerTls::open).transpose().context("HTTPS cannot be served")?;
     let jwt = jwks::verifier(&config.auth)?;
     let meters = Meters::new();
     let figures = Figures::of(Arc::clone(&meters));
@@ -137,12 +151,16 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         move || Arc::clone(&reload).run(Arc::clone(&running), stop.clone())
     });
     let mut listener = Some(listener);
-    let (door, stop) = (app.clone(), supervisor.stop().clone());
+    let (door, stop, secure) = (app.clone(), supervisor.stop().clone(), tls.clone());
     supervisor.start(TaskKind::HttpServer, move || {
         let listener = listener.take();
-        let (door, stop) = (door.clone(), stop.clone());
-        async move { bowline_api::serve(listener.context("the socket was already used")?, door, stop).await }
+        let (door, stop, secure) = (door.clone(), stop.clone(), secure.clone());
+        async move { bowline_api::serve(listener.context("the socket was already used")?, secure, door, stop).await }
     });
+    if let Some(tls) = tls {
+        let stop = supervisor.stop().clone();
+        supervisor.start(TaskKind::CertificateReload, move || Arc::clone(&tls).reload_forever(stop.clone()));
+    }
     if gate.jwt().is_some() {
         let (clock, stop) = (Arc::clone(&clock), supervisor.stop().clone());
         supervisor.start(TaskKind::KeyRefresh, move || {
@@ -161,7 +179,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let stage = demo::Stage {
             engine: Arc::clone(&engine),
             tenant,
-            bowline: how_to_call(&first_start::token_path(&config.server.data_dir), address),
+            bowline: how_to_call(Some(&first_start::token_path(&config.server.data_dir)), &url_of(&config, address)),
             address,
             data_dir: config.server.data_dir.clone(),
         };
@@ -186,42 +204,56 @@ struct Goodbye {
     int: Signal,
 }
 
+/// Where this server can be asked.
+fn url_of(config: &Config, address: SocketAddr) -> String {
+    let scheme = if config.tls.files().is_some() { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
 fn greet(config: &Config, address: SocketAddr, first: bool) {
+    let token = first_start::token_path(&config.server.data_dir);
+    // The first server of a ledger writes the token, into its own directory. The others have none to offer.
+    let token = Some(token).filter(|token| token.exists());
     if !std::io::stdout().is_terminal() {
         // A banner among the lines of a log helps neither people nor machines.
-        let token = first_start::token_path(&config.server.data_dir);
-        let (version, token) = (env!("CARGO_PKG_VERSION"), token.display());
-        tracing::info!(server.address = %address, server.version = version, token.file = %token, "listening");
+        let version = env!("CARGO_PKG_VERSION");
+        let file = token.as_ref().map(|token| tracing::field::display(token.display()));
+        tracing::info!(server.url = url_of(config, address), server.address = %address, server.version = version, token.file = file, "listening");
         return;
     }
-    let token = first_start::token_path(&config.server.data_dir);
     let store = config
         .database
         .url
         .as_ref()
         .map_or_else(|| format!("embedded, in {}", config.server.data_dir.display()), |_| "PostgreSQL".to_owned());
     let made = if first { " (made just now)" } else { "" };
-    println!("Bowline {} is listening on http://{address}", env!("CARGO_PKG_VERSION"));
+    let url = url_of(config, address);
+    println!("Bowline {} is listening on {url}", env!("CARGO_PKG_VERSION"));
     println!("  ledger   {store}");
-    println!("  token    {}{made}", token.display());
+    match &token {
+        Some(token) => println!("  token    {}{made}", token.display()),
+        None => println!(
+            "  token    not here: the ledger has an administrator already; set BOWLINE_TOKEN to a token of yours"
+        ),
+    }
     println!();
-    let bowline = how_to_call(&token, address);
+    let bowline = how_to_call(token.as_deref(), &url);
+    let shown = token.map_or_else(|| "$BOWLINE_TOKEN".to_owned(), |token| format!("$(cat {})", token.display()));
     println!("Try:");
     println!("  {bowline} job submit echo --payload '{{\"hello\":\"world\"}}' --wait");
     println!("  {bowline} job list --limit 10");
-    println!("  curl -s -H \"authorization: Bearer $(cat {})\" http://{address}/lanes", token.display());
+    println!("  curl -s -H \"authorization: Bearer {shown}\" {url}/lanes");
     println!();
 }
 
 /// The program as it was called just now, with what it must be told to find this server and its token.
-fn how_to_call(token: &Path, address: SocketAddr) -> String {
+fn how_to_call(token: Option<&Path>, server: &str) -> String {
     let mut words = vec![std::env::args().next().unwrap_or_else(|| "bowline".to_owned())];
-    let server = format!("http://{address}");
     if server != bowline_cli::DEFAULT_SERVER {
-        words.extend(["--server".to_owned(), server]);
+        words.extend(["--server".to_owned(), server.to_owned()]);
     }
     let default = Path::new(bowline_cli::DEFAULT_TOKEN_FILE);
-    if token != default && Path::new(".").join(token) != default {
+    if let Some(token) = token.filter(|token| *token != default && Path::new(".").join(token) != default) {
         words.extend(["--token-file".to_owned(), token.display().to_string()]);
     }
     words.join(" ")
@@ -246,10 +278,13 @@ async fn wait_and_close(
         eprintln!("\nClosing: running work may finish. Ctrl-C again to insist.");
     }
     tracing::info!("closing: no new work is taken, running work may finish");
-    let patience = Duration::from_millis(config.server.close_ms);
+    // The whole of it, last words included, takes no longer than was promised; what serves orchestrators counts on it.
+    let (farewell, patience) =
+        (Duration::from_millis(config.server.farewell_ms), Duration::from_millis(config.server.close_ms));
+    let deadline = tokio::time::Instant::now() + farewell + patience;
     let closing = async {
-        tokio::time::sleep(Duration::from_millis(config.server.farewell_ms)).await;
-        supervisor.close(patience).await
+        tokio::time::sleep(farewell).await;
+        supervisor.close(patience.saturating_sub(LAST_WORDS.min(patience / 5))).await
     };
     let left = tokio::select! {
         left = closing => left,
@@ -260,18 +295,23 @@ async fn wait_and_close(
         }
     };
     // Nothing moves any more, so these are the last ones.
-    match tokio::time::timeout(LAST_HEADS, heads.keep()).await {
+    match tokio::time::timeout_at(deadline, heads.keep()).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::warn!("the last heads of the audit trail were not signed: {error:#}"),
         Err(_) => tracing::warn!("the last heads of the audit trail were not signed: the ledger does not answer"),
     }
-    if left.is_empty() {
-        ledger.close().await;
+    let closed = left.is_empty() && tokio::time::timeout_at(deadline, ledger.close()).await.is_ok();
+    if closed {
         tracing::info!("closed");
         return Ok(if fell { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
-    tracing::warn!("closed, leaving behind: {}", left.join(", "));
-    Ok(ExitCode::FAILURE)
+    if left.is_empty() {
+        tracing::warn!("closed without the ledger, which does not answer");
+    } else {
+        tracing::warn!("closed, leaving behind: {}", left.join(", "));
+    }
+    // Not by returning: that would wait for threads that wait for the ledger. It holds what was answered.
+    std::process::exit(1)
 }
 
 async fn insisted(term: &mut Signal, int: &mut Signal) {

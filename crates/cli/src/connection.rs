@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use bowline_http::is_loopback;
 use reqwest::Url;
 
 use crate::failure::Failure;
@@ -72,6 +73,17 @@ pub struct Connection {
     #[arg(long, global = true, value_name = "PATH", conflicts_with = "token", help_heading = "Connection and output")]
     pub token_file: Option<PathBuf>,
 
+    /// Talk plain HTTP to another machine: whoever is on the way reads the token and can change what is said
+    #[arg(
+        long,
+        global = true,
+        env = "BOWLINE_INSECURE_HTTP",
+        value_parser = clap::builder::FalseyValueParser::new(),
+        hide_env_values = true,
+        help_heading = "Connection and output"
+    )]
+    pub insecure_http: bool,
+
     /// Print the server's JSON: one document, or one a line for streams
     #[arg(long, global = true, help_heading = "Connection and output")]
     pub json: bool,
@@ -83,7 +95,14 @@ pub struct Connection {
 
 impl Default for Connection {
     fn default() -> Self {
-        Self { server: DEFAULT_SERVER.to_owned(), token: None, token_file: None, json: false, no_color: false }
+        Self {
+            server: DEFAULT_SERVER.to_owned(),
+            token: None,
+            token_file: None,
+            insecure_http: false,
+            json: false,
+            no_color: false,
+        }
     }
 }
 
@@ -122,6 +141,12 @@ impl Connection {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("must end with its host or path"));
         }
+        if !self.insecure_http && bowline_http::check_encrypted(url.as_str()).is_err() {
+            return Err(wrong(
+                "is another machine over plain HTTP, where others can read the token; use https://, or --insecure-http \
+                 (BOWLINE_INSECURE_HTTP=true) if the way there is protected by other means",
+            ));
+        }
         Ok(url)
     }
 
@@ -155,13 +180,6 @@ impl Connection {
             Err(why) => Ok(Credentials { token: None, found: format!("{path} cannot be used: {why}") }),
         }
     }
-}
-
-/// Whether a server at this address runs on this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -242,9 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_several_names() {
-        let local = |text: &str| is_loopback(&Url::parse(text).unwrap());
-        assert!(local("http://127.0.0.1:7420") && local("http://[::1]") && local("http://LOCALHOST:1"));
-        assert!(!local("http://10.0.0.1") && !local("http://127.0.0.1.example.com"));
+    fn plain_http_to_another_machine_must_be_asked_for() {
+        let mut far = with("http://bowline.example:7420");
+        let Err(Failure::Usage(why)) = far.url() else { panic!("it is refused") };
+        assert!(why.contains("--insecure-http") && why.contains("https://"), "{why}");
+        far.insecure_http = true;
+        assert!(far.url().is_ok());
+        assert!(with("https://bowline.example").url().is_ok() && with("http://127.0.0.1:1").url().is_ok());
     }
 }

@@ -1,7 +1,8 @@
 //! The ports, as calls to the committer and the readers.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::future::Future;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -173,12 +174,16 @@ impl SqlLedger {
             return Err(StoreError::Unavailable(format!("there is no ledger in {}", directory.display())));
         }
         let unavailable = |what: &str, e: std::io::Error| StoreError::Unavailable(format!("{what}: {e}"));
-        std::fs::create_dir_all(directory).map_err(|e| unavailable("the data directory cannot be made", e))?;
-        let lock = File::create(directory.join("bowline.lock"))
-            .map_err(|e| unavailable("the data directory cannot be written", e))?;
+        let mut closed = DirBuilder::new();
+        closed.recursive(true).mode(0o700);
+        closed.create(directory).map_err(|e| unavailable("the data directory cannot be made", e))?;
+        // For their owner from the first byte on; SQLite gives its log and its index the mode of the database.
+        let own = |name: &str| OpenOptions::new().create(true).append(true).mode(0o600).open(directory.join(name));
+        let lock = own("bowline.lock").map_err(|e| unavailable("the data directory cannot be written", e))?;
         lock.try_lock().map_err(|_| {
             StoreError::Unavailable(format!("another process is using the data directory {}", directory.display()))
         })?;
+        own(FILE).map_err(|e| unavailable("the data directory cannot be written", e))?;
         let path = directory.join(FILE);
         let mut writer = SqliteDb::open_writer(&path, Arc::clone(&settings.clock))?;
         let shared = shared(settings, KnownResources::of_one_process());

@@ -27,6 +27,7 @@ pub enum TaskKind {
     AuditHeads,
     ConfigReload,
     SecretCache,
+    CertificateReload,
 }
 
 /// What follows from a task that fell.
@@ -56,7 +57,8 @@ impl TaskKind {
             | Self::KeyRefresh
             | Self::AuditHeads
             | Self::ConfigReload
-            | Self::SecretCache => OnFailure::Restart,
+            | Self::SecretCache
+            | Self::CertificateReload => OnFailure::Restart,
             Self::Demonstration => OnFailure::LetGo,
         }
     }
@@ -79,6 +81,7 @@ impl TaskKind {
             Self::AuditHeads => "audit heads",
             Self::ConfigReload => "config reload",
             Self::SecretCache => "secret cache",
+            Self::CertificateReload => "certificate reload",
         }
     }
 }

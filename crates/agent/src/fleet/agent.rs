@@ -64,6 +64,10 @@ impl FleetAgent {
         if !(1..=100_000).contains(&settings.slots) {
             return Err(FleetError::Slots);
         }
+        if !settings.insecure_http {
+            bowline_http::check_encrypted(&settings.server)
+                .map_err(|why| FleetError::Address(format!("{why}, or --insecure-http if you accept that")))?;
+        }
         let mut labels = settings.labels.clone();
         if let Some(reach) = &settings.reach {
             labels.insert(Connection::REACH_LABEL.to_owned(), reach.name().to_owned());

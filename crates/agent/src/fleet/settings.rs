@@ -15,6 +15,8 @@ use bowline_ssh::SshSettings;
 pub struct FleetSettings {
     /// The server's address.
     pub server: String,
+    /// Whether plain HTTP to another machine is fine. Others on the way can read the credential and change commands.
+    pub insecure_http: bool,
     /// Where the agent keeps its key, its credential and its runs. One agent for one directory.
     pub data: PathBuf,
     /// Needed once, at the first start.
@@ -93,6 +95,7 @@ impl FleetSettings {
     pub fn new(server: &str, data: impl Into<PathBuf>, keeper: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             server: server.to_owned(),
+            insecure_http: false,
             data: data.into(),
             join: None,
             name: None,

@@ -46,6 +46,7 @@ pub enum BuildError {
 pub struct WorkerBuilder {
     address: String,
     token: String,
+    insecure_http: bool,
     worker_id: Option<String>,
     worker_type: Option<String>,
     labels: BTreeMap<String, String>,
@@ -64,6 +65,7 @@ impl WorkerBuilder {
         Self {
             address: address.to_owned(),
             token: token.to_owned(),
+            insecure_http: false,
             worker_id: None,
             worker_type: None,
             labels: BTreeMap::new(),
@@ -81,6 +83,13 @@ impl WorkerBuilder {
     /// How the worker calls itself. Required, and two processes must not share one.
     pub fn worker_id(mut self, id: &str) -> Self {
         self.worker_id = Some(id.to_owned());
+        self
+    }
+
+    /// Whether plain HTTP to another machine is fine; `false` unless said. Others on the way can read the token and what
+    /// is worked on, and can change both.
+    pub fn insecure_http(mut self, allow: bool) -> Self {
+        self.insecure_http = allow;
         self
     }
 
@@ -172,6 +181,10 @@ impl WorkerBuilder {
         if !(1..=SLOTS_MAX).contains(&self.slots) {
             return Err(BuildError::Slots);
         }
+        if !self.insecure_http {
+            bowline_http::check_encrypted(&self.address)
+                .map_err(|why| BuildError::Address(format!("{why}, or insecure_http(true) if you accept that")))?;
+        }
         let client = Client::new(&self.address, &self.token).map_err(address)?;
         let registration = RegisterRequest {
             worker_id,
@@ -206,6 +219,14 @@ mod tests {
 
     async fn nothing(_: TaskContext) -> Result<(), TaskError> {
         Ok(())
+    }
+
+    #[test]
+    fn plain_http_to_another_machine_must_be_asked_for() {
+        let far = || Worker::builder("http://bowline.example", "token").worker_id("w1").task("a", nothing);
+        let error = far().build().err().expect("it is refused").to_string();
+        assert!(error.contains("plain HTTP") && error.contains("https://"), "{error}");
+        assert!(far().insecure_http(true).build().is_ok());
     }
 
     #[test]

@@ -6,10 +6,11 @@ use bowline_auth::SecretText;
 use super::Config;
 
 /// Ours, but read elsewhere: by the command line or the tests.
-const ELSEWHERE: [&str; 6] = [
+const ELSEWHERE: [&str; 7] = [
     "BOWLINE_CONFIG",
     "BOWLINE_URL",
     "BOWLINE_TOKEN",
+    "BOWLINE_INSECURE_HTTP",
     "BOWLINE_TEST_POSTGRES",
     "BOWLINE_TEST_RABBITMQ",
     "BOWLINE_BENCH_DIR",
@@ -23,6 +24,12 @@ pub fn apply(config: &mut Config, vars: Vec<(String, String)>) -> anyhow::Result
         }
         match name.as_str() {
             "DATABASE_URL" => config.database.url = Some(value),
+            "PGSSLMODE" => config.database.ssl_environment.push(("sslmode", value)),
+            "PGSSLROOTCERT" => config.database.ssl_environment.push(("sslrootcert", value)),
+            "PGSSLCERT" => config.database.ssl_environment.push(("sslcert", value)),
+            "PGSSLKEY" => config.database.ssl_environment.push(("sslkey", value)),
+            "BOWLINE_TLS_CERT" => config.tls.cert = Some(value.into()),
+            "BOWLINE_TLS_KEY" => config.tls.key = Some(value.into()),
             "PORT" => {
                 let port = value.parse().with_context(|| format!("PORT must be a port number, not `{value}`"))?;
                 config.server.listen.set_port(port);

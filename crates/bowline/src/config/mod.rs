@@ -8,12 +8,14 @@ mod env;
 mod file;
 mod secrets;
 mod sections;
+mod tls;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
 use clap::Args;
 
+#[cfg(test)]
+pub use sections::ServerConfig;
 pub use sections::{AuthConfig, Config};
 
 /// Flags of `serve` and of the commands that open the ledger themselves.
@@ -54,22 +56,6 @@ impl Config {
         config.check()?;
         Ok(config)
     }
-}
-
-/// Makes the data directory, readable by its owner only.
-pub fn prepare_directory(directory: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    if directory.is_dir() {
-        return Ok(());
-    }
-    if directory.exists() {
-        bail!("{} is not a directory", directory.display());
-    }
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .with_context(|| format!("the data directory {} cannot be made", directory.display()))
 }
 
 #[cfg(test)]
@@ -113,6 +99,39 @@ mod tests {
         assert!(format!("{error:#}").to_lowercase().contains("32"), "{error:#}");
         let error = load("", &[("PORT", "eighty")]).unwrap_err();
         assert!(format!("{error:#}").contains("PORT"), "{error:#}");
+    }
+
+    #[test]
+    fn tls_to_postgresql_is_checked_before_anything_is_opened() {
+        let with = |url: &str, vars: &[(&str, &str)]| load(&format!("[database]\nurl = \"{url}\"\n"), vars);
+        let error = with("postgres://db/x?sslmode=full", &[]).unwrap_err();
+        assert!(format!("{error:#}").contains("verify-full"), "{error:#}");
+        let error = with("postgres://db/x", &[("PGSSLMODE", "verify-ca")]).unwrap_err();
+        assert!(format!("{error:#}").contains("sslrootcert"), "{error:#}");
+        let config = with("postgres://db/x", &[("PGSSLMODE", "verify-ca"), ("PGSSLROOTCERT", "/ca.pem")]).unwrap();
+        assert_eq!(config.database.target().unwrap().unwrap().mode, bowline_store_sql::SslMode::VerifyCa);
+        let config = with("postgres://db/x?sslmode=disable", &[("PGSSLMODE", "require")]).unwrap();
+        assert_eq!(config.database.target().unwrap().unwrap().mode, bowline_store_sql::SslMode::Disable);
+    }
+
+    #[test]
+    fn keys_of_service_tokens_come_over_https_or_from_this_machine() {
+        let with = |url: &str| load("", &[("ORCH_JWT_JWKS_URL", url), ("ORCH_JWT_ISSUER", "x")]);
+        for good in ["https://id.example/keys", "http://127.0.0.1:9/keys", "http://localhost/keys", "http://[::1]/k"] {
+            assert!(with(good).is_ok(), "{good}");
+        }
+        for bad in ["http://id.example/keys", "http://10.0.0.7/keys", "ftp://id.example/keys", "id.example/keys"] {
+            let error = with(bad).unwrap_err();
+            assert!(format!("{error:#}").contains("ORCH_JWT_JWKS_URL"), "{bad}: {error:#}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key() {
+        let error = load("[tls]\ncert = \"/a.pem\"\n", &[]).unwrap_err();
+        assert!(format!("{error:#}").contains("tls.key"), "{error:#}");
+        let both = load("", &[("BOWLINE_TLS_CERT", "/a.pem"), ("BOWLINE_TLS_KEY", "/a.key")]).unwrap();
+        assert!(both.tls.files().is_some());
     }
 
     #[test]

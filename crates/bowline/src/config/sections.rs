@@ -9,16 +9,19 @@ use bowline_model::fleet::MarginRules;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
+use bowline_store_sql::{InvalidTarget, PgTarget};
 use serde::Deserialize;
 
 use super::egress::EgressConfig;
 use super::secrets::SecretsConfig;
+use super::tls::TlsConfig;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     pub server: ServerConfig,
+    pub tls: TlsConfig,
     pub database: DatabaseConfig,
     pub lease: LeaseConfig,
     pub dispatch: DispatchConfig,
@@ -93,11 +96,27 @@ pub struct DatabaseConfig {
     pub url: Option<String>,
     pub connect_timeout_ms: u64,
     pub statement_timeout_ms: u64,
+    /// What libpq's `PGSSL…` variables say, by the names it has in a URL.
+    #[serde(skip)]
+    pub ssl_environment: Vec<(&'static str, String)>,
 }
 
 impl Default for DatabaseConfig {
     fn default() -> Self {
-        Self { url: None, connect_timeout_ms: 2_000, statement_timeout_ms: 5_000 }
+        Self { url: None, connect_timeout_ms: 2_000, statement_timeout_ms: 5_000, ssl_environment: Vec::new() }
+    }
+}
+
+impl DatabaseConfig {
+    /// The URL, and what the environment says of TLS where the URL is silent.
+    pub fn full_url(&self) -> Option<String> {
+        let said = self.ssl_environment.iter().map(|(name, value)| (*name, value.as_str()));
+        self.url.as_ref().map(|url| bowline_store_sql::with_defaults(url, said))
+    }
+
+    /// Where that is, and how far the way there is protected.
+    pub fn target(&self) -> Option<Result<PgTarget, InvalidTarget>> {
+        self.full_url().map(|url| PgTarget::parse(&url))
     }
 }
 
@@ -284,6 +303,8 @@ impl Config {
         {
             bail!("database.url (DATABASE_URL) must be a postgres:// address");
         }
+        self.database.target().transpose().context("database.url (DATABASE_URL, PGSSLMODE) is wrong")?;
+        self.tls.check()?;
         self.secrets.check()?;
         self.egress.check()?;
         self.auth.check()
@@ -306,6 +327,11 @@ impl AuthConfig {
         }
         if self.jwt_shared_secret.as_ref().is_some_and(|s| s.expose().len() < 32) {
             bail!("auth.jwt_shared_secret (ORCH_JWT_SHARED_SECRET) must have at least 32 bytes");
+        }
+        if let Some(url) = &self.jwt_jwks_url {
+            bowline_http::check_encrypted(url).map_err(|why| {
+                anyhow::anyhow!("auth.jwt_jwks_url (ORCH_JWT_JWKS_URL) {why}; who can change the keys on their way can issue identities")
+            })?;
         }
         Ok(())
     }

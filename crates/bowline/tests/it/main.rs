@@ -17,6 +17,7 @@ mod commands;
 mod consent;
 mod dead_letters;
 mod docs;
+mod encryption;
 mod events;
 mod example_worker;
 mod files;

@@ -6,12 +6,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bowline_http::is_loopback;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Method, Response, Url};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::retry::{self, Again};
-use crate::connection::{Connection, Credentials, is_loopback};
+use crate::connection::{Connection, Credentials};
 use crate::failure::{Failure, Refusal};
 use crate::output::time::span;
 use crate::output::{Notes, Text};
