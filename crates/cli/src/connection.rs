@@ -73,7 +73,7 @@ pub struct Connection {
     #[arg(long, global = true, value_name = "PATH", conflicts_with = "token", help_heading = "Connection and output")]
     pub token_file: Option<PathBuf>,
 
-    /// Talk plain HTTP to another machine: whoever is on the way reads the token and can change what is said
+    /// Allow plain HTTP to another machine, where others on the way can read the token and change requests
     #[arg(
         long,
         global = true,
