@@ -5,6 +5,7 @@
 //! renewed certificate needs no restart.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -132,12 +133,12 @@ impl PgTarget {
     pub fn is_local(&self) -> bool {
         let local = |host: &Host| match host {
             Host::Tcp(name) => {
-                let address: Option<std::net::IpAddr> = name.parse().ok();
+                let address: Option<IpAddr> = name.parse().ok();
                 name == "localhost" || address.is_some_and(|address| address.is_loopback())
             }
             Host::Unix(_) => true,
         };
-        self.config.get_hosts().iter().all(local) && self.config.get_hostaddrs().iter().all(|at| at.is_loopback())
+        self.config.get_hosts().iter().all(local) && self.config.get_hostaddrs().iter().all(IpAddr::is_loopback)
     }
 
     /// For messages: the hosts, without user and password.
