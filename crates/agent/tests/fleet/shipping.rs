@@ -214,3 +214,50 @@ async fn a_backlog_is_told_in_large_batches() {
     assert_eq!(directories(room.path()), Vec::<String>::new());
     fake.assert_right();
 }
+
+#[tokio::test]
+async fn a_directory_stays_until_the_server_holds_its_last_record() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let working = Working::start(fake.settings(room.path())).await;
+    let task = crate::fake::task(&json!({"via": "agent"}), "web-1", &json!({"spec": {"argv": ["true"]}}));
+    let run = task["task_id"].as_str().unwrap().to_owned();
+    fake.set(|state| {
+        state.one_short.insert(run.clone());
+        state.queue.push_back(task);
+    });
+    fake.until_ended(&run).await;
+    // The end was taken, and its last record was not: what is held decides.
+    let said = fake.get(|state| state.said[&Word::Ship]);
+    fake.until_said(Word::Ship, said + 2).await;
+    assert_eq!(directories(room.path()), [run.as_str()]);
+    fake.set(|state| state.one_short.clear());
+    let gone = async {
+        while !directories(room.path()).is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.expect("the directory goes once all is held");
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_that_was_never_confirmed_is_not_started() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    fake.set(|state| {
+        state.mute = true;
+        state.accept_ms = Some(300);
+    });
+    let working = Working::start(fake.settings(room.path())).await;
+    let mark = room.path().join("started");
+    let silent = fake.queue(&json!({"argv": ["touch", mark.to_string_lossy()]}));
+    fake.until("a heartbeat that names the task", |state| (state.named(&silent) > 0).then_some(())).await;
+    // The accept time passes in silence; the agent asks for other work when it has given this up.
+    let polls = fake.get(|state| state.said[&Word::Tasks]);
+    fake.until_said(Word::Tasks, polls + 2).await;
+    fake.set(|state| state.mute = false);
+    let next = fake.queue(&json!({"argv": ["true"]}));
+    fake.until_ended(&next).await;
+    assert!(!mark.exists(), "silence is not a yes");
+    assert!(fake.get(|state| state.kinds(&silent).is_empty()), "nothing of it happened");
+    working.stop().await;
+}

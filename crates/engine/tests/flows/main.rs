@@ -2,6 +2,7 @@
 //! and a clock that is turned by hand.
 
 mod blueprints;
+mod builtin;
 mod calls;
 mod faults;
 mod graphs;

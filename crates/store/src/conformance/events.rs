@@ -1,6 +1,7 @@
 //! Promises about events: every change is told once, in an order that readers can rely on.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bowline_model::event::EventData;
 use bowline_model::{ErrorClass, Event, EventId, EventKind, JobId, Severity};
@@ -150,7 +151,8 @@ pub async fn a_follower_sees_every_event_once_while_writers_are_busy(bench: &Ben
         wanted.extend(bench.history(job.id).await.into_iter().map(|(position, event)| (position, event.id)));
     }
     assert_eq!(wanted.len(), count);
-    for seen in followers.join_all().await {
+    let followers = tokio::time::timeout(Duration::from_secs(60), followers.join_all()).await;
+    for seen in followers.expect("every follower should see all events within a minute") {
         assert!(seen.is_sorted_by_key(|(position, _)| *position), "in the ledger's order");
         assert_eq!(seen.len(), count, "nothing twice");
         assert_eq!(seen.into_iter().map(|(p, e)| (p, e.id)).collect::<BTreeSet<_>>(), wanted, "nothing missed");

@@ -697,3 +697,37 @@ fn a_run_that_took_too_many_steps_is_undone() {
     assert_eq!(over, ["start", "do", "more", "do", "more", "do", "undo", "undo", "undo"]);
     assert_eq!(run.flow.ending().map(|ending| ending.status), Some(JobStatus::Failed));
 }
+
+/// Whoever comes to an `any` join second finds that it has gone on, however much is still to be done behind it.
+#[test]
+fn an_any_join_goes_on_once() {
+    let task = |id: &str| json!({"id": id, "type": "task", "config": {"type": "work"}});
+    let nodes = json!([
+        {"id": "start", "type": "start"},
+        {"id": "fork", "type": "parallel"},
+        {"id": "quick", "type": "log", "config": {"message": "quick"}},
+        task("slow"),
+        {"id": "join", "type": "join", "config": {"mode": "any"}},
+        task("one"), task("two"), task("three"), task("four"),
+        {"id": "end", "type": "end"},
+    ]);
+    let edges = [
+        ("start", "fork", "success"),
+        ("fork", "quick", "success"),
+        ("fork", "slow", "success"),
+        ("quick", "join", "success"),
+        ("slow", "join", "success"),
+        ("join", "one", "success"),
+        ("one", "two", "success"),
+        ("two", "three", "success"),
+        ("three", "four", "success"),
+        ("four", "end", "success"),
+    ];
+    let mut run = Run::new(graph(nodes, &edges));
+    let mut path = run.hear([]);
+    while run.flow.ending().is_none() {
+        path.extend(run.answer().expect("it waits for a task or is over"));
+    }
+    assert_eq!(path.iter().filter(|node| *node == "join").count(), 1, "{path:?}");
+    assert_eq!(path.iter().filter(|node| *node == "one").count(), 1, "{path:?}");
+}

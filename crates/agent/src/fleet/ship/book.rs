@@ -198,6 +198,9 @@ mod tests {
         // Less than was sent: the rest is sent again.
         book.heard(sent(9, 9), 7, false, now);
         assert_eq!(book.held, 7);
+        // One less than was sent is not all of it.
+        book.heard(sent(9, 9), 8, false, now);
+        assert_eq!(book.held, 8);
         // 8 and 9 are followed by 12: 10 and 11 are lost for ever.
         book.heard(sent(9, 14), 9, false, now);
         assert_eq!(book.held, 14);
