@@ -7,8 +7,10 @@ use bowline_engine::Engine;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::actors::Actors;
 use crate::cursor::CursorKey;
 use crate::gate::Gate;
+use crate::refusals::Refusals;
 
 /// The API's part of the configuration.
 #[derive(Debug, Clone)]
@@ -42,6 +44,8 @@ impl Default for ApiSettings {
 pub struct App {
     pub engine: Arc<Engine>,
     pub gate: Arc<Gate>,
+    pub actors: Arc<Actors>,
+    pub refusals: Arc<Refusals>,
     pub settings: Arc<ApiSettings>,
     pub cursors: Arc<CursorKey>,
     pub streams: Arc<Semaphore>,
@@ -59,6 +63,8 @@ impl App {
         stop: CancellationToken,
     ) -> Self {
         Self {
+            refusals: Arc::new(Refusals::new(Arc::clone(&engine.ledger))),
+            actors: Arc::new(Actors::new(Arc::clone(&engine.ledger))),
             engine,
             gate,
             streams: Arc::new(Semaphore::new(settings.streams_max)),

@@ -67,6 +67,7 @@ impl Context {
             request_id: Arc::clone(&self.request_id),
             trace_id: Some(Arc::clone(&self.trace_id)),
             correlation_id: self.correlation_id.clone(),
+            author: None,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! carries its request id, and the meters move.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
@@ -23,10 +23,13 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use serde_json::json;
 
+use crate::access_log::{self, Answered};
 use crate::app::App;
 use crate::context::Context;
+use crate::gate::Trust;
 use crate::patience::Patience;
 use crate::problem::Problem;
+use crate::refusals::Refusal;
 use crate::routes::Access;
 use crate::serve::Peer;
 
@@ -47,11 +50,15 @@ pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, ne
     let context = Context::of(request.headers());
     let heavy = request.body().size_hint().upper().is_none_or(|bytes| bytes > LIGHT_BODY_BYTES);
     let patience = Patience::start();
+    let path = access_log::is_on().then(|| request.uri().path().to_owned());
+    let ip = request.extensions().get::<Peer>().map(|peer| peer.0);
+    let caller = OnceLock::new();
     let response = tokio::select! {
         biased;
-        response = enter(&app, &plate, &context, &patience, request, next) => response,
+        response = enter(&app, &plate, &context, &patience, &caller, request, next) => response,
         () = patience.over() => too_late(&plate).into_response(),
     };
+    let problem = response.extensions().get::<Problem>().cloned();
     let mut response = finish(&app, plate.path, response, &context);
     if heavy && response.status().is_client_error() {
         // Its body may still be on the way. A connection with a rest of it would be cut under the caller's next request.
@@ -63,7 +70,20 @@ pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, ne
     meters.http_requests.get_or_create(&labels).inc();
     let millis = started.elapsed().as_secs_f64() * 1_000.0;
     meters.http_millis.get_or_create(&RouteLabels { route, method }).observe(millis);
+    let caller = caller.get().map(|caller: &Arc<Caller>| &**caller);
+    if let Some(path) = &path {
+        let (status, took, problem) = (response.status().as_u16(), started.elapsed(), problem.as_ref());
+        access_log::log(&context, &Answered { method, route, path, status, took, caller, problem });
+    }
+    if let Some(problem) = problem.as_ref().filter(|problem| is_refusal(problem)) {
+        app.refusals.note(&Refusal { caller, ip, route, method, problem, request_id: &context.request_id });
+    }
     response
+}
+
+/// Whether somebody asked for what they may not have. The audit trail has these.
+const fn is_refusal(problem: &Problem) -> bool {
+    matches!(problem.status, hyper::StatusCode::UNAUTHORIZED | hyper::StatusCode::FORBIDDEN)
 }
 
 async fn enter(
@@ -71,20 +91,21 @@ async fn enter(
     plate: &Plate,
     context: &Context,
     patience: &Patience,
+    caller: &OnceLock<Arc<Caller>>,
     request: Request,
     next: Next,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let admitted = admit(app, plate, &parts.headers, &parts.method).await;
+    let admitted = admit(app, plate, &parts.headers, &parts.method, caller).await;
     let mut request = Request::from_parts(parts, body);
     match admitted {
         Err(problem) => problem.into_response(),
-        Ok(caller) => {
+        Ok(()) => {
             let extensions = request.extensions_mut();
             extensions.insert(context.clone());
             extensions.insert(patience.clone());
-            if let Some(caller) = caller {
-                extensions.insert(Arc::new(caller));
+            if let Some(caller) = caller.get() {
+                extensions.insert(Arc::clone(caller));
             }
             next.run(request).await
         }
@@ -102,33 +123,60 @@ fn too_late(plate: &Plate) -> Problem {
 
 /// For requests that have no route.
 pub async fn lost(State(app): State<App>, request: Request) -> Response {
-    let context = Context::of(request.headers());
-    let problem = Problem::not_found("NOT_FOUND", "path");
-    finish(&app, "none", problem.into_response(), &context)
+    turn_away(&app, &request, Problem::not_found("NOT_FOUND", "path"))
 }
 
 /// For paths that have routes, but not with this method.
 pub async fn wrong_method(State(app): State<App>, request: Request) -> Response {
-    let context = Context::of(request.headers());
     let message = format!("{} is not possible here", request.method());
-    let problem = Problem::new(hyper::StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message);
-    finish(&app, "none", problem.into_response(), &context)
+    turn_away(&app, &request, Problem::new(hyper::StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message))
 }
 
-async fn admit(app: &App, plate: &Plate, headers: &HeaderMap, method: &Method) -> Result<Option<Caller>, Problem> {
+/// Answers a request that has no route.
+fn turn_away(app: &App, request: &Request, problem: Problem) -> Response {
+    let (started, context) = (tokio::time::Instant::now(), Context::of(request.headers()));
+    let response = finish(app, "none", problem.clone().into_response(), &context);
+    if access_log::is_on() {
+        let (method, path, took) = (request.method().as_str(), request.uri().path(), started.elapsed());
+        let (status, problem) = (response.status().as_u16(), Some(&problem));
+        let answered = Answered { method, route: "none", path, status, took, caller: None, problem };
+        access_log::log(&context, &answered);
+    }
+    response
+}
+
+/// Finds the caller, and checks it against what the route requires. The caller is known also where it is refused.
+async fn admit(
+    app: &App,
+    plate: &Plate,
+    headers: &HeaderMap,
+    method: &Method,
+    found: &OnceLock<Arc<Caller>>,
+) -> Result<(), Problem> {
     if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
         return Err(Problem::validation("a request has a length or is chunked, not both"));
     }
-    let (scope, audience) = match plate.access {
-        Access::Open => return Ok(None),
-        Access::Known => return app.gate.admit(headers, false).await.map(Some),
-        Access::Needs { scope, audience } => (scope, audience),
+    let (needed, trust) = match plate.access {
+        Access::Open => return Ok(()),
+        Access::Known => (None, Trust::Current),
+        Access::Needs { scope, audience } => {
+            let control_write = audience == bowline_auth::Audience::Control && *method != Method::GET;
+            let trust = match scope {
+                // Metrics are wanted most while the ledger is unavailable.
+                bowline_auth::Scope::MetricsRead => Trust::LastKnown,
+                _ if control_write => Trust::Once,
+                _ => Trust::Current,
+            };
+            (Some((scope, audience)), trust)
+        }
     };
-    let control_write = audience == bowline_auth::Audience::Control && *method != Method::GET;
-    let caller = app.gate.admit(headers, control_write).await?;
-    caller.require_audience(audience).map_err(denied)?;
-    caller.require(scope).map_err(denied)?;
-    Ok(Some(caller))
+    let caller = app.gate.admit(headers, trust).await?;
+    let caller = found.get_or_init(|| Arc::new(caller));
+    if let Some((scope, audience)) = needed {
+        caller.require_audience(audience).map_err(denied)?;
+        caller.require(scope).map_err(denied)?;
+    }
+    Ok(())
 }
 
 fn denied(denied: Denied) -> Problem {
@@ -143,11 +191,6 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 fn finish(app: &App, route: &'static str, mut response: Response, context: &Context) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         app.engine.meters.http_errors.get_or_create(&ErrorLabels { route, code: problem.code }).inc();
-        if problem.status.is_server_error() {
-            tracing::warn!(request.id = %context.request_id, route, "refused with {}: {}", problem.code, problem.message);
-        } else {
-            tracing::debug!(request.id = %context.request_id, route, "refused with {}: {}", problem.code, problem.message);
-        }
         let body = json!({
             "error": problem.body(), "request_id": &*context.request_id, "trace_id": &*context.trace_id,
         });

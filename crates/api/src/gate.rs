@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bowline_auth::{Actor, Audiences, Caller, JwtVerifier, ReplayCache, Scopes, Sighting, TokenKind, TokenText};
 use bowline_model::{TenantId, Timestamp};
@@ -26,6 +27,20 @@ impl Default for GateSettings {
         Self { remember_ms: 2_000 }
     }
 }
+
+/// How much a credential is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// As the ledger knows it, give or take [`GateSettings::remember_ms`].
+    Current,
+    /// The same; and a service token is good for one such request, as for writes on the control plane.
+    Once,
+    /// While the ledger is unavailable, as it was known last. For metrics alone, which say what is wrong.
+    LastKnown,
+}
+
+/// How long the ledger may take where the last known answer would do.
+const LAST_KNOWN_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 struct Remembered {
@@ -74,8 +89,8 @@ impl Gate {
         self.jwt.as_ref()
     }
 
-    /// Finds out who is calling. `once` is for writes on the control plane: a service token is good for one of them.
-    pub async fn admit(&self, headers: &HeaderMap, once: bool) -> Result<Caller, Problem> {
+    /// Finds out who is calling.
+    pub async fn admit(&self, headers: &HeaderMap, trust: Trust) -> Result<Caller, Problem> {
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let (Some(first), None) = (given.next(), given.next()) else {
             return Err(Problem::unauthorized("send one `Authorization: Bearer …` header"));
@@ -87,16 +102,16 @@ impl Gate {
             return Err(unknown());
         }
         if secret.starts_with(bowline_auth::token::PREFIX) {
-            self.by_token(secret).await
+            self.by_token(secret, trust).await
         } else {
-            self.by_jwt(secret, once).await
+            self.by_jwt(secret, trust == Trust::Once).await
         }
     }
 
-    async fn by_token(&self, secret: &str) -> Result<Caller, Problem> {
+    async fn by_token(&self, secret: &str, trust: Trust) -> Result<Caller, Problem> {
         let token = TokenText::parse(secret).map_err(|_| unknown())?;
         let now = self.clock.now();
-        let record = self.find(&token.id().to_string(), now).await?;
+        let record = self.find(&token.id().to_string(), now, trust).await?;
         let known = token.verify_found(record.as_ref().map(|r| &r.secret_hash));
         let Some(record) = record.filter(|_| known) else { return Err(unknown()) };
         if record.kind != token.kind().to_string()
@@ -125,19 +140,28 @@ impl Gate {
             Actor::Service { .. } => return true,
         };
         let now = self.clock.now();
-        match self.find(&id, now).await {
+        match self.find(&id, now, Trust::Current).await {
             Ok(record) => record.is_some_and(|r| r.revoked_at.is_none() && r.expires_at.is_none_or(|at| at > now)),
             Err(_) => true,
         }
     }
 
-    async fn find(&self, id: &str, now: Timestamp) -> Result<Option<Arc<TokenRecord>>, Problem> {
-        if let Some(known) = lock(&self.remembered).get(id)
-            && now.millis_since(known.at).abs() < self.settings.remember_ms
+    async fn find(&self, id: &str, now: Timestamp, trust: Trust) -> Result<Option<Arc<TokenRecord>>, Problem> {
+        let known = lock(&self.remembered).get(id).map(|known| (known.token.clone(), known.at));
+        if let Some((token, at)) = &known
+            && now.millis_since(*at).abs() < self.settings.remember_ms
         {
-            return Ok(known.token.clone());
+            return Ok(token.clone());
         }
-        let found = self.ledger.find_token(id.to_owned()).await?.map(Arc::new);
+        let asked = self.ledger.find_token(id.to_owned());
+        let found = match known.filter(|_| trust == Trust::LastKnown) {
+            None => asked.await?,
+            Some((last, _)) => match tokio::time::timeout(LAST_KNOWN_WAIT, asked).await {
+                Ok(Ok(found)) => found,
+                Ok(Err(_)) | Err(_) => return Ok(last),
+            },
+        };
+        let found = found.map(Arc::new);
         let mut remembered = lock(&self.remembered);
         if remembered.len() >= REMEMBERED_MAX {
             remembered.clear();

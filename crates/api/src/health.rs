@@ -61,7 +61,7 @@ pub async fn health(State(app): State<App>) -> Response {
 pub async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     let meters = &app.engine.meters;
     // While the ledger is away the other meters are all the more wanted.
-    if let Ok(depths) = app.engine.ledger.lane_depths(None).await {
+    if let Ok(Ok(depths)) = tokio::time::timeout(PATIENCE, app.engine.ledger.lane_depths(None)).await {
         for depth in depths {
             let queue = QueueLabels { queue: depth.lane.as_str() };
             let set = |gauge: &DepthGauge, value: u64| {

@@ -5,6 +5,8 @@
 //! wrong leaves through [`problem`].
 //! Never here: SQL, decisions about jobs, secrets in answers.
 
+mod access_log;
+mod actors;
 mod agents;
 mod app;
 mod audit;
@@ -27,6 +29,7 @@ mod output;
 mod params;
 mod patience;
 mod problem;
+mod refusals;
 mod resources;
 mod routes;
 mod schedules;
@@ -40,10 +43,12 @@ mod views;
 mod whoami;
 mod workers;
 
+pub use access_log::TARGET as ACCESS_LOG_TARGET;
 pub use app::{ApiSettings, App};
 pub use gate::{Gate, GateSettings};
 pub use openapi::document as openapi_document;
 pub use problem::Problem;
+pub use refusals::Refusals;
 pub use routes::{Access, Route, router, table};
 pub use serve::serve;
 pub use tls::{ServerTls, TlsError, TlsFiles};

@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::actors::ActorView;
+
 /// The word for a job's status on this face. `succeeded` is `success` here.
 pub const fn job_word(status: JobStatus) -> &'static str {
     match status {
@@ -42,6 +44,8 @@ pub struct JobView {
     /// What people call it: its type; for a command on hosts the command's, or the first word of what is executed; for a run
     /// of a workflow or a blueprint `workflow` and its name.
     pub title: String,
+    /// Who asked for it; for a job that a workflow, schedule or trigger started, on whose behalf.
+    pub actor: ActorView,
     pub lane: Lane,
     pub priority: i16,
     /// queued, running, success, failed, dead, canceled, pending, canceling, paused, awaiting_approval, error.
@@ -73,8 +77,9 @@ pub struct JobView {
     pub policy: JobPolicy,
 }
 
-impl From<JobRecord> for JobView {
-    fn from(job: JobRecord) -> Self {
+impl JobView {
+    /// `actor` is who the job's origin names.
+    pub fn new(job: JobRecord, actor: ActorView) -> Self {
         let request_id = job.origin.request_id.to_string();
         Self {
             id: job.id,
@@ -86,6 +91,7 @@ impl From<JobRecord> for JobView {
                 (None, None) => job.task_type.to_string(),
             },
             r#type: job.task_type,
+            actor,
             lane: job.lane,
             priority: job.priority,
             status: job_word(job.state.status),
@@ -165,6 +171,9 @@ pub struct EventView {
     pub severity: bowline_model::Severity,
     pub r#type: bowline_model::EventKind,
     pub message: &'static str,
+    /// Who did it, where a person, a service or a worker did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<ActorView>,
     pub correlation_id: Option<String>,
     pub trace_id: Option<String>,
     pub data: EventDataView,
@@ -188,8 +197,9 @@ pub struct EventDataView {
     pub rest: bowline_model::event::EventData,
 }
 
-impl From<Event> for EventView {
-    fn from(event: Event) -> Self {
+impl EventView {
+    /// `actor` is who the event names as having done it.
+    pub fn new(event: Event, actor: Option<ActorView>) -> Self {
         let mut rest = event.data;
         let linked_job_id = rest.job_id.take();
         let host = event.host.or(rest.host.take());
@@ -200,6 +210,7 @@ impl From<Event> for EventView {
             severity: event.kind.severity(),
             r#type: event.kind,
             message: event.kind.message(),
+            actor,
             correlation_id: event.correlation_id,
             trace_id: event.trace_id,
             data: EventDataView { job_id: event.job, host, fence: event.fence, seq: event.seq, linked_job_id, rest },

@@ -71,7 +71,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     // The demonstration draws on the terminal; log lines below warnings would tear it.
     let quiet = args.demo && std::io::stderr().is_terminal() && config.log.level == "info";
-    let log_level = log::start(if quiet { "warn" } else { &config.log.level })?;
+    let log_level = log::start(if quiet { "warn" } else { &config.log.level }, config.log.access)?;
     // From the first moment: a terminal that closes, or somebody's `reload`, does not end the server.
     let hangup = signal(SignalKind::hangup())?;
     ensure_port_is_free(config.server.listen)?;
@@ -169,6 +169,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let (keeper, stop) = (Arc::clone(&heads), supervisor.stop().clone());
     supervisor.start(TaskKind::AuditHeads, move || Arc::clone(&keeper).keep_forever(stop.clone()));
+    let (refusals, stop) = (Arc::clone(&app.refusals), supervisor.stop().clone());
+    supervisor.start(TaskKind::Refusals, move || Arc::clone(&refusals).run(stop.clone()));
     let notice = Notice { tenant, kind: EventKind::ServerStarted, data: EventData::default() };
     if let Err(error) = shared.note(notice).await {
         // The door is open already; a missing note is no reason to close it.

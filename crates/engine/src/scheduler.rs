@@ -185,6 +185,7 @@ impl Scheduler {
             request_id: key.as_str().into(),
             trace_id: None,
             correlation_id: Some(format!("schedule/{}", record.name).into()),
+            author: None,
         };
         // The same instant is the same ask, whatever the schedule says by then.
         let hash = RequestHash::of_parts(&[key.as_bytes()]);

@@ -31,6 +31,7 @@ pub mod secret;
 pub mod shape;
 pub mod start;
 pub mod time;
+pub mod trace;
 pub mod trigger;
 pub mod wording;
 pub mod worker;

@@ -59,7 +59,7 @@ pub async fn worker(world: Rc<World>, number: usize) {
 
 /// One heartbeat about one run. Whether the run is still ours, if that could be learned.
 async fn beat(world: &Rc<World>, run: RunId, tenant: TenantId, worker: &WorkerName) -> Option<BeatAnswer> {
-    let beat = Heartbeat { worker: worker.clone(), tenant: Some(tenant), runs: vec![run] };
+    let beat = Heartbeat { worker: worker.clone(), tenant: Some(tenant), runs: vec![run], bare: false };
     let answer = call(world, |engine| async move { engine.ledger.heartbeat(beat).await }).await;
     let answer = answer.ok()?.first().map(|(_, answer)| *answer);
     if matches!(answer, Some(BeatAnswer::Renewed | BeatAnswer::Cancel)) {

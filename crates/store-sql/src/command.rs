@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bowline_model::audit::Author;
+use bowline_model::audit::{Author, Deed};
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
@@ -95,6 +95,7 @@ commands! {
     FireSchedules(Vec<Firing>) -> Vec<Fired>,
     TriggerSchedule(Box<Trigger>) -> Triggered,
     Prune((Retention, PruneMark)) -> Pruned,
+    RecordAudit(Vec<Deed>) -> (),
     Ping(()) -> Timestamp,
 }
 
@@ -106,7 +107,8 @@ impl Command {
     }
 
     /// Who is behind a privileged wish; `None` if it is none. What is privileged is recorded in the audit trail. What
-    /// workers say is not, nor is the house's own upkeep, nor the submission of a job, which has its events.
+    /// workers say is not, nor is the server's own upkeep, nor the submission of a job, which has its events; a command on
+    /// hosts is recorded when it is submitted (`write/audit.rs`).
     pub const fn author(&self) -> Option<&Author> {
         match self {
             Self::Cancel(order, _) | Self::Retry(order, _) => Some(&order.by),
@@ -152,6 +154,7 @@ impl Command {
             | Self::Turn(..)
             | Self::KeepDefinition(..)
             | Self::Prune(..)
+            | Self::RecordAudit(..)
             | Self::Ping(..)
             | Self::Look(_) => None,
         }
@@ -166,6 +169,7 @@ impl Command {
             Self::Tell(told, _) => told.events.len().max(1),
             Self::Ship((told, reports), _) => told.iter().map(|t| t.events.len()).sum::<usize>() + reports.len().max(1),
             Self::Heartbeat(beat, _) => beat.runs.len().max(1),
+            Self::RecordAudit(entries, _) => entries.len().max(1),
             Self::Turn(turns, _) => turns.iter().map(|order| 1 + order.turn.children.len()).sum::<usize>().max(1),
             Self::FireSchedules(firings, _) => {
                 firings.iter().map(|firing| firing.jobs.len().max(1)).sum::<usize>().max(1)

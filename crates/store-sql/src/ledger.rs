@@ -1,5 +1,6 @@
 //! The ports, as calls to the committer and the readers.
 
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::future::Future;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -597,6 +598,10 @@ impl WorkerStore for SqlLedger {
 
     async fn list_workers(&self, tenant: TenantId) -> StoreResult<Vec<WorkerRecord>> {
         self.look(move |db| Box::pin(read::list_workers(db, tenant))).await
+    }
+
+    async fn running_by_worker(&self, tenant: TenantId) -> StoreResult<BTreeMap<String, u32>> {
+        self.look(move |db| Box::pin(read::running_by_worker(db, tenant))).await
     }
 
     async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool, by: Author) -> StoreResult<bool> {

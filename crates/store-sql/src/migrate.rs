@@ -97,6 +97,18 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0015_approvals.sql"),
         postgres: include_str!("migrations/postgres/0015_approvals.sql"),
     },
+    Migration {
+        number: 20,
+        name: "actors",
+        sqlite: include_str!("migrations/sqlite/0020_actors.sql"),
+        postgres: include_str!("migrations/postgres/0020_actors.sql"),
+    },
+    Migration {
+        number: 21,
+        name: "heartbeats",
+        sqlite: include_str!("migrations/sqlite/0021_heartbeats.sql"),
+        postgres: include_str!("migrations/postgres/0021_heartbeats.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -181,6 +181,8 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             Answer::TriggerSchedule(answer)
         }
         Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
+        // The entries themselves are appended with all others of the batch.
+        Command::RecordAudit(..) => Answer::RecordAudit(()),
         Command::Ping((), _) => Answer::Ping(desk.now),
         Command::Submit(..)
         | Command::Turn(..)

@@ -1,9 +1,10 @@
-//! The audit trail: read by those who may, written by nobody. Records come with the deeds they are about, in the same
-//! transaction; there is no call that writes one, changes one or takes one away.
+//! The audit trail. A record of a change is written in the transaction of the change itself, so no caller can forget it.
+//! [`AuditStore::record_audit`] is for what changes nothing in the ledger: a refused request, the check of a secret. No
+//! call changes a record or removes one.
 
 use async_trait::async_trait;
 use bowline_model::Timestamp;
-use bowline_model::audit::{AuditRecord, Chain, Head};
+use bowline_model::audit::{AuditRecord, Chain, Deed, Head};
 
 use crate::{Page, StoreResult};
 
@@ -37,6 +38,9 @@ pub trait AuditStore: Send + Sync {
         from: AuditFrom,
         limit: u32,
     ) -> StoreResult<Page<AuditRecord, u64>>;
+
+    /// Appends entries about what changed nothing in the ledger.
+    async fn record_audit(&self, entries: Vec<Deed>) -> StoreResult<()>;
 
     /// Where every chain ends now.
     async fn audit_heads(&self) -> StoreResult<Vec<Head>>;

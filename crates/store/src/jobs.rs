@@ -22,6 +22,8 @@ pub struct Origin {
     /// 32 lower-case hex digits.
     pub trace_id: Option<Arc<str>>,
     pub correlation_id: Option<Arc<str>>,
+    /// The whole author, where the request is recorded in the audit trail. Not stored with the job.
+    pub author: Option<Arc<Author>>,
 }
 
 /// A job to be stored. Its id is made by the caller, so that a lost answer can be asked for by it.

@@ -118,8 +118,10 @@ pub enum ReportAnswer {
 pub struct Heartbeat {
     pub worker: WorkerName,
     pub tenant: Option<TenantId>,
-    /// The runs it is at.
+    /// The runs it is at. A worker that never named one is at all runs it was given.
     pub runs: Vec<RunId>,
+    /// The heartbeat named no run, and neither did any before it.
+    pub bare: bool,
 }
 
 /// What a worker should know about one of its runs.

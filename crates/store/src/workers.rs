@@ -1,5 +1,7 @@
 //! Remote workers: who they say they are and when they were last heard.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use bowline_model::audit::Author;
 use bowline_model::{Labels, TaskType, TenantId, Timestamp, WorkerName};
@@ -18,6 +20,8 @@ pub struct WorkerRecord {
     pub registered_at: Timestamp,
     pub seen_at: Timestamp,
     pub draining: bool,
+    /// Whether it has ever named a run in a heartbeat. Set by the ledger.
+    pub names_runs: bool,
 }
 
 #[async_trait]
@@ -26,6 +30,8 @@ pub trait WorkerStore: Send + Sync {
     async fn register_worker(&self, worker: WorkerRecord) -> StoreResult<()>;
     async fn find_worker(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<WorkerRecord>>;
     async fn list_workers(&self, tenant: TenantId) -> StoreResult<Vec<WorkerRecord>>;
+    /// How many runs each worker of a tenant has now. Workers with none are not named.
+    async fn running_by_worker(&self, tenant: TenantId) -> StoreResult<BTreeMap<String, u32>>;
     /// Asks a worker to take no more work (or to go on); `false` if there is no such worker.
     async fn drain_worker(&self, tenant: TenantId, name: WorkerName, draining: bool, by: Author) -> StoreResult<bool>;
 }

@@ -26,6 +26,7 @@ pub enum TaskKind {
     KeyRefresh,
     AuditHeads,
     ConfigReload,
+    Refusals,
     SecretCache,
     CertificateReload,
 }
@@ -57,6 +58,7 @@ impl TaskKind {
             | Self::KeyRefresh
             | Self::AuditHeads
             | Self::ConfigReload
+            | Self::Refusals
             | Self::SecretCache
             | Self::CertificateReload => OnFailure::Restart,
             Self::Demonstration => OnFailure::LetGo,
@@ -80,6 +82,7 @@ impl TaskKind {
             Self::KeyRefresh => "key refresh",
             Self::AuditHeads => "audit heads",
             Self::ConfigReload => "config reload",
+            Self::Refusals => "refused requests",
             Self::SecretCache => "secret cache",
             Self::CertificateReload => "certificate reload",
         }

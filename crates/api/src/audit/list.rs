@@ -53,10 +53,19 @@ impl Default for ListQuery {
     }
 }
 
+/// A record as it stands in its chain, and the name of its actor. The name is not part of the record's hash.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AuditRecordView")]
+pub struct RecordView {
+    #[serde(flatten)]
+    pub record: AuditRecord,
+    pub actor_name: String,
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AuditPage {
     pub chain: Chain,
-    pub records: Vec<AuditRecord>,
+    pub records: Vec<RecordView>,
     pub next_cursor: Option<String>,
 }
 
@@ -91,10 +100,17 @@ pub async fn list(
         since: query.since,
         until: query.until,
     };
+    // What was refused up to now is part of what is asked for.
+    app.refusals.write().await;
     let page = app.engine.ledger.list_audit(chain, filter, from, limit).await?;
+    let mut records = Vec::with_capacity(page.items.len());
+    for record in page.items {
+        let actor_name = app.actors.view(&record.actor).await.name;
+        records.push(RecordView { record, actor_name });
+    }
     Ok(Json(AuditPage {
         chain,
-        records: page.items,
+        records,
         next_cursor: page.next.map(|number| app.cursors.write(list, owner, &number.to_string())),
     }))
 }

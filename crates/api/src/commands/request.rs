@@ -6,7 +6,7 @@ use bowline_engine::command_request;
 use bowline_engine::fleet::CommandRequest;
 use bowline_model::Timestamp;
 use bowline_model::start::{CommandField, CommandStart};
-use bowline_store::Submitted;
+use bowline_store::{Origin, Submitted};
 use hyper::StatusCode;
 
 use crate::app::App;
@@ -40,7 +40,8 @@ impl CommandWish {
     pub async fn store(self, app: &App, known: &Known, context: &Context) -> Result<Submitted, Problem> {
         let tenant = known.tenant()?;
         let request = self.request(known)?;
-        let (engine, origin) = (&app.engine, context.origin(&known.0));
+        let author = Some(std::sync::Arc::new(known.author()));
+        let (engine, origin) = (&app.engine, Origin { author, ..context.origin(&known.0) });
         let stored = engine.commands.submit(&engine.intake, &engine.inventories, tenant, &origin, request).await?;
         Ok(stored)
     }

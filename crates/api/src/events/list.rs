@@ -70,7 +70,7 @@ pub async fn list(
     // Towards the future there always is a place to go on from; the past has an end.
     let goes_on = query.order == Order::Oldest || page.more;
     Ok(Json(EventList {
-        events: page.events.into_iter().map(|(_, event)| event.into()).collect(),
+        events: app.actors.events(page.events).await,
         next_cursor: goes_on.then(|| app.cursors.write(list, tenant, &page.end.to_string())),
         more: page.more,
     }))

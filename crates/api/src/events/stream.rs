@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bowline_engine::TailItem;
+use bowline_model::Event;
 use bowline_store::{EventFilter, Position};
 use bytes::Bytes;
 use futures_util::stream;
@@ -25,7 +26,6 @@ use crate::app::App;
 use crate::door::Known;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::views::EventView;
 
 /// A line that says nothing keeps the connection open.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -119,7 +119,7 @@ impl Reader {
                 () = stop.cancelled() => return None,
                 item = tokio::time::timeout(SILENCE, self.live.recv()) => match item {
                     Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
-                    Ok(Ok(item)) => self.take(&item),
+                    Ok(Ok(item)) => self.take(&item).await,
                     Ok(Err(RecvError::Lagged(_))) => self.cut(),
                     Ok(Err(RecvError::Closed)) => return None,
                 },
@@ -140,7 +140,7 @@ impl Reader {
             Ok(page) => {
                 self.position = page.end;
                 for (position, event) in page.events {
-                    self.show(position, event);
+                    self.show(position, event).await;
                 }
                 self.behind = page.more;
             }
@@ -151,21 +151,17 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, item: &TailItem) {
-        for (position, event) in item.iter() {
-            // What was read from the ledger already comes a second time here.
-            if *position <= self.position {
-                continue;
-            }
+    async fn take(&mut self, item: &TailItem) {
+        for (position, event) in unseen(item, self.position) {
             self.position = *position;
             if self.filter.matches(event) {
-                self.show(*position, event.clone());
+                self.show(*position, event.clone()).await;
             }
         }
     }
 
-    fn show(&mut self, position: Position, event: bowline_model::Event) {
-        let view = EventView::from(event);
+    async fn show(&mut self, position: Position, event: Event) {
+        let view = self.app.actors.event(event).await;
         if let Ok(data) = serde_json::to_string(&view) {
             self.ready.push_back(Bytes::from(format!("id: {position}\nevent: {}\ndata: {data}\n\n", view.r#type)));
         }
@@ -179,8 +175,48 @@ impl Reader {
     }
 }
 
+/// What of the live stream was not read from the ledger before: the two overlap where a reader changes over.
+fn unseen(item: &[(Position, Event)], seen: Position) -> impl Iterator<Item = &(Position, Event)> {
+    item.iter().filter(move |(position, _)| *position > seen)
+}
+
 impl Drop for Reader {
     fn drop(&mut self) {
         self.app.engine.meters.stream_readers.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::event::EventData;
+    use bowline_model::{EventId, EventKind, TenantId, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn the_event_at_the_seam_is_shown_once() {
+        let at = Timestamp::from_millis(1);
+        let event = |number: u64| {
+            let event = Event {
+                id: EventId::at_position(at, 0, number),
+                at,
+                tenant: TenantId::mint(at, [1; 10]),
+                kind: EventKind::ServerStarted,
+                job: None,
+                host: None,
+                fence: None,
+                seq: None,
+                data: EventData::default(),
+                trace_id: None,
+                correlation_id: None,
+            };
+            (Position { epoch: 0, number }, event)
+        };
+        let item = [event(4), event(5), event(6)];
+        let shown =
+            |seen| unseen(&item, Position { epoch: 0, number: seen }).map(|(p, _)| p.number).collect::<Vec<_>>();
+        assert_eq!(shown(3), [4, 5, 6]);
+        assert_eq!(shown(5), [6], "5 was read from the ledger");
+        assert_eq!(shown(6), [0; 0]);
     }
 }

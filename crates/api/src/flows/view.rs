@@ -14,6 +14,9 @@ pub struct WorkflowView {
     pub steps: u32,
     /// Where it is; one of several places, if paths have parted.
     pub node: Option<String>,
+    /// The node it ended at; for a blueprint the state. Absent while it is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_state: Option<String>,
     /// What a paused run waits for: sleep, approval, event, or debug when somebody steps through it.
     pub paused_for: Option<String>,
     /// When it goes on by itself: at the end of a sleep, or of its patience with what it waits for.
@@ -73,6 +76,7 @@ impl WorkflowView {
             version: record.workflow_version,
             steps: record.steps,
             node: record.node,
+            final_state: None,
             paused_for: record.paused_for,
             wakes_at,
             waits: record.waits.into_iter().map(Into::into).collect(),

@@ -37,7 +37,7 @@ pub async fn events(
     let page = app.engine.ledger.job_events(tenant, job, after, limit).await?.ok_or_else(no_job)?;
     let more = page.next.is_some();
     Ok(Json(EventList {
-        events: page.items.into_iter().map(|(_, event)| event.into()).collect(),
+        events: app.actors.events(page.items).await,
         next_cursor: page.next.map(|place| app.cursors.write(&list, tenant, &place.to_string())),
         more,
     }))

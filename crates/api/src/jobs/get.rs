@@ -44,9 +44,12 @@ pub async fn get(State(app): State<App>, known: Known, Named(job): Named<JobId>)
             // Before it begins, its moment is when it begins.
             let wakes_at = record.state.due_at.filter(|_| record.state.status != JobStatus::Pending);
             workflow = found.map(|flow| WorkflowView::new(flow, wakes_at));
+            if let Some(view) = workflow.as_mut().filter(|_| record.state.status.is_terminal()) {
+                view.final_state = app.engine.flows.final_state(tenant, job, view.steps).await?;
+            }
         }
         JobKind::Task | JobKind::Unit(_) => {}
     }
     let runs = runs.into_iter().map(Into::into).collect();
-    Ok(Json(JobAnswer { job: record.into(), runs, command, workflow }))
+    Ok(Json(JobAnswer { job: app.actors.job(record).await, runs, command, workflow }))
 }

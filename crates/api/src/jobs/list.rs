@@ -55,8 +55,9 @@ pub async fn list(
         }
     };
     let page = app.engine.ledger.list_jobs(tenant, filter, before, limit).await?;
-    Ok(Json(JobPage {
-        jobs: page.items.into_iter().map(Into::into).collect(),
-        next_cursor: page.next.map(|id| app.cursors.write("jobs", tenant, &id.to_string())),
-    }))
+    let mut jobs = Vec::with_capacity(page.items.len());
+    for job in page.items {
+        jobs.push(app.actors.job(job).await);
+    }
+    Ok(Json(JobPage { jobs, next_cursor: page.next.map(|id| app.cursors.write("jobs", tenant, &id.to_string())) }))
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_engine::secrets::SecretError;
 use bowline_model::ResourceName;
+use bowline_model::audit::{Action, Chain, Deed};
 use bowline_model::secret::SecretRef;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,6 +41,17 @@ pub async fn check(
         Err(error) => (None, Err(error)),
     };
     let problem = tried.err();
+    let result = problem.as_ref().map_or_else(|| "done".to_owned(), |error| format!("refused: {}", error.code()));
+    let entry = Deed {
+        chain: Chain::Tenant(known.tenant()?),
+        author: known.author(),
+        action: Action::SecretCheck,
+        resource: format!("resource/secret_ref/{name}"),
+        diff: None,
+        reason: None,
+        result,
+    };
+    app.engine.ledger.record_audit(vec![entry]).await?;
     Ok(Json(CheckView {
         name,
         version: spec.as_ref().and_then(|spec| spec.version.clone()),

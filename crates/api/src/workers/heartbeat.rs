@@ -26,7 +26,9 @@ pub async fn heartbeat(
     }
     let found = app.engine.ledger.find_worker(tenant, worker.clone()).await?;
     let record = found.ok_or_else(|| Problem::not_found("WORKER_NOT_FOUND", "worker; register first"))?;
-    let beat = Heartbeat { worker, tenant: Some(tenant), runs: body.runs };
+    // A heartbeat without names comes from a worker with nothing to do, or from one that knows no names at all.
+    let bare = body.runs.is_empty() && !record.names_runs;
+    let beat = Heartbeat { worker, tenant: Some(tenant), runs: body.runs, bare };
     let mut answer =
         HeartbeatAnswer { renewed: Vec::new(), cancel: Vec::new(), stale: Vec::new(), drain: record.draining };
     for (run, what) in app.engine.ledger.heartbeat(beat).await? {

@@ -17,6 +17,10 @@ pub struct WorkerView {
     pub task_types: Vec<TaskType>,
     pub labels: Labels,
     pub slots: u32,
+    /// Runs it has now.
+    pub running: u32,
+    /// active, busy (every slot is taken) or offline (silent for longer than a lease).
+    pub status: &'static str,
     pub registered_at: Option<Timestamp>,
     pub seen_at: Option<Timestamp>,
     pub draining: bool,
@@ -30,6 +34,9 @@ pub struct WorkerList {
 }
 
 pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerList>, Problem> {
+    let tenant = known.tenant()?;
+    let running = app.engine.ledger.running_by_worker(tenant).await?;
+    let (now, silence_ms) = (app.engine.clock.now(), app.engine.settings.lease.ttl_ms);
     let own = &app.engine.builtin;
     let mut workers = Vec::new();
     if own.slots() > 0 {
@@ -39,14 +46,22 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
             task_types: own.abilities().task_types.iter().cloned().collect(),
             labels: Labels::default(),
             slots: own.slots(),
+            running: running.get(own.name().as_str()).copied().unwrap_or(0),
+            status: "active",
             registered_at: None,
             seen_at: Some(app.engine.clock.now()),
             draining: false,
             builtin: true,
         });
     }
-    let remote = app.engine.ledger.list_workers(known.tenant()?).await?;
+    let remote = app.engine.ledger.list_workers(tenant).await?;
     workers.extend(remote.into_iter().map(|w| WorkerView {
+        running: running.get(w.name.as_str()).copied().unwrap_or(0),
+        status: match running.get(w.name.as_str()) {
+            _ if now.millis_since(w.seen_at) > silence_ms => "offline",
+            Some(runs) if *runs >= w.slots => "busy",
+            _ => "active",
+        },
         worker_id: w.name.to_string(),
         worker_type: w.worker_type,
         task_types: w.task_types,

@@ -59,6 +59,7 @@ pub async fn register(
         registered_at: now,
         seen_at: now,
         draining: false,
+        names_runs: false,
     };
     app.engine.ledger.register_worker(record).await?;
     let lease = &app.engine.settings.lease;

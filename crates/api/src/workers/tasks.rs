@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use bowline_model::fleet::HostLock;
 use bowline_model::host::Connection;
+use bowline_model::trace::traceparent;
 use bowline_model::worker::Abilities;
 use bowline_model::{HostName, JobId};
 use bowline_protocol::{Task, TasksQuery};
@@ -121,6 +122,7 @@ fn show((run, sealed): Sealed) -> Task {
         timeout_ms: run.timeout_ms,
         sealed,
         created_at: run.created_at,
+        traceparent: Some(traceparent(run.trace_id.as_deref(), job_id, run.run)),
         trace_id: run.trace_id.map(|id| id.to_string()),
         correlation_id: run.correlation_id.map(|id| id.to_string()),
     }

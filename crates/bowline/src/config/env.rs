@@ -35,6 +35,9 @@ pub fn apply(config: &mut Config, vars: Vec<(String, String)>) -> anyhow::Result
                 config.server.listen.set_port(port);
             }
             "LOG_LEVEL" => config.log.level = value,
+            "LOG_ACCESS" => {
+                config.log.access = value.parse().with_context(|| format!("LOG_ACCESS is `{value}`"))?;
+            }
             "ORCH_JWT_ISSUER" => config.auth.jwt_issuer = Some(value),
             "ORCH_JWT_AUDIENCE_CONTROL" => config.auth.jwt_audience_control = value,
             "ORCH_JWT_AUDIENCE_EXEC" => config.auth.jwt_audience_exec = value,

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::egress::EgressConfig;
 use super::secrets::SecretsConfig;
 use super::tls::TlsConfig;
+use crate::log::AccessLog;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -258,11 +259,13 @@ impl Default for LimitsConfig {
 pub struct LogConfig {
     /// error, warn, info, debug, trace; or a filter such as `info,bowline_engine=debug`.
     pub level: String,
+    /// Requests that get a line: auto, all, errors, off.
+    pub access: AccessLog,
 }
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { level: "info".to_owned() }
+        Self { level: "info".to_owned(), access: AccessLog::Auto }
     }
 }
 

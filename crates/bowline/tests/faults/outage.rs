@@ -42,6 +42,10 @@ async fn an_outage_of_the_database_changes_no_outcome() {
     assert!(refusals >= 10, "the outage was felt {refusals} times");
     assert_eq!(server.try_send("GET", "/readyz", None, None).await.expect("an answer").status, 503);
     assert_eq!(server.try_send("GET", "/healthz", None, None).await.expect("an answer").status, 200);
+    // Long after the token was looked up last, the metrics still say what is wrong.
+    let metrics = server.get("/metrics").await.expect(200);
+    assert!(metrics.as_str().is_some_and(|text| text.contains("orchestrator_degraded 1")), "{metrics}");
+    assert_eq!(server.get("/lanes").await.status, 503, "everything else needs to know the token now");
     postgres.start_again();
     server.until_ready().await;
     // The worker was at it all the time, and says so now.

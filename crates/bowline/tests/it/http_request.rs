@@ -77,6 +77,9 @@ async fn an_answer_is_the_result_of_the_job() {
     ] {
         assert_eq!(ScriptedServer::header(&seen, name), Some(value), "{seen}");
     }
+    let trace = shown["job"]["trace_id"].as_str().expect("a trace");
+    let parent = ScriptedServer::header(&seen, "traceparent").expect("the call belongs to a trace");
+    assert!(parent.starts_with(&format!("00-{trace}-")) && parent.ends_with("-01"), "{parent} is not of {trace}");
     let own = json!({"url": other.url("/"), "headers": {"Idempotency-Key": "mine", "User-Agent": "me"}});
     let job = ask(&server, own).await;
     server.until_status(&job, "success").await;

@@ -34,6 +34,7 @@ mod run;
 mod schedules;
 mod secrets;
 mod triggers;
+mod who;
 mod workers;
 mod workflows;
 mod zero_bytes;

@@ -176,3 +176,29 @@ async fn a_revoked_worker_that_waits_gets_nothing() {
     let tasks = server.send("GET", "/workers/w2/tasks?wait=5000", &other, None).await.expect(200);
     assert_eq!(tasks[0]["job_id"], job.as_str());
 }
+
+/// A worker that polls, works and beats without a body keeps its task for as long as it works.
+#[tokio::test]
+async fn a_bare_heartbeat_keeps_the_task_with_its_worker() {
+    let server = short().await;
+    let (one, other) = (server.worker("one", &["long.work"]).await, server.worker("other", &["long.work"]).await);
+    let job = server.submit(json!({"type": "long.work"})).await;
+    let tasks = server.send("GET", "/workers/one/tasks?wait=5000", &one, None).await.expect(200);
+    let task = tasks[0]["task_id"].as_str().expect("a task").to_owned();
+    // Three times as long as an unconfirmed hand-out lives, by the server's own clock.
+    let started = std::time::Instant::now();
+    while started.elapsed() < Duration::from_secs(6) {
+        let heard = server.send("POST", "/workers/one/heartbeat", &one, None).await.expect(200);
+        assert_eq!(heard["renewed"], json!([task]), "{heard}");
+        let taken = server.send("GET", "/workers/other/tasks?wait=300", &other, None).await.expect(200);
+        assert_eq!(taken, json!([]), "the task is with the first worker");
+    }
+    let listed = server.get("/workers").await.expect(200);
+    let find =
+        |name: &str| listed["workers"].as_array().expect("workers").iter().find(|w| w["worker_id"] == name).cloned();
+    assert_eq!(find("one").map(|w| (w["running"].clone(), w["status"].clone())), Some((json!(1), json!("active"))));
+    let done = json!({"task_id": task, "status": "success", "result": {"n": 1}});
+    server.send("POST", "/tasks/result", &one, Some(done)).await.expect(200);
+    let shown = server.until_status(&job, "success").await;
+    assert_eq!(shown["runs"].as_array().map(Vec::len), Some(1), "it was done once: {shown}");
+}

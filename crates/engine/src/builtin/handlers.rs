@@ -23,6 +23,8 @@ pub struct Task {
     pub payload: Arc<str>,
     pub attempt: u32,
     pub fence: u32,
+    /// The trace of the job, if it came with one.
+    pub trace_id: Option<Arc<str>>,
     /// Canceled when the run should stop. A handler that returns after that is taken to have stopped.
     pub stop: CancellationToken,
 }

@@ -215,6 +215,7 @@ mod tests {
             payload: payload.into(),
             attempt: 1,
             fence: 1,
+            trace_id: None,
             stop: CancellationToken::new(),
         }
     }

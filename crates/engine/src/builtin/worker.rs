@@ -185,6 +185,7 @@ impl BuiltInWorker {
             payload: Arc::clone(&run.payload),
             attempt: run.attempt,
             fence: run.fence,
+            trace_id: run.trace_id.clone(),
             stop: stop.clone(),
         };
         let Some(handler) = self.handlers.find(&run.task_type).cloned() else {
@@ -267,7 +268,7 @@ impl BuiltInWorker {
             if runs.is_empty() {
                 continue;
             }
-            let beat = Heartbeat { worker: self.name.clone(), tenant: None, runs };
+            let beat = Heartbeat { worker: self.name.clone(), tenant: None, runs, bare: false };
             match self.ledger.heartbeat(beat).await {
                 Ok(answers) => {
                     for (run, answer) in answers {

@@ -58,6 +58,7 @@ impl Flows {
             request_id: format!("{}/{}", launch.node, launch.visit).into(),
             trace_id: about.trace_id.clone(),
             correlation_id: about.correlation_id.clone(),
+            author: None,
         };
         let blank = |task_type, payload: String| NewJob {
             id: launch.job,

@@ -191,6 +191,25 @@ impl Flows {
         Ok(StepsPage { steps, edits, next: None })
     }
 
+    /// The node of the last step; of a blueprint, the state it belongs to.
+    pub async fn final_state(&self, tenant: TenantId, job: JobId, steps: u32) -> Result<Option<String>, LookError> {
+        if steps == 0 {
+            return Ok(None);
+        }
+        let mut walk = Walk::from_step(&*self.ledger, tenant, job, steps);
+        let mut last = None;
+        while let Some(records) = walk.next().await? {
+            for record in records {
+                if let Record::Step(step) = record {
+                    last = Some(step.node);
+                }
+            }
+        }
+        // A state that does several things has a node for each of them: `charge.act` belongs to `charge`.
+        let state = |node: String| node.split_once('.').map_or(node.clone(), |(state, _)| state.to_owned());
+        Ok(last.map(|node| state(node.to_string())))
+    }
+
     async fn edits_after(&self, tenant: TenantId, job: JobId, step: u32) -> Result<Vec<Edit>, LookError> {
         let stored = self.stored(tenant, job, Some(step)).await?;
         Ok(said_after(&since_snapshot(&stored)?, step).filter_map(|record| Edit::of(record, step)).collect())

@@ -119,6 +119,7 @@ impl Hand {
             request_id: key.into(),
             trace_id: None,
             correlation_id: Some(correlation.into()),
+            author: None,
         }
     }
 

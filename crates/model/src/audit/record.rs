@@ -35,6 +35,9 @@ pub enum Action {
     ResourceRollback,
     ResourceDelete,
     ScheduleTrigger,
+    CommandRun,
+    SecretCheck,
+    AccessRefused,
 }
 
 impl Action {
@@ -64,6 +67,9 @@ impl Action {
             Self::ResourceRollback => "resource.rollback",
             Self::ResourceDelete => "resource.delete",
             Self::ScheduleTrigger => "schedule.trigger",
+            Self::CommandRun => "command.run",
+            Self::SecretCheck => "secret.check",
+            Self::AccessRefused => "access.refused",
         }
     }
 }

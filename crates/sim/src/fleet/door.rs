@@ -38,7 +38,7 @@ pub async fn ask<T, F: Future<Output = StoreResult<T>>>(
 
 /// A heartbeat that names these runs.
 pub async fn beat(world: &Rc<World>, machine: &Machine, runs: Vec<RunId>) -> StoreResult<HeartbeatAnswer> {
-    let beat = Heartbeat { worker: machine.agent_name.clone(), tenant: Some(machine.tenant), runs };
+    let beat = Heartbeat { worker: machine.agent_name.clone(), tenant: Some(machine.tenant), runs, bare: false };
     let answers = ask(world, machine, |engine| async move { engine.ledger.heartbeat(beat).await }).await?;
     let mut heard = HeartbeatAnswer { renewed: Vec::new(), cancel: Vec::new(), stale: Vec::new(), drain: false };
     let now = world.now();
@@ -85,6 +85,7 @@ pub fn read_task(run: &ClaimedRun) -> Option<(Task, HostTask)> {
         sealed: None,
         created_at: run.created_at,
         trace_id: None,
+        traceparent: None,
         correlation_id: None,
     };
     Some((task, wish))

@@ -18,23 +18,41 @@ fn read(row: &dyn Row, salt: u64) -> StoreResult<(Position, Event)> {
     let at = row.at(7)?;
     let kind = row.text(6)?;
     let data = row.opt_text(8)?;
+    let kind = kind.parse::<EventKind>().map_err(|_| StoreError::Broken(format!("unknown event kind {kind}")))?;
+    let mut data: EventData = match data {
+        None => EventData::default(),
+        Some(text) => serde_json::from_str(&text).map_err(|e| StoreError::Broken(e.to_string()))?,
+    };
+    if data.by.is_none() && starts_a_job(kind) {
+        data.by = row.opt_text(12)?;
+    }
     let event = Event {
         id: EventId::at_position(at, salt, number),
         at,
         tenant: TenantId::from_uuid(row.id(2)?),
-        kind: kind.parse::<EventKind>().map_err(|_| StoreError::Broken(format!("unknown event kind {kind}")))?,
+        kind,
         job: row.opt_id(3)?.map(JobId::from_uuid),
         host: row.opt_text(11)?.and_then(|name| HostName::new(&name).ok()),
         fence: row.opt_int(4)?.map(count),
         seq: row.opt_int(5)?.and_then(|seq| u64::try_from(seq).ok()),
-        data: match data {
-            None => EventData::default(),
-            Some(text) => serde_json::from_str(&text).map_err(|e| StoreError::Broken(e.to_string()))?,
-        },
+        data,
         trace_id: row.opt_text(9)?,
         correlation_id: row.opt_text(10)?,
     };
     Ok((position, event))
+}
+
+/// Whether an event reports that a job was taken in. Its actor stands in the job's own row, so it is not stored with
+/// each event a second time.
+const fn starts_a_job(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::JobEnqueued
+            | EventKind::JobScheduled
+            | EventKind::JobAwaitsApproval
+            | EventKind::JobOpened
+            | EventKind::FlowOpened
+    )
 }
 
 /// Two columns as a place; nothing is the beginning.
@@ -178,8 +196,9 @@ macro_rules! event_columns {
             "select ",
             $epoch,
             ", e.position, e.tenant, coalesce(p.id, j.id, g.id), e.fence, e.seq, e.kind, e.at, e.data,
-               coalesce(p.trace_id, j.trace_id, g.trace_id), coalesce(p.correlation_id, j.correlation_id, g.correlation_id),
-               h.name
+               coalesce(p.trace_id, j.trace_id, g.trace_id), 
+               coalesce(p.correlation_id, p.request_id, j.correlation_id, j.request_id, g.correlation_id), h.name,
+               coalesce(p.actor, j.actor, g.actor)
              from event e left join job j on j.number = e.number
              left join gone g on j.number is null and g.number = e.number
              left join job p on p.number = j.parent

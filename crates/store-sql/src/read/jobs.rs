@@ -105,6 +105,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
             request_id: row.text(19)?.into(),
             trace_id: row.opt_text(20)?.map(Into::into),
             correlation_id: row.opt_text(21)?.map(Into::into),
+            author: None,
         },
         idempotency_key: row.opt_text(22)?,
         external_id: row.opt_text(23)?,

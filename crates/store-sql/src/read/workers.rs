@@ -1,5 +1,7 @@
 //! Remote workers, read.
 
+use std::collections::BTreeMap;
+
 use bowline_model::{Labels, TaskType, TenantId, WorkerName};
 use bowline_store::{StoreError, StoreResult, WorkerRecord};
 
@@ -20,6 +22,7 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
         registered_at: row.at(6)?,
         seen_at: row.at(7)?,
         draining: row.bool(8)?,
+        names_runs: row.bool(9)?,
     })
 }
 
@@ -32,11 +35,21 @@ pub async fn list_workers(db: &mut impl Db, tenant: TenantId) -> StoreResult<Vec
     db.query(WORKERS, &[Val::Id(*tenant.as_uuid())], worker).await
 }
 
+pub async fn running_by_worker(db: &mut impl Db, tenant: TenantId) -> StoreResult<BTreeMap<String, u32>> {
+    let rows = db.query(RUNNING, &[Val::Id(*tenant.as_uuid())], |row| Ok((row.text(0)?, count(row.int(1)?)))).await?;
+    Ok(rows.into_iter().collect())
+}
+
+const RUNNING: Sql = Sql::Same(
+    "select l.worker, count(*) from lease l join job j on j.number = l.number where j.tenant = $1 group by l.worker",
+);
 const WORKER: Sql = Sql::Same(
-    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining from worker
+    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs
+     from worker
      where tenant = $1 and name = $2",
 );
 const WORKERS: Sql = Sql::Same(
-    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining from worker
+    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs
+     from worker
      where tenant = $1 order by name",
 );

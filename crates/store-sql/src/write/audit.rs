@@ -13,8 +13,8 @@ use bowline_model::fleet::Decided;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
     Activated, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed, DeadLetterOrder,
-    Deleted, Enrolled, FlowAnswer, InventoryPut, JobOrder, NotApplied, OrderAnswer, PutAnswer, ResourceKey,
-    ResourcePut, ResourceStored, StoreError, StoreResult, Submitted, TokenRecord, Triggered,
+    Deleted, Enrolled, Fired, FlowAnswer, InventoryPut, JobOrder, NewJob, NotApplied, OrderAnswer, PutAnswer,
+    ResourceKey, ResourcePut, ResourceStored, StoreError, StoreResult, Submitted, TokenRecord, Triggered, TurnAnswer,
 };
 use serde_json::{Value, json};
 
@@ -32,8 +32,62 @@ pub fn deeds(wishes: &[Command], answers: &[Answer]) -> StoreResult<Vec<Deed>> {
         if let Some(author) = wish.author() {
             deeds.extend(deed(author, wish, answer)?);
         }
+        deeds.extend(commands_started(wish, answer));
+        if let Command::RecordAudit(entries, _) = wish {
+            deeds.extend(entries.iter().cloned());
+        }
     }
     Ok(deeds)
+}
+
+/// The commands on hosts that a write took in: by request, by schedule, by a step of a workflow. Running something on
+/// machines is privileged even where submitting a job is not.
+fn commands_started(wish: &Command, answer: &Answer) -> Vec<Deed> {
+    let accepted = |(job, submitted): (&NewJob, &Submitted)| match submitted {
+        Submitted::Accepted { .. } => about_command(job),
+        Submitted::Replayed { .. } | Submitted::Conflict { .. } => None,
+    };
+    match (wish, answer) {
+        (Command::Submit(jobs, _), Answer::Submit(answers)) => jobs.iter().zip(answers).filter_map(accepted).collect(),
+        (Command::FireSchedules(firings, _), Answer::FireSchedules(fired)) => {
+            let done = firings.iter().zip(fired).filter_map(|(firing, fired)| match fired {
+                Fired::Done { jobs, .. } => Some(firing.jobs.iter().map(|(_, job)| job).zip(jobs)),
+                Fired::Overtaken => None,
+            });
+            done.flatten().filter_map(accepted).collect()
+        }
+        (Command::TriggerSchedule(trigger, _), Answer::TriggerSchedule(Triggered::Started(submitted))) => {
+            accepted((&trigger.job, submitted)).into_iter().collect()
+        }
+        (Command::Turn(turns, _), Answer::Turn(answers)) => {
+            let stored = turns.iter().zip(answers).filter(|(_, answer)| **answer == TurnAnswer::Stored);
+            stored.flat_map(|(order, _)| &order.turn.children).filter_map(about_command).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn about_command(job: &NewJob) -> Option<Deed> {
+    let fleet = job.fleet.as_ref()?;
+    let author = job.origin.author.as_deref().cloned().unwrap_or_else(|| Author {
+        request_id: Some(std::sync::Arc::clone(&job.origin.request_id)),
+        tenant: Some(job.tenant),
+        ..Author::from(&*job.origin.actor)
+    });
+    let diff = json!({
+        "command": &*fleet.command, "inline": fleet.resource.is_none(), "hosts": fleet.hosts.len(),
+        "selector": fleet.selector, "sha256": Digest::of(job.payload.as_bytes()),
+        "needs_approval": fleet.approval.is_some(),
+    });
+    Some(Deed {
+        chain: Chain::Tenant(job.tenant),
+        author,
+        action: Action::CommandRun,
+        resource: format!("job/{}", job.id),
+        diff: Some(diff.to_string()),
+        reason: None,
+        result: "done".to_owned(),
+    })
 }
 
 /// Adds the records to their chains.

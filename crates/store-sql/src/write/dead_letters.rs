@@ -183,6 +183,7 @@ fn rebuild(desk: &mut Desk<'_>, tenant: TenantId, lane: Lane, entry: &Entry, by:
             request_id: "replay".into(),
             trace_id: entry.trace_id.as_deref().map(Into::into),
             correlation_id: entry.correlation_id.as_deref().map(Into::into),
+            author: None,
         },
         replay_of: Some(entry.job),
     })

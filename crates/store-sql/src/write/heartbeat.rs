@@ -1,5 +1,6 @@
 //! Signs of life: renewing leases, and telling workers what to stop.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bowline_model::event::EventData;
@@ -8,7 +9,7 @@ use bowline_store::{BeatAnswer, Heartbeat, StoreResult};
 
 use super::Desk;
 use crate::changes::{Changes, Heard};
-use crate::db::{Col, Db, Sql};
+use crate::db::{Col, Db, Sql, Val};
 use crate::job_row::count;
 
 struct Held {
@@ -27,6 +28,8 @@ pub async fn heartbeat(
     desk: &mut Desk<'_>,
     beats: &[&Heartbeat],
 ) -> StoreResult<(Vec<Vec<(RunId, BeatAnswer)>>, Heard)> {
+    let beats = name_all(db, beats).await?;
+    let beats: &[&Heartbeat] = &beats.iter().map(Cow::as_ref).collect::<Vec<_>>();
     let named: Vec<uuid::Uuid> = beats.iter().flat_map(|b| &b.runs).map(|r| *r.as_uuid()).collect();
     let held: HashMap<RunId, Held> = db
         .query_many(HELD, &[Col::Id(named)], |row| {
@@ -74,10 +77,36 @@ pub async fn heartbeat(
     }
     let now = vec![desk.now; renewed.len()];
     db.execute_many(RENEW, &[Col::Id(renewed), Col::At(now)]).await?;
+    bound_unnamed(db, beats).await?;
     let now = vec![desk.now; confirmed.len()];
     db.execute_many(CONFIRM, &[Col::Id(confirmed), Col::At(now)]).await?;
     touch_workers(db, desk, beats).await?;
     Ok((answers, changes.write(db).await?))
+}
+
+/// The heartbeats of workers that name no runs, with everything the ledger gave them.
+async fn name_all<'a>(db: &mut impl Db, beats: &[&'a Heartbeat]) -> StoreResult<Vec<Cow<'a, Heartbeat>>> {
+    let mut named = Vec::with_capacity(beats.len());
+    for beat in beats {
+        let Some(tenant) = beat.tenant.filter(|_| beat.bare) else {
+            named.push(Cow::Borrowed(*beat));
+            continue;
+        };
+        let key = [Val::Id(*tenant.as_uuid()), Val::Text(beat.worker.as_str())];
+        let runs = db.query(HELD_BY, &key, |row| Ok(RunId::from_uuid(row.id(0)?))).await?;
+        named.push(Cow::Owned(Heartbeat { runs, ..(*beat).clone() }));
+    }
+    Ok(named)
+}
+
+/// A worker that names no runs renews also those whose hand-out never reached it. So their time is bounded, unless the
+/// job itself says how long it may take.
+async fn bound_unnamed(db: &mut impl Db, beats: &[&Heartbeat]) -> StoreResult<()> {
+    let runs: Vec<uuid::Uuid> = beats.iter().filter(|b| b.bare).flat_map(|b| &b.runs).map(|r| *r.as_uuid()).collect();
+    if runs.is_empty() {
+        return Ok(());
+    }
+    db.execute_many(BOUND, &[Col::Id(runs)]).await.map(drop)
 }
 
 /// Runs that were given up while nobody could hear of them, and whose jobs somebody has canceled meanwhile: whoever is
@@ -108,7 +137,17 @@ async fn touch_workers(db: &mut impl Db, desk: &Desk<'_>, beats: &[&Heartbeat]) 
         Col::Text(known.iter().map(|k| k.1).collect()),
         Col::At(vec![desk.now; known.len()]),
     ];
-    db.execute_many(TOUCH, &cols).await.map(drop)
+    db.execute_many(TOUCH, &cols).await?;
+    let mut naming: Vec<(TenantId, &str)> = beats
+        .iter()
+        .filter(|b| !b.bare && !b.runs.is_empty())
+        .filter_map(|b| b.tenant.map(|tenant| (tenant, b.worker.as_str())))
+        .collect();
+    naming.sort_unstable();
+    naming.dedup();
+    let cols =
+        [Col::Id(naming.iter().map(|k| *k.0.as_uuid()).collect()), Col::Text(naming.iter().map(|k| k.1).collect())];
+    db.execute_many(NAMES_RUNS, &cols).await.map(drop)
 }
 
 const HELD: Sql = Sql::Each {
@@ -117,6 +156,18 @@ const HELD: Sql = Sql::Each {
     postgres: "select l.run, l.number, j.fence, j.tenant, l.worker, l.accepted, j.status
                from lease l join job j on j.number = l.number
                where l.run = any ($1::uuid[]) order by j.number for update of j, l",
+};
+const HELD_BY: Sql = Sql::Same(
+    "select l.run from lease l join job j on j.number = l.number where j.tenant = $1 and l.worker = $2 order by l.number",
+);
+/// Ten minutes from the hand-out, for jobs with the default policy.
+const BOUND: Sql = Sql::Each {
+    sqlite:
+        "update lease set deadline_at = min(deadline_at, (select r.claimed_at from run r where r.id = run) + 600000000)
+             where run = ?1 and exists (select 1 from job j where j.number = lease.number and j.policy is null)",
+    postgres: "update lease l set deadline_at = least(l.deadline_at, r.claimed_at + interval '10 minutes')
+               from run r, job j
+               where l.run = any ($1::uuid[]) and r.id = l.run and j.number = l.number and j.policy is null",
 };
 /// 20 is `lost`; 12 is `canceled`, for a job.
 const STOPPED: Sql = Sql::Each {
@@ -140,4 +191,10 @@ const TOUCH: Sql = Sql::Each {
     sqlite: "update worker set seen_at = ?3 where tenant = ?1 and name = ?2",
     postgres: "update worker w set seen_at = k.now from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as k (tenant, name, now)
                where w.tenant = k.tenant and w.name = k.name",
+};
+/// Once is enough: only the first such heartbeat writes.
+const NAMES_RUNS: Sql = Sql::Each {
+    sqlite: "update worker set names_runs = 1 where tenant = ?1 and name = ?2 and names_runs = 0",
+    postgres: "update worker w set names_runs = true from unnest($1::uuid[], $2::text[]) as k (tenant, name)
+               where w.tenant = k.tenant and w.name = k.name and not w.names_runs",
 };

@@ -248,13 +248,13 @@ const NAMES_OF_JOB: Sql = Sql::Each {
 };
 /// Events name their job by its number only.
 const KEEP_NAME: Sql = Sql::Each {
-    sqlite: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host)
+    sqlite: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host, actor)
              select j.number, coalesce(p.id, j.id), j.tenant, coalesce(p.trace_id, j.trace_id),
-                    coalesce(p.correlation_id, j.correlation_id), j.finished_at, j.host
+                    coalesce(p.correlation_id, p.request_id, j.correlation_id, j.request_id), j.finished_at, j.host, coalesce(p.actor, j.actor)
              from job j left join job p on p.number = j.parent where j.number = ?1",
-    postgres: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host)
+    postgres: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host, actor)
                select j.number, coalesce(p.id, j.id), j.tenant, coalesce(p.trace_id, j.trace_id),
-                      coalesce(p.correlation_id, j.correlation_id), j.finished_at, j.host
+                      coalesce(p.correlation_id, p.request_id, j.correlation_id, j.request_id), j.finished_at, j.host, coalesce(p.actor, j.actor)
                from job j left join job p on p.number = j.parent where j.number = any ($1::bigint[])",
 };
 const FORGOTTEN: Sql = Sql::Same("select number from gone where finished_at < $1 order by finished_at limit $2");

@@ -92,7 +92,12 @@ async fn tell_round(
         answers[telling.place] = TellAnswer::Held { acked, added, owner };
         let told = told[telling.place];
         if owner && !ending.contains(&told.run) {
-            beats.push(Heartbeat { worker: told.worker.clone(), tenant: told.tenant, runs: vec![told.run] });
+            beats.push(Heartbeat {
+                worker: told.worker.clone(),
+                tenant: told.tenant,
+                runs: vec![told.run],
+                bare: false,
+            });
         }
     }
     let cols = [

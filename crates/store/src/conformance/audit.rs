@@ -1,7 +1,7 @@
 //! Promises about the audit trail: every privileged deed has its record, with the deed itself, in a chain without a gap.
 
-use bowline_model::audit::{AuditRecord, Author, Chain, ChainWalk};
-use bowline_model::fleet::{ApprovalState, Decided};
+use bowline_model::audit::{Action, AuditRecord, Author, Chain, ChainWalk, Deed};
+use bowline_model::fleet::{ApprovalState, Decided, Rollout};
 use bowline_model::host::{Host, Inventory};
 use bowline_model::{ErrorClass, HostName, InventoryName, JobStatus, ResourceName};
 use tokio::task::JoinSet;
@@ -200,12 +200,12 @@ pub async fn a_second_decision_is_refused_and_recorded(bench: &Bench) {
     assert!(matches!(second, ApprovalAnswer::Refused(_)), "{second:?}");
     let filter = AuditFilter { resource: Some("job".to_owned()), ..AuditFilter::default() };
     let records = list(bench, ours(bench), filter).await;
-    assert_eq!(records.len(), 2);
-    assert_eq!(told(&records)[0], ("bob", "job.approve", "done"));
-    let (actor, action, result) = told(&records)[1];
+    assert_eq!(records.len(), 3);
+    assert_eq!(told(&records)[..2], [("ann", "command.run", "done"), ("bob", "job.approve", "done")]);
+    let (actor, action, result) = told(&records)[2];
     assert_eq!((actor, action), ("eve", "job.reject"));
     assert!(result.starts_with("refused: ") && result.contains(ApprovalState::Approved.as_str()), "{result}");
-    assert_eq!(records[1].reason.as_deref(), Some("says eve"));
+    assert_eq!(records[2].reason.as_deref(), Some("says eve"));
 }
 
 /// T1 for the trail, and B018: who reaches over the wall is known in their own house only.
@@ -267,4 +267,39 @@ pub async fn retention_leaves_the_trail_alone(bench: &Bench) {
     assert_eq!(pruned.jobs, 1, "the job is gone");
     assert_eq!(told(&trail(bench, ours(bench)).await), [("ann", "job.cancel", "done")]);
     assert_eq!(bench.ledger.verify(10).await.expect("it can be verified").audit, 1);
+}
+
+/// Running something on machines is recorded, also where submitting a job is not; asking again is not a second command.
+pub async fn a_command_on_hosts_is_recorded_with_who_asked_for_it(bench: &Bench) {
+    let author = Author { scopes: "jobs.write".into(), ip: Some("192.0.2.1".into()), ..Author::from("token:1") };
+    bench.hosts(1).await;
+    let mut command = bench.command(super::fleets::spec(), Rollout::default()).await;
+    command.origin.author = Some(std::sync::Arc::new(author));
+    let job = bench.submit(command.clone()).await;
+    bench.ledger.submit(vec![command]).await.expect("the same request again");
+    let filter = AuditFilter { action: Some("command.run".to_owned()), ..AuditFilter::default() };
+    let records = list(bench, ours(bench), filter).await;
+    assert_eq!(told(&records), [("token:1", "command.run", "done")]);
+    assert_eq!(records[0].resource, format!("job/{job}"));
+    assert_eq!((records[0].scopes.as_str(), records[0].ip.as_deref()), ("jobs.write", Some("192.0.2.1")));
+    let diff: serde_json::Value = serde_json::from_str(records[0].diff.as_deref().expect("what ran")).expect("JSON");
+    assert_eq!(diff["hosts"], 1, "{diff}");
+    trail(bench, ours(bench)).await;
+}
+
+/// A refused request changes nothing, and stands in the same chain as everything else.
+pub async fn what_changed_nothing_is_recorded_too(bench: &Bench) {
+    let refused = |n: u32| Deed {
+        chain: ours(bench),
+        author: "token:1".into(),
+        action: Action::AccessRefused,
+        resource: "route/POST /tokens".to_owned(),
+        diff: Some(format!(r#"{{"times":{n}}}"#)),
+        reason: None,
+        result: "refused: 403 this needs the scope tokens.write".to_owned(),
+    };
+    bench.ledger.record_audit(vec![refused(2), refused(1)]).await.expect("it is recorded");
+    let records = trail(bench, ours(bench)).await;
+    let times: Vec<_> = records.iter().map(|record| record.diff.as_deref()).collect();
+    assert_eq!(times, [Some(r#"{"times":2}"#), Some(r#"{"times":1}"#)], "in the order given");
 }

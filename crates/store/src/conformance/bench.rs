@@ -249,7 +249,7 @@ impl Bench {
 
     pub fn heartbeat(&self, runs: &[&ClaimedRun]) -> Heartbeat {
         let worker = runs.first().map_or_else(|| worker_name("w1"), |run| run.worker.clone());
-        Heartbeat { worker, tenant: Some(self.tenant), runs: runs.iter().map(|run| run.run).collect() }
+        Heartbeat { worker, tenant: Some(self.tenant), runs: runs.iter().map(|run| run.run).collect(), bare: false }
     }
 
     /// A sign of life about one run, from the worker that has it.

@@ -231,3 +231,15 @@ pub async fn a_replayed_job_that_dies_can_be_replayed_again(bench: &Bench) {
     let third = replayed(&bench.replay(second).await);
     assert_eq!(bench.find(third).await.0.replay_of, Some(second));
 }
+
+/// An order about one lane leaves the dead letters of all others alone, by name and by age.
+pub async fn a_purge_closes_nothing_in_another_lane(bench: &Bench) {
+    let dead = bench.dead(NewJob { lane: Lane::Default, ..bench.job() }).await;
+    for choice in [DeadLetterChoice::Oldest(10), DeadLetterChoice::Jobs(vec![dead])] {
+        let order = crate::DeadLetterOrder { lane: Lane::Low, ..bench.about(choice.clone()) };
+        let closed = bench.ledger.purge_dead_letters(order).await.expect("the ledger takes orders");
+        assert!(!closed.iter().any(|closed| matches!(closed, Closed::Purged { .. })), "{choice:?}: {closed:?}");
+    }
+    assert_eq!(bench.dead_letters().await.len(), 1, "it is still open");
+    assert_eq!(bench.purge(dead).await, Closed::Purged { job: dead }, "its own lane closes it");
+}

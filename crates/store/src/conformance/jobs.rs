@@ -38,6 +38,7 @@ pub async fn a_job_keeps_everything_that_was_said_about_it(bench: &Bench) {
             request_id: "req-77".into(),
             trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()),
             correlation_id: Some("cart-9".into()),
+            author: None,
         },
         replay_of: Some(original),
         ..bench.job()

@@ -221,3 +221,18 @@ pub async fn any_text_can_be_a_key(bench: &Bench) {
         }
     }
 }
+
+/// Whoever looks for what was asked under a key finds their own, of that scope, and hears if it was something else.
+pub async fn what_was_asked_under_a_key_is_found_by_tenant_and_scope(bench: &Bench) {
+    let ask = NewJob { keys: vec![(KeyScope::Idempotency, "order-1".to_owned())], hash: body("a"), ..bench.job() };
+    let job = accepted(&bench.ask(ask).await);
+    let find = async |tenant, scope, hash| {
+        bench.ledger.find_asked(tenant, scope, "order-1".to_owned(), hash).await.expect("it can be read")
+    };
+    let found = find(bench.tenant, KeyScope::Idempotency, body("a")).await.expect("it was asked");
+    assert_eq!(replayed(&found), job);
+    assert_eq!(find(bench.neighbour, KeyScope::Idempotency, body("a")).await, None, "another tenant's key");
+    assert_eq!(find(bench.tenant, KeyScope::External, body("a")).await, None, "a key of another scope");
+    let other = find(bench.tenant, KeyScope::Idempotency, body("b")).await;
+    assert_eq!(other, Some(crate::Submitted::Conflict { key: "order-1".to_owned(), id: job }));
+}

@@ -243,3 +243,53 @@ pub async fn an_insider_beats_for_every_tenant(bench: &Bench) {
     let answers = bench.ledger.heartbeat(beat).await.expect("the ledger hears workers");
     assert!(answers.iter().all(|(_, answer)| *answer == BeatAnswer::Renewed), "{answers:?}");
 }
+
+fn bare(bench: &Bench, worker: &str) -> Heartbeat {
+    Heartbeat { worker: worker_name(worker), tenant: Some(bench.tenant), runs: Vec::new(), bare: true }
+}
+
+/// A worker that knows no names of runs still holds what it was given.
+pub async fn a_heartbeat_without_names_renews_all_runs_of_its_worker(bench: &Bench) {
+    bench.submit_many(3).await;
+    let runs = bench.claim(Claimant { wants: 2, ..bench.worker("w1") }).await;
+    let other = bench.claim(Claimant { wants: 1, ..bench.worker("w2") }).await;
+    let mut named: Vec<_> = runs.iter().map(|run| (run.run, BeatAnswer::Renewed)).collect();
+    let mut answers = bench.ledger.heartbeat(bare(bench, "w1")).await.expect("the ledger hears workers");
+    named.sort_by_key(|(run, _)| *run);
+    answers.sort_by_key(|(run, _)| *run);
+    assert_eq!(answers, named);
+    let foreign = Heartbeat { tenant: Some(bench.neighbour), ..bare(bench, "w1") };
+    assert_eq!(bench.ledger.heartbeat(foreign).await, Ok(Vec::new()), "another tenant's worker of the same name");
+    bench.pass_ms(TIMES.accept_ms + 1);
+    let reaped = bench.reap().await;
+    assert_eq!((reaped.returned, reaped.active), (1, 2), "only {other:?} was never confirmed");
+}
+
+/// Its hand-out may never have arrived, and its worker renews it all the same.
+pub async fn a_run_renewed_without_its_name_has_ten_minutes(bench: &Bench) {
+    bench.submit_many(1).await;
+    let said = bench
+        .submit(NewJob { policy: policy(JobPolicy { timeout_ms: 3_600_000, ..JobPolicy::default() }), ..bench.job() })
+        .await;
+    let runs = bench.claim(Claimant { wants: 2, ..bench.worker("w1") }).await;
+    assert_eq!(runs.len(), 2);
+    let mut overdue = 0;
+    for _ in 0..(11 * 60_000 / TIMES.ttl_ms) {
+        bench.ledger.heartbeat(bare(bench, "w1")).await.expect("the ledger hears workers");
+        bench.pass_ms(TIMES.ttl_ms);
+        overdue += bench.reap().await.overdue;
+    }
+    assert_eq!(overdue, 1, "not the one whose job says how long it may take");
+    assert_eq!(bench.find(said).await.0.state.status, JobStatus::Running);
+}
+
+pub async fn a_worker_that_names_its_runs_is_known_for_it(bench: &Bench) {
+    bench.ledger.register_worker(super::workers::registration(bench, "w1")).await.expect("the ledger takes workers");
+    bench.submit_many(1).await;
+    let runs = bench.claim(Claimant { wants: 1, ..bench.worker("w1") }).await;
+    let find = async || bench.ledger.find_worker(bench.tenant, worker_name("w1")).await.expect("it can be read");
+    bench.ledger.heartbeat(bare(bench, "w1")).await.expect("the ledger hears workers");
+    assert!(!find().await.expect("it registered").names_runs);
+    bench.ledger.heartbeat(bench.heartbeat(&[&runs[0]])).await.expect("the ledger hears workers");
+    assert!(find().await.expect("it registered").names_runs);
+}

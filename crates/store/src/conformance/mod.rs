@@ -80,6 +80,7 @@ macro_rules! for_each_promise {
                 a_key_ages_from_the_first_ask
                 the_keys_of_a_removed_job_go_with_it
                 any_text_can_be_a_key
+                what_was_asked_under_a_key_is_found_by_tenant_and_scope
             ;
             standing:
                 it_takes_at_once_what_is_there
@@ -167,6 +168,9 @@ macro_rules! for_each_promise {
                 the_reaper_counts_the_leases_that_go_on
                 only_the_silent_are_lost
                 an_insider_beats_for_every_tenant
+                a_heartbeat_without_names_renews_all_runs_of_its_worker
+                a_run_renewed_without_its_name_has_ten_minutes
+                a_worker_that_names_its_runs_is_known_for_it
             ;
             reports:
                 a_success_ends_the_job
@@ -250,6 +254,7 @@ macro_rules! for_each_promise {
                 replays_at_once_make_one_job
                 one_order_that_names_a_job_twice_makes_one_job
                 a_purge_keeps_who_and_why
+                a_purge_closes_nothing_in_another_lane
                 the_oldest_are_chosen_first
                 a_job_without_a_dead_letter_is_not_found
                 a_job_that_dies_again_lies_there_again
@@ -404,6 +409,8 @@ macro_rules! for_each_promise {
                 every_privileged_deed_is_recorded
                 what_was_there_already_is_not_recorded
                 ordinary_work_is_not_recorded
+                a_command_on_hosts_is_recorded_with_who_asked_for_it
+                what_changed_nothing_is_recorded_too
                 numbers_have_no_gap_while_many_act_at_once
                 a_second_decision_is_refused_and_recorded
                 a_chain_belongs_to_its_tenant

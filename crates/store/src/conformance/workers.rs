@@ -15,6 +15,7 @@ pub(super) fn registration(bench: &Bench, name: &str) -> WorkerRecord {
         registered_at: bench.now(),
         seen_at: bench.now(),
         draining: false,
+        names_runs: false,
     }
 }
 
@@ -65,7 +66,7 @@ pub async fn a_heartbeat_says_that_a_worker_is_there(bench: &Bench) {
     register(bench, registration(bench, "w2")).await;
     let before = bench.now();
     bench.pass_ms(700);
-    let beat = Heartbeat { worker: worker_name("w1"), tenant: Some(bench.tenant), runs: Vec::new() };
+    let beat = Heartbeat { worker: worker_name("w1"), tenant: Some(bench.tenant), runs: Vec::new(), bare: false };
     let answers = bench.ledger.heartbeat(beat).await.expect("the ledger hears workers");
     assert!(answers.is_empty());
     let seen_at = async |name| find(bench, name).await.map(|worker| worker.seen_at);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bowline_connect::egress::{Call, Doors, EgressError};
 use bowline_connect::header::{HeaderName, HeaderValue, USER_AGENT};
 use bowline_execute::redact::Redactor;
+use bowline_model::trace::traceparent;
 use bowline_model::{ErrorClass, ResourceName, RunError, TaskType, TenantId};
 use bowline_seal::{SecretValue, Values};
 use bowline_store::Clock;
@@ -18,6 +19,7 @@ use crate::secrets::{SecretNeeds, Secrets};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Grows with every attempt, so that whoever is asked can refuse one that comes late.
 const FENCE: HeaderName = HeaderName::from_static("bowline-fence");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("bowline/", env!("CARGO_PKG_VERSION")));
 
 /// Makes calls for jobs.
@@ -50,6 +52,11 @@ impl HttpRequest {
             wish.headers.insert(IDEMPOTENCY_KEY, key);
         }
         wish.headers.insert(FENCE, HeaderValue::from(task.fence));
+        if !wish.headers.contains_key(TRACEPARENT)
+            && let Ok(parent) = HeaderValue::from_str(&traceparent(task.trace_id.as_deref(), task.job, task.run))
+        {
+            wish.headers.insert(TRACEPARENT, parent);
+        }
         let tenant = self.secrets.tenant_name(task.tenant).await;
         let tenant = tenant.map_err(|error| RunError::new(ErrorClass::Transient, error.to_string()))?;
         let call = Call {

@@ -1,0 +1,45 @@
+//! Which requests get a line in the log.
+
+use std::io::IsTerminal;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessLog {
+    /// Every request; on a terminal, where people read, only those that failed on the server's side.
+    #[default]
+    Auto,
+    All,
+    /// Those that failed on the server's side.
+    Errors,
+    Off,
+}
+
+impl AccessLog {
+    /// The directive for the filter of the log.
+    pub fn directive(self) -> String {
+        let level = match self {
+            Self::All => "info",
+            Self::Auto if !std::io::stderr().is_terminal() => "info",
+            Self::Auto | Self::Errors => "warn",
+            Self::Off => "off",
+        };
+        format!("{}={level}", bowline_api::ACCESS_LOG_TARGET)
+    }
+}
+
+impl FromStr for AccessLog {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "all" => Ok(Self::All),
+            "errors" => Ok(Self::Errors),
+            "off" => Ok(Self::Off),
+            _ => anyhow::bail!("the access log is auto, all, errors or off"),
+        }
+    }
+}

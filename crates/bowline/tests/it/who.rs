@@ -1,0 +1,119 @@
+//! Who did it: jobs, events, the audit trail and the log name the one who asked, by id and by name.
+
+use std::time::Duration;
+
+use bowline_testkit::until;
+use serde_json::{Value, json};
+
+use crate::support::{Setup, TestServer};
+
+async fn audit(server: &TestServer, query: &str) -> Vec<Value> {
+    let page = server.get(&format!("/audit?order=oldest&limit=500{query}")).await.expect(200);
+    page["records"].as_array().cloned().expect("records")
+}
+
+/// A token with this name and these scopes, and its id as records name it.
+async fn ann(server: &TestServer, scopes: &[&str]) -> (String, String) {
+    let body = json!({"kind": "api", "name": "ann", "email": "ann@example.org", "scopes": scopes});
+    let token = server.token(body).await;
+    let who = server.send("GET", "/whoami", &token, None).await.expect(200);
+    (token, who["actor"].as_str().expect("an id").to_owned())
+}
+
+#[tokio::test]
+async fn a_job_and_its_events_name_who_asked_for_it() {
+    let server = TestServer::start().await;
+    let (token, id) = ann(&server, &["jobs.write", "jobs.read"]).await;
+    let asked = server.send("POST", "/jobs", &token, Some(json!({"type": "echo"}))).await.expect(202);
+    let (job, request) = (asked["job_id"].as_str().expect("a job"), asked["request_id"].clone());
+    server.until_status(job, "success").await;
+    let actor = json!({"id": id, "name": "ann", "email": "ann@example.org"});
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["job"]["actor"], actor);
+    let listed = server.get("/jobs?limit=1").await.expect(200);
+    assert_eq!(listed["jobs"][0]["actor"], actor);
+    let events = server.get(&format!("/jobs/{job}/events")).await.expect(200);
+    let first = &events["events"][0];
+    assert_eq!((&first["type"], &first["actor"]), (&json!("job_enqueued"), &actor));
+    assert_eq!(first["data"]["by"], json!(id));
+    // A request without a correlation id belongs to itself.
+    assert_eq!((&first["correlation_id"], &shown["job"]["correlation_id"]), (&request, &request), "{first}");
+}
+
+#[tokio::test]
+async fn a_command_on_hosts_is_in_the_audit_trail() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(2).await;
+    let (token, id) = ann(&server, &["jobs.write", "fleet.write"]).await;
+    let body = json!({"command": {"argv": ["uname"]}, "selector": "all"});
+    let job = server.send("POST", "/jobs", &token, Some(body)).await.expect(202)["job_id"].clone();
+    let records = audit(&server, "&action=command.run").await;
+    assert_eq!(records.len(), 1, "{records:?}");
+    let record = &records[0];
+    assert_eq!((&record["actor"], &record["actor_name"]), (&json!(id), &json!("ann")));
+    assert_eq!(record["resource"], format!("job/{}", job.as_str().expect("a job")));
+    assert_eq!((&record["ip"], &record["result"]), (&json!("127.0.0.1"), &json!("done")));
+    let diff: Value = serde_json::from_str(record["diff"].as_str().expect("a diff")).expect("JSON");
+    assert_eq!((&diff["inline"], &diff["hosts"]), (&json!(true), &json!(2)), "{diff}");
+}
+
+#[tokio::test]
+async fn refused_requests_are_in_the_audit_trail_and_counted_together() {
+    let server = TestServer::start().await;
+    let (token, id) = ann(&server, &["jobs.read"]).await;
+    for _ in 0..7 {
+        let body = json!({"kind": "api", "name": "more", "scopes": ["jobs.read"]});
+        server.send("POST", "/tokens", &token, Some(body)).await.expect(403);
+        server.try_send("GET", "/jobs", Some("bw_api_nonsense"), None).await.expect("an answer").expect(401);
+    }
+    let refused = audit(&server, "&action=access.refused").await;
+    assert_eq!(refused.len(), 1, "equal refusals are one record: {refused:?}");
+    assert_eq!((&refused[0]["actor"], &refused[0]["actor_name"]), (&json!(id), &json!("ann")));
+    assert_eq!(refused[0]["resource"], "route/POST /tokens");
+    assert_eq!(refused[0]["diff"], json!(r#"{"code":"FORBIDDEN","times":7}"#));
+    assert!(refused[0]["result"].as_str().is_some_and(|r| r.contains("tokens.write")), "{refused:?}");
+    // A request without a good credential belongs to no tenant.
+    let strangers = audit(&server, "&action=access.refused&chain=system").await;
+    assert_eq!(strangers.len(), 1, "{strangers:?}");
+    assert_eq!((&strangers[0]["actor"], &strangers[0]["ip"]), (&json!("unknown"), &json!("127.0.0.1")));
+    assert_eq!(strangers[0]["diff"], json!(r#"{"code":"AUTH_REQUIRED","times":7}"#));
+}
+
+#[tokio::test]
+async fn the_check_of_a_secret_is_in_the_audit_trail() {
+    let server = TestServer::start().await;
+    let spec = json!({"spec": {"ref": "file://missing"}});
+    let stored = server.send("PUT", "/resources/secret_ref/stripe", &server.admin(), Some(spec)).await;
+    assert!(stored.status < 300, "{}", stored.body);
+    server.post("/secrets/stripe/check", json!({})).await.expect(200);
+    let records = audit(&server, "&action=secret.check").await;
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0]["resource"], "resource/secret_ref/stripe");
+    assert_eq!(records[0]["result"], "refused: NO_VALUE");
+}
+
+#[tokio::test]
+async fn every_request_has_its_line_in_the_log() {
+    let server = TestServer::with(Setup { config: "[log]\naccess = \"all\"\n".to_owned(), ..Setup::default() }).await;
+    let asked = server.post("/jobs", json!({"type": "echo"})).await.expect(202);
+    let missing = server.get("/jobs/01a1e511-6739-7000-8013-000000000001").await;
+    assert_eq!(missing.status, 404);
+    let line = |id: &Value| {
+        let lines = server.child().stderr();
+        let wanted = |line: &Value| line["request.id"] == *id && line["message"] == "request";
+        lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find(wanted)
+    };
+    let found = until(Duration::from_secs(10), "both requests are in the log", async || {
+        match (line(&asked["request_id"]), line(&missing.body["request_id"])) {
+            (Some(one), Some(other)) => Ok((one, other)),
+            _ => Err(server.child().log()),
+        }
+    });
+    let (good, bad) = found.await;
+    assert_eq!((&good["http.method"], &good["http.route"]), (&json!("POST"), &json!("/jobs")));
+    assert_eq!((&good["http.status"], &good["trace.id"]), (&json!(202), &asked["trace_id"]));
+    assert!(good["actor"].as_str().is_some_and(|actor| actor.starts_with("token:")), "{good}");
+    assert!(good["duration_ms"].is_number() && good["error.code"].is_null(), "{good}");
+    assert_eq!((&bad["http.status"], &bad["error.code"]), (&json!(404), &json!("JOB_NOT_FOUND")));
+    assert_eq!(bad["http.path"], "/jobs/01a1e511-6739-7000-8013-000000000001");
+}
