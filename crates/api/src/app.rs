@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_engine::Engine;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::Actors;
+use crate::connections::ConnectionLimits;
 use crate::cursor::CursorKey;
 use crate::gate::Gate;
 use crate::refusals::Refusals;
+use crate::shares::{ShareLimits, Shares};
 
 /// The API's part of the configuration.
 #[derive(Debug, Clone)]
@@ -21,8 +22,12 @@ pub struct ApiSettings {
     pub batch_body_max: usize,
     /// The largest description of an inventory.
     pub inventory_body_max: usize,
-    /// Readers of the event stream at once, in all.
-    pub streams_max: usize,
+    /// Readers of the event stream, and of output that is followed, at once.
+    pub streams: ShareLimits,
+    /// Requests that wait for work at once.
+    pub polls: ShareLimits,
+    /// Open connections.
+    pub connections: ConnectionLimits,
     /// Answers carry at most this many items.
     pub page_max: u32,
 }
@@ -33,7 +38,9 @@ impl Default for ApiSettings {
             body_max: 1 << 20,
             batch_body_max: 8 << 20,
             inventory_body_max: 32 << 20,
-            streams_max: 500,
+            streams: ShareLimits::of(500),
+            polls: ShareLimits { total: 20_000, per_tenant: 15_000, per_token: 64 },
+            connections: ConnectionLimits::default(),
             page_max: 500,
         }
     }
@@ -48,7 +55,8 @@ pub struct App {
     pub refusals: Arc<Refusals>,
     pub settings: Arc<ApiSettings>,
     pub cursors: Arc<CursorKey>,
-    pub streams: Arc<Semaphore>,
+    pub streams: Arc<Shares>,
+    pub polls: Arc<Shares>,
     /// Canceled when the house closes: streams end, long polls answer.
     pub stop: CancellationToken,
     ready: Arc<AtomicBool>,
@@ -67,7 +75,8 @@ impl App {
             actors: Arc::new(Actors::new(Arc::clone(&engine.ledger))),
             engine,
             gate,
-            streams: Arc::new(Semaphore::new(settings.streams_max)),
+            streams: Shares::new("streams", settings.streams),
+            polls: Shares::new("waiting polls", settings.polls),
             settings: Arc::new(settings),
             cursors: Arc::new(CursorKey::new(cursor_secret)),
             stop,

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
+use crate::connections::Connections;
 use crate::routes::router;
 use crate::tls::ServerTls;
 
@@ -43,6 +44,7 @@ pub async fn serve(
     app: App,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let open = Connections::new(app.settings.connections);
     let service = router(app);
     let connections = TaskTracker::new();
     let graceful = GracefulShutdown::new();
@@ -66,17 +68,27 @@ pub async fn serve(
                 continue;
             }
         };
+        let Some(connection) = open.admit(peer.ip()) else {
+            tracing::debug!(%peer, "refused a connection: too many are open, and none is idle");
+            continue;
+        };
         drop(stream.set_nodelay(true));
         let stream = Impatient::new(stream);
         let inside = TowerToHyperService::new(service.clone());
+        let answering = Arc::clone(&connection);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer.ip()));
-            inside.call(request)
+            let (busy, answer) = (answering.busy(), inside.call(request));
+            async move { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         });
         let Some(tls) = &tls else {
             let watched = graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
             connections.spawn(async move {
-                if let Err(error) = watched.await {
+                let ended = tokio::select! {
+                    ended = watched => ended,
+                    () = connection.closed() => return,
+                };
+                if let Err(error) = ended {
                     tracing::debug!("a connection ended: {error}");
                 }
             });
@@ -85,12 +97,21 @@ pub async fn serve(
         // The peer has as long for its handshake as for its headers, and holds up no other.
         let (acceptor, watcher, builder) = (tls.acceptor(), graceful.watcher(), builder.clone());
         connections.spawn(async move {
-            let stream = match tokio::time::timeout(HEADER_TIME, acceptor.accept(stream)).await {
+            let accepted = tokio::select! {
+                accepted = tokio::time::timeout(HEADER_TIME, acceptor.accept(stream)) => accepted,
+                () = connection.closed() => return,
+            };
+            let stream = match accepted {
                 Ok(Ok(stream)) => stream,
                 Ok(Err(error)) => return tracing::debug!("no TLS with {}: {error}", peer.ip()),
                 Err(_) => return tracing::debug!("no TLS with {}: it took too long", peer.ip()),
             };
-            if let Err(error) = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await {
+            let watched = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
+            let ended = tokio::select! {
+                ended = watched => ended,
+                () = connection.closed() => return,
+            };
+            if let Err(error) = ended {
                 tracing::debug!("a connection ended: {error}");
             }
         });

@@ -77,6 +77,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     ensure_port_is_free(config.server.listen)?;
 
     closed::close_memory();
+    let descriptors = closed::raise_descriptor_limit();
     modes::close_new_files();
     for exposure in exposure::of(&config) {
         tracing::warn!("{}", exposure.says);
@@ -132,7 +133,9 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         body_max: config.limits.body_bytes,
         batch_body_max: config.limits.batch_body_bytes,
         inventory_body_max: config.limits.inventory_body_bytes,
-        streams_max: config.limits.streams,
+        streams: config.limits.stream_shares(),
+        polls: config.limits.poll_shares(),
+        connections: config.limits.connection_limits(descriptors),
         ..ApiSettings::default()
     };
     let app = App::new(Arc::clone(&engine), Arc::clone(&gate), api, cursor_secret, supervisor.stop().clone());

@@ -34,6 +34,7 @@ pub async fn worker(world: Rc<World>, number: usize) {
         let claimant = Claimant {
             worker: name.clone(),
             tenant: Some(tenant),
+            passes_over: Arc::default(),
             abilities: Arc::clone(&abilities),
             wants: 4 - busy,
             busy,

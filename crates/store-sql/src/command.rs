@@ -70,7 +70,7 @@ commands! {
     Note(Notice) -> (),
     CreateTenant((TenantId, String, Author)) -> Option<Tenant>,
     CreateToken((TokenRecord, Author)) -> bool,
-    RevokeToken((String, Option<TenantId>, Author)) -> Option<TokenRecord>,
+    RevokeToken((String, Option<TenantId>, Author)) -> Option<Box<TokenRecord>>,
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool, Author)) -> bool,
     Enroll((String, AgentRecord, TokenRecord, Author)) -> Enrolled,

@@ -38,6 +38,7 @@ use crate::known::KnownResources;
 use crate::migrate::{self, Migrated};
 use crate::shared::Shared;
 use crate::standing::Standing;
+use crate::tenant_room::TenantRoom;
 use crate::{postgres, read};
 
 /// What a ledger needs to know beside where it is.
@@ -88,6 +89,8 @@ pub struct SqlLedger {
     /// Room for submissions. Everything else is bounded by the number of workers, and must get through.
     room: Semaphore,
     room_max: usize,
+    /// How much of it each tenant has.
+    room_of: TenantRoom,
     own: Own,
     closing: AtomicBool,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -288,6 +291,7 @@ impl SqlLedger {
             looks,
             room: Semaphore::new(settings.backlog_max),
             room_max: settings.backlog_max,
+            room_of: TenantRoom::new(settings.backlog_max),
             own,
             closing: AtomicBool::new(false),
             threads: Mutex::new(threads),
@@ -392,6 +396,11 @@ impl JobStore for SqlLedger {
     async fn submit(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Submitted>> {
         let weight =
             u32::try_from(jobs.len()).unwrap_or(u32::MAX).min(u32::try_from(self.room_max).unwrap_or(u32::MAX));
+        let share = jobs.first().map(|job| self.room_of.take(job.tenant, jobs.len()));
+        if matches!(share, Some(None)) {
+            let why = "too many submissions of this tenant are waiting to be stored";
+            return Err(StoreError::Unavailable(why.to_owned()));
+        }
         let Ok(_room) = self.room.try_acquire_many(weight) else {
             return Err(StoreError::Unavailable("too many submissions are waiting to be stored".to_owned()));
         };

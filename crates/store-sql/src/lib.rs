@@ -22,6 +22,7 @@ mod read;
 mod shared;
 mod single;
 mod standing;
+mod tenant_room;
 mod write;
 
 pub use db::{InvalidTarget, PgSettings, PgTarget, SslMode, with_defaults};

@@ -67,7 +67,7 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
         Command::RevokeToken((id, tenant, by), _) => {
             let (revoked, heard) = write::revoke_token(db, desk, id, *tenant, by).await?;
             after.hear(heard);
-            Answer::RevokeToken(revoked)
+            Answer::RevokeToken(revoked.map(Box::new))
         }
         Command::Register(worker, _) => {
             after.hear(write::register_worker(db, desk, worker).await?);

@@ -20,6 +20,8 @@ pub struct Claimant {
     pub worker: WorkerName,
     /// Whose runs it may have; `None` is everybody's, for the workers inside the server.
     pub tenant: Option<TenantId>,
+    /// Tenants that have their share of this worker already: nothing of theirs is handed out to it now.
+    pub passes_over: Arc<[TenantId]>,
     pub abilities: Arc<Abilities>,
     pub wants: u32,
     pub busy: u32,

@@ -14,10 +14,9 @@ use bowline_model::Event;
 use bowline_store::{EventFilter, Position};
 use bytes::Bytes;
 use futures_util::stream;
+use hyper::HeaderMap;
 use hyper::header::CONTENT_TYPE;
 use hyper::header::HeaderValue;
-use hyper::{HeaderMap, StatusCode};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -26,6 +25,7 @@ use crate::app::App;
 use crate::door::Known;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::shares::Share;
 
 /// A line that says nothing keeps the connection open.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -45,7 +45,7 @@ struct Reader {
     known: Known,
     /// When it was last made sure that the caller may still read.
     checked: Instant,
-    _place: OwnedSemaphorePermit,
+    _place: Share,
 }
 
 pub async fn stream(
@@ -57,9 +57,7 @@ pub async fn stream(
     let tenant = known.tenant()?;
     let since = wanted.since;
     let filter = wanted.filter(tenant)?;
-    let place = std::sync::Arc::clone(&app.streams).try_acquire_owned().map_err(|_| {
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", "too many readers of the stream").retry_after(5)
-    })?;
+    let place = app.streams.take(&known)?;
     let live = app.engine.tail.listen();
     let (pruned, newest) = app.engine.ledger.event_range().await?;
     let last: Option<Position> = match headers.get("last-event-id") {

@@ -17,13 +17,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::door::Known;
 use crate::jobs::no_job;
 use crate::params::{Named, Params};
 use crate::problem::Problem;
+use crate::shares::Share;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -72,12 +72,7 @@ pub async fn read(
     let held = found.held(stream);
     let end = limit.map_or(u64::MAX, |limit| offset.saturating_add(limit));
     let shown_to = held.min(end).max(offset);
-    let place = if query.follow {
-        let busy = || Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", "too many streams are open");
-        Some(Arc::clone(&app.streams).try_acquire_owned().map_err(|_| busy().retry_after(5))?)
-    } else {
-        None
-    };
+    let place = if query.follow { Some(app.streams.take(&known)?) } else { None };
     let reader = Reader {
         end: if query.follow { end } else { shown_to },
         app,
@@ -156,7 +151,7 @@ struct Reader {
     end: u64,
     /// Ranges that were looked up, the next one last.
     ready: Vec<OutputRange>,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Share>,
 }
 
 impl Reader {

@@ -138,7 +138,7 @@ pub async fn create(
         secret_hash: token.secret_hash(),
         scopes: scopes.to_string(),
         labels: body.labels,
-        made_by: known.0.actor.token().map(|id| id.to_string()),
+        made_by: known.0.actor.token().map(ToString::to_string),
         person: Some(known.0.person_of_made(body.email.as_deref())),
         email: body.email.clone(),
         created_at: now,

@@ -42,6 +42,7 @@ pub async fn tasks(
     if wait > WAIT_MAX_MS {
         return Err(Problem::validation(format!("wait must be between 0 and {WAIT_MAX_MS}")));
     }
+    let _place = if wait > 0 { Some(app.polls.take(&known)?) } else { None };
     let found = app.engine.ledger.find_worker(tenant, worker.clone()).await?;
     let record = found.ok_or_else(|| Problem::not_found("WORKER_NOT_FOUND", "worker; register first"))?;
     if record.draining {
@@ -52,6 +53,7 @@ pub async fn tasks(
     let claimant = Claimant {
         worker: worker.clone(),
         tenant: Some(tenant),
+        passes_over: Arc::default(),
         abilities: Arc::new(Abilities { task_types: record.task_types.into_iter().collect(), labels: record.labels }),
         wants,
         busy: record.slots.saturating_sub(wants),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use bowline_api::{ConnectionLimits, ShareLimits};
 use bowline_auth::SecretText;
 use bowline_model::fleet::MarginRules;
 use bowline_model::lane::LaneWeights;
@@ -237,6 +238,15 @@ pub struct LimitsConfig {
     /// Of `PUT /inventories/{name}` and of files that are imported.
     pub inventory_body_bytes: usize,
     pub streams: usize,
+    /// Of those, for one tenant and for one credential; half and a quarter unless set.
+    pub streams_per_tenant: Option<usize>,
+    pub streams_per_token: Option<usize>,
+    /// Requests of workers that wait for work at once, in all and for one tenant.
+    pub polls: usize,
+    pub polls_per_tenant: Option<usize>,
+    /// Open connections, in all and from one address.
+    pub connections: usize,
+    pub connections_per_address: Option<usize>,
     /// Submissions that may wait to be stored before callers are told to come back later.
     pub backlog_jobs: usize,
 }
@@ -248,9 +258,49 @@ impl Default for LimitsConfig {
             batch_body_bytes: 8 << 20,
             inventory_body_bytes: 32 << 20,
             streams: 500,
+            streams_per_tenant: None,
+            streams_per_token: None,
+            polls: 20_000,
+            polls_per_tenant: None,
+            connections: 20_000,
+            connections_per_address: None,
             backlog_jobs: 50_000,
         }
     }
+}
+
+impl LimitsConfig {
+    pub fn stream_shares(&self) -> ShareLimits {
+        let usual = ShareLimits::of(self.streams);
+        ShareLimits {
+            total: self.streams,
+            per_tenant: self.streams_per_tenant.unwrap_or(usual.per_tenant),
+            per_token: self.streams_per_token.unwrap_or(usual.per_token),
+        }
+    }
+
+    /// A fleet has an agent for each host, and each waits with a token of its own.
+    pub fn poll_shares(&self) -> ShareLimits {
+        let per_tenant = self.polls_per_tenant.unwrap_or_else(|| three_quarters(self.polls));
+        ShareLimits { total: self.polls, per_tenant, per_token: POLLS_PER_TOKEN }
+    }
+
+    /// What fits into the descriptors that this process may have, with some left for the ledger and for calls.
+    pub fn connection_limits(&self, descriptors: u64) -> ConnectionLimits {
+        let room = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_KEPT)).unwrap_or(usize::MAX).max(64);
+        let total = self.connections.min(room);
+        let per_address = self.connections_per_address.unwrap_or_else(|| three_quarters(total)).min(total);
+        ConnectionLimits { total, per_address }
+    }
+}
+
+const POLLS_PER_TOKEN: usize = 64;
+/// Descriptors that are not for connections of callers.
+const DESCRIPTORS_KEPT: u64 = 256;
+
+const fn three_quarters(whole: usize) -> usize {
+    let part = whole / 4 * 3;
+    if part == 0 { 1 } else { part }
 }
 
 /// What is logged. (since 0.1)
@@ -293,6 +343,19 @@ impl Config {
         ] {
             if !(1_024..=256 << 20).contains(&bytes) {
                 bail!("{name} must be between 1024 and 268435456");
+            }
+        }
+        for (name, count) in [
+            ("limits.streams", Some(self.limits.streams)),
+            ("limits.streams_per_tenant", self.limits.streams_per_tenant),
+            ("limits.streams_per_token", self.limits.streams_per_token),
+            ("limits.polls", Some(self.limits.polls)),
+            ("limits.polls_per_tenant", self.limits.polls_per_tenant),
+            ("limits.connections", Some(self.limits.connections)),
+            ("limits.connections_per_address", self.limits.connections_per_address),
+        ] {
+            if count == Some(0) {
+                bail!("{name} must be more than 0");
             }
         }
         if self.limits.backlog_jobs < 1_000 {

@@ -1,12 +1,14 @@
 //! No tenant can take the server down: what is too much is refused, and the others do not notice.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
 use bowline_testkit::until;
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Setup, TestServer};
 
 /// Each definition names the next one twice: 2^`levels` errors, in a schema of a few hundred bytes.
 fn bomb(levels: usize) -> Value {
@@ -106,4 +108,145 @@ async fn an_agent_brings_no_more_than_its_command_allows_and_what_is_refused_is_
     }
     let left = files_under(&objects);
     assert_eq!(left.len(), 3, "two ranges of stdout, one of stderr: {left:?}");
+}
+
+/// Another tenant.
+async fn tenant(server: &TestServer, name: &str) -> Value {
+    server.post("/tenants", json!({"name": name})).await.expect(201)["id"].clone()
+}
+
+async fn token_of(server: &TestServer, tenant: &Value, name: &str) -> String {
+    let made = server.post("/tokens", json!({"kind": "api", "name": name, "tenant_id": tenant})).await.expect(201);
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+/// A token of another tenant.
+async fn guest(server: &TestServer, name: &str) -> String {
+    let tenant = tenant(server, name).await;
+    token_of(server, &tenant, name).await
+}
+
+async fn until_done(server: &TestServer, token: &str, job: &Value) {
+    let path = format!("/jobs/{}", job["job_id"].as_str().expect("an id"));
+    until(Duration::from_secs(30), "the job of the other tenant is done", async || {
+        let shown = server.send("GET", &path, token, None).await.body;
+        if shown["job"]["status"] == "success" { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
+}
+
+async fn running(server: &TestServer) -> u64 {
+    let lanes = server.get("/lanes").await.expect(200);
+    lanes["lanes"].as_array().into_iter().flatten().map(|lane| lane["running"].as_u64().unwrap_or(0)).sum()
+}
+
+#[tokio::test]
+async fn a_thousand_sleeping_jobs_of_one_tenant_do_not_hold_up_another() {
+    let server = TestServer::with(Setup { config: "[builtin]\nslots = 64\n".to_owned(), ..Setup::default() }).await;
+    let sleeping: Vec<Value> = (0..1_000).map(|_| json!({"type": "sleep", "payload": {"ms": 3_600_000}})).collect();
+    server.post("/jobs/batch", json!({"jobs": sleeping})).await.expect(202);
+    until(Duration::from_secs(60), "all of them sleep", async || {
+        let running = running(&server).await;
+        if running == 1_000 { Ok(()) } else { Err(running.to_string()) }
+    })
+    .await;
+    let other = guest(&server, "acme").await;
+    let job = server.send("POST", "/jobs", &other, Some(json!({"type": "echo", "payload": 1}))).await.expect(202);
+    until_done(&server, &other, &job).await;
+    assert_eq!(running(&server).await, 1_000, "the evidence: they slept all the while");
+}
+
+#[tokio::test]
+async fn calls_that_hang_take_a_part_of_the_slots_only() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let config = "[builtin]\nslots = 16\n[egress.tenants.default]\nallow_networks = [\"127.0.0.1/32\"]\n";
+    let server = TestServer::with(Setup { config: config.to_owned(), ..Setup::default() }).await;
+    let call = json!({"type": "http_request", "payload": {"url": format!("http://{address}/"), "timeout_ms": 600_000}});
+    server.post("/jobs/batch", json!({"jobs": vec![call; 100]})).await.expect(202);
+    until(Duration::from_secs(60), "the calls hang", async || {
+        let running = running(&server).await;
+        if running == 14 { Ok(()) } else { Err(running.to_string()) }
+    })
+    .await;
+    let other = guest(&server, "acme").await;
+    for _ in 0..5 {
+        let job = server.send("POST", "/jobs", &other, Some(json!({"type": "echo", "payload": 1}))).await.expect(202);
+        until_done(&server, &other, &job).await;
+    }
+    assert_eq!(running(&server).await, 14, "the evidence: they hang all the while, and took no more");
+}
+
+#[tokio::test]
+async fn a_tenant_has_a_part_of_the_streams() {
+    let server = TestServer::with(Setup { config: "[limits]\nstreams = 8\n".to_owned(), ..Setup::default() }).await;
+    let tenant = tenant(&server, "acme").await;
+    let greedy = token_of(&server, &tenant, "ci").await;
+    let open = async |token: &str| {
+        let stream = server.http().get(server.url("/events/stream")).bearer_auth(token).send().await;
+        stream.expect("the server answers")
+    };
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        streams.push(open(&greedy).await);
+    }
+    assert!(streams.iter().all(|stream| stream.status() == 200));
+    let refused = crate::support::Answer::read(open(&greedy).await).await.expect("an answer");
+    assert_eq!((refused.status, refused.code()), (429, "RATE_LIMITED"));
+    assert_eq!(refused.body["error"]["details"]["of"], "token");
+    let second = token_of(&server, &tenant, "more").await;
+    for _ in 0..2 {
+        streams.push(open(&second).await);
+    }
+    let third = token_of(&server, &tenant, "most").await;
+    let refused = open(&third).await;
+    let refused = crate::support::Answer::read(refused).await.expect("an answer");
+    assert_eq!((refused.status, &refused.body["error"]["details"]["of"]), (429, &json!("tenant")));
+    assert_eq!(open(&server.admin()).await.status(), 200, "another tenant has its part");
+    drop(streams);
+    until(Duration::from_secs(10), "places are free again", async || {
+        let status = open(&greedy).await.status();
+        if status == 200 { Ok(()) } else { Err(status.to_string()) }
+    })
+    .await;
+}
+
+/// Asks over a connection of its own, so that none is idle in between.
+fn health(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: bowline\r\nconnection: close\r\n\r\n").expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    answer.chars().take(12).collect()
+}
+
+#[tokio::test]
+async fn idle_connections_make_room_and_the_descriptor_limit_is_raised() {
+    let config = "[limits]\nconnections = 20\nconnections_per_address = 20\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let limits =
+        std::fs::read_to_string(format!("/proc/{}/limits", server.child().pid())).expect("limits of the process");
+    let files: Vec<&str> = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .map(|line| line.split_whitespace().skip(3).take(2).collect())
+        .expect("a line");
+    assert!(files[0] == files[1] || files[0] == "1048576", "soft {}, hard {}", files[0], files[1]);
+    let stream = server.http().get(server.url("/events/stream")).bearer_auth(server.admin()).send().await;
+    let mut stream = stream.expect("the server answers");
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for n in 0..100 {
+        idle.push(TcpStream::connect(("127.0.0.1", server.port)).expect("connected"));
+        if n % 10 == 0 {
+            assert_eq!(health(server.port), "HTTP/1.1 200");
+        }
+    }
+    // The evidence: the oldest ones were closed.
+    let first = &mut idle[0];
+    first.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
+    assert_eq!(first.read(&mut [0; 1]).expect("closed, not silent"), 0);
+    server.submit(json!({"type": "echo"})).await;
+    let chunk = stream.chunk().await.expect("the stream was never idle");
+    assert!(chunk.is_some());
 }

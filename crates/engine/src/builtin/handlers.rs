@@ -35,6 +35,11 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Option<Arc<str>>, Ru
 pub trait Handler: Send + Sync {
     fn handle(&self, task: Task) -> HandlerFuture;
 
+    /// Whether it does nothing but wait for a time. What only waits takes no slot of the worker.
+    fn only_waits(&self) -> bool {
+        false
+    }
+
     /// Looks at a payload before its job is accepted. Whoever does not care takes everything.
     fn check<'a>(&'a self, _tenant: TenantId, _payload: &'a str) -> CheckFuture<'a> {
         Box::pin(std::future::ready(Ok(Ok(()))))
@@ -68,7 +73,7 @@ impl Handlers {
         let types = [
             ("noop", Arc::new(noop) as Arc<dyn Handler>),
             ("echo", Arc::new(echo)),
-            ("sleep", Arc::new(sleep)),
+            ("sleep", Arc::new(Sleep)),
             ("fail", Arc::new(fail)),
             ("bench.stamp", Arc::new(stamp)),
         ];
@@ -117,6 +122,19 @@ async fn stamp(_: Task) -> Result<Option<Arc<str>>, RunError> {
 #[serde(deny_unknown_fields)]
 struct SleepPayload {
     ms: u64,
+}
+
+/// The handler of `sleep`.
+struct Sleep;
+
+impl Handler for Sleep {
+    fn handle(&self, task: Task) -> HandlerFuture {
+        Box::pin(sleep(task))
+    }
+
+    fn only_waits(&self) -> bool {
+        true
+    }
 }
 
 /// Waits, and stops waiting when asked to.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bowline_model::worker::Abilities;
-use bowline_model::{ErrorClass, Labels, Outcome, RunError, RunId, WorkerName};
+use bowline_model::{ErrorClass, Labels, Outcome, RunError, RunId, TenantId, WorkerName};
 use bowline_store::{BeatAnswer, Claimant, ClaimedRun, Heartbeat, Ledger, RunReport};
 use bowline_supervise::Meters;
 use tokio::sync::Notify;
@@ -28,7 +28,21 @@ struct Held {
     /// Told to stop because the run is no longer ours: how it ends is nobody's outcome.
     stale: bool,
     since: Instant,
+    tenant: TenantId,
+    /// Whether it takes one of the slots.
+    in_slot: bool,
 }
+
+/// What the worker asks for next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Room {
+    wants: u32,
+    /// Tenants that have their share.
+    passes_over: Arc<[TenantId]>,
+}
+
+/// Runs that only wait and take no slot, at most. Beyond, they take slots like others.
+const WAITING_MAX: u32 = 10_000;
 
 /// The worker inside the server.
 pub struct BuiltInWorker {
@@ -37,6 +51,8 @@ pub struct BuiltInWorker {
     handlers: Handlers,
     slots: u32,
     busy: AtomicU32,
+    /// Runs in hand that only wait, besides those that are busy.
+    waiting: AtomicU32,
     /// Rung when a place has become free or an outcome has been stored.
     freed: Arc<Notify>,
     outbox: Outbox,
@@ -71,6 +87,7 @@ impl BuiltInWorker {
             handlers,
             slots: settings.builtin_slots,
             busy: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
             outbox: Outbox::new(Arc::clone(&ledger), meters, Arc::clone(&freed)),
             freed,
             held: Mutex::default(),
@@ -103,6 +120,24 @@ impl BuiltInWorker {
         self.slots.saturating_sub(self.busy()).min(unstored)
     }
 
+    /// What to ask for now. An eighth of the slots is kept for tenants that have few: while more than that are free,
+    /// everybody's work is taken; then nothing of tenants that have a sixteenth of the slots already, and only half of what is
+    /// left at a time, so that the first of the others does not take it all.
+    fn room(&self) -> Room {
+        let (free, kept) = (self.slots.saturating_sub(self.busy()), self.slots / 8);
+        let unstored = self.free_places();
+        if free > kept {
+            return Room { wants: (free - kept).min(unstored), passes_over: Arc::default() };
+        }
+        let mut by_tenant: BTreeMap<TenantId, u32> = BTreeMap::new();
+        for held in self.held().values().filter(|held| held.in_slot) {
+            *by_tenant.entry(held.tenant).or_default() += 1;
+        }
+        let share = (self.slots / 16).max(1);
+        let full = by_tenant.into_iter().filter(|(_, has)| *has >= share).map(|(tenant, _)| tenant);
+        Room { wants: free.div_ceil(2).min(unstored), passes_over: full.collect() }
+    }
+
     fn held(&self) -> MutexGuard<'_, BTreeMap<RunId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,8 +160,8 @@ impl BuiltInWorker {
         let beating = CancellationToken::new();
         let heart = self.tasks.spawn(Arc::clone(&self).beat(beating.clone()));
         loop {
-            let free = self.free_places();
-            if free == 0 {
+            let room = self.room();
+            if room.wants == 0 {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break,
@@ -136,8 +171,9 @@ impl BuiltInWorker {
             let claimant = Claimant {
                 worker: self.name.clone(),
                 tenant: None,
+                passes_over: Arc::clone(&room.passes_over),
                 abilities: Arc::clone(&self.abilities),
-                wants: free,
+                wants: room.wants,
                 busy: self.busy(),
                 slots: self.slots,
                 accepts_at_once: true,
@@ -146,7 +182,7 @@ impl BuiltInWorker {
                 biased;
                 () = stop.cancelled() => break,
                 // A place that becomes free is worth asking for at once, but not one by one.
-                () = self.more_room(free) => continue,
+                () = self.more_room(&room) => continue,
                 runs = dispatcher.take(claimant, Duration::from_secs(30)) => runs,
             };
             for run in runs {
@@ -154,7 +190,7 @@ impl BuiltInWorker {
             }
         }
         // Runs that are in hand finish; whoever has not by the time the house insists is given up by its lease.
-        while self.busy() > 0 {
+        while self.busy() > 0 || self.waiting.load(Ordering::Relaxed) > 0 {
             self.freed.notified().await;
         }
         finished.cancel();
@@ -164,12 +200,16 @@ impl BuiltInWorker {
         Ok(())
     }
 
-    /// Returns when so many more places are free that asking again is worth it.
-    async fn more_room(&self, asked: u32) {
+    /// Returns when so many more places are free that asking again is worth it, or for others than before.
+    async fn more_room(&self, asked: &Room) {
         loop {
             self.freed.notified().await;
-            let free = self.free_places();
-            if free >= asked.saturating_mul(2).max(asked + 16) || (self.busy() == 0 && free > asked) {
+            let room = self.room();
+            let (now, then) = (room.wants, asked.wants);
+            if now >= then.saturating_mul(2).max(then + 16)
+                || (self.busy() == 0 && now > then)
+                || room.passes_over != asked.passes_over
+            {
                 return;
             }
         }
@@ -190,21 +230,29 @@ impl BuiltInWorker {
         };
         let Some(handler) = self.handlers.find(&run.task_type).cloned() else {
             let error = RunError::new(ErrorClass::Handler, format!("no handler for {}", run.task_type));
-            self.end(&run, Err(error), false);
+            self.end(&run, Err(error), false, true);
             return;
         };
         // Work that is done at the first look needs no task of its own.
         let mut future: HandlerFuture = match std::panic::catch_unwind(AssertUnwindSafe(|| handler.handle(task))) {
             Ok(future) => future,
-            Err(panic) => return self.end(&run, Err(broken(&*panic)), false),
+            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, true),
         };
         let mut context = Context::from_waker(Waker::noop());
         match std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
-            Ok(Poll::Ready(outcome)) => return self.end(&run, outcome, false),
-            Err(panic) => return self.end(&run, Err(broken(&*panic)), false),
+            Ok(Poll::Ready(outcome)) => return self.end(&run, outcome, false, true),
+            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, true),
             Ok(Poll::Pending) => {}
         }
-        self.held().insert(run.run, Held { stop: stop.clone(), canceled: false, stale: false, since: Instant::now() });
+        let in_slot = !(handler.only_waits() && self.waiting.load(Ordering::Relaxed) < WAITING_MAX);
+        if !in_slot {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+            self.freed.notify_one();
+        }
+        let (tenant, since) = (run.tenant, Instant::now());
+        let held = Held { stop: stop.clone(), canceled: false, stale: false, since, tenant, in_slot };
+        self.held().insert(run.run, held);
         let worker = Arc::clone(self);
         self.tasks.spawn(async move {
             let limit = Duration::from_millis(run.timeout_ms);
@@ -219,14 +267,14 @@ impl BuiltInWorker {
             let (canceled, stale) =
                 worker.held().remove(&run.run).map_or((false, false), |held| (held.canceled, held.stale));
             if stale {
-                worker.free();
+                worker.free(in_slot);
             } else {
-                worker.end(&run, outcome, canceled);
+                worker.end(&run, outcome, canceled, in_slot);
             }
         });
     }
 
-    fn end(&self, run: &ClaimedRun, outcome: Result<Option<Arc<str>>, RunError>, canceled: bool) {
+    fn end(&self, run: &ClaimedRun, outcome: Result<Option<Arc<str>>, RunError>, canceled: bool, in_slot: bool) {
         let (outcome, error, result) = match outcome {
             _ if canceled => (Outcome::Canceled, None, None),
             Ok(result) => (Outcome::Succeeded, None, result),
@@ -245,11 +293,12 @@ impl BuiltInWorker {
             last_seq: 0,
         };
         self.outbox.put(report);
-        self.free();
+        self.free(in_slot);
     }
 
-    fn free(&self) {
-        self.busy.fetch_sub(1, Ordering::Relaxed);
+    fn free(&self, in_slot: bool) {
+        let place = if in_slot { &self.busy } else { &self.waiting };
+        place.fetch_sub(1, Ordering::Relaxed);
         self.freed.notify_one();
     }
 

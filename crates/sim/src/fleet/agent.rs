@@ -127,6 +127,7 @@ async fn poll(agent: &Agent) {
         let claimant = Claimant {
             worker: machine.agent_name.clone(),
             tenant: Some(machine.tenant),
+            passes_over: Arc::default(),
             abilities: Arc::clone(&abilities),
             wants: free,
             busy: slots - free,

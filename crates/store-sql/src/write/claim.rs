@@ -105,6 +105,7 @@ pub async fn claim(
 fn can_serve(claimant: &Claimant, key: &ChannelKey) -> bool {
     claimant.wants > 0
         && claimant.tenant.is_none_or(|tenant| tenant == key.tenant)
+        && !claimant.passes_over.contains(&key.tenant)
         && claimant.abilities.can_take(&key.task_type, &key.requires)
 }
 

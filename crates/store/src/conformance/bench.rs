@@ -198,6 +198,7 @@ impl Bench {
         Claimant {
             worker: worker_name(name),
             tenant: Some(self.tenant),
+            passes_over: Arc::default(),
             abilities: abilities(&[TYPE]),
             wants: 1,
             busy: 0,

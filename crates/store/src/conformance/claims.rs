@@ -10,6 +10,16 @@ use tokio::task::JoinSet;
 use super::bench::{Bench, TYPE, abilities, job_ids, labels, run_ids, task_type, worker_name};
 use crate::{ClaimRules, Claimant, ClaimedRun, NewJob, ReportAnswer};
 
+pub async fn a_claim_leaves_the_tenants_it_passes_over_to_others(bench: &Bench) {
+    let ours = bench.submit(bench.job()).await;
+    let theirs = bench.submit(NewJob { tenant: bench.neighbour, ..bench.job() }).await;
+    let claimant = Claimant { abilities: bench.worker("w1").abilities, ..bench.insider(10) };
+    let passing = Claimant { passes_over: Arc::from([bench.tenant]), ..claimant.clone() };
+    assert_eq!(job_ids(&bench.claim(passing.clone()).await), [theirs]);
+    assert_eq!(bench.claim(passing).await.len(), 0, "the other one is not for it");
+    assert_eq!(job_ids(&bench.claim(claimant).await), [ours]);
+}
+
 pub async fn nothing_waiting_is_an_empty_answer(bench: &Bench) {
     bench.nothing_to_claim().await;
     bench.submit(bench.job()).await;

@@ -103,6 +103,7 @@ macro_rules! for_each_promise {
                 what_one_line_cannot_fill_another_one_does
                 no_lane_starves
                 tenants_take_turns
+                a_claim_leaves_the_tenants_it_passes_over_to_others
                 round_robin_gives_one_each
                 the_least_loaded_worker_comes_first
                 the_best_match_leaves_generalists_free

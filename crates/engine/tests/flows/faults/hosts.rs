@@ -31,6 +31,7 @@ pub async fn play(house: &House) -> JoinSet<()> {
     let player = Claimant {
         worker: WorkerName::new("player").expect("a name"),
         tenant: Some(house.tenant),
+        passes_over: Arc::default(),
         abilities: Arc::new(Abilities {
             task_types: BTreeSet::from([TaskType::command()]),
             labels: labels.expect("labels"),
