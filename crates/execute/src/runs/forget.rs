@@ -1,6 +1,7 @@
 //! Freeing what is no longer needed here, and remembering that it was.
 
 use std::io;
+use std::sync::PoisonError;
 
 use bowline_model::RunId;
 
@@ -63,13 +64,22 @@ impl Runs {
         };
         // From here on the journal answers for them. Nobody who wants to begin a run waits for their directories.
         let mut gone = Vec::new();
+        // Nobody settles a run while its directory goes: it would look as if it had never been started.
+        let settling = self.shared.settling.lock().unwrap_or_else(PoisonError::into_inner);
         for (run, marker) in ready {
             let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
             match remembered.as_ref().map_err(copy).and_then(|()| self.shared.set_aside(&self.shared.place(run), run)) {
-                Ok(aside) => gone.push((run, marker, aside)),
+                Ok(aside) => {
+                    let mut state = self.shared.lock();
+                    state.runs.remove(&run);
+                    state.changed.remove(&run);
+                    drop(state);
+                    gone.push((run, marker, aside));
+                }
                 Err(error) => answers.push((run, Err(error.into()))),
             }
         }
+        drop(settling);
         let synced = match gone.is_empty() {
             true => Ok(()),
             false => disk::sync_directory(&self.shared.runs_directory()),
@@ -78,12 +88,6 @@ impl Runs {
             // After a crash they may be here again. They have ended, and are told and forgotten once more.
             tracing::warn!(error = &error as &dyn std::error::Error, "what was removed may come back after a crash");
         }
-        let mut state = self.shared.lock();
-        for (run, ..) in &gone {
-            state.runs.remove(run);
-            state.changed.remove(run);
-        }
-        drop(state);
         for (run, marker, aside) in gone {
             sweep(&aside);
             // Somebody who was left running may be in there; then it stays.

@@ -26,6 +26,9 @@ const RANGE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError {
+    /// Nothing is left to be settled.
+    #[error("the run was forgotten")]
+    Forgotten,
     #[error("the disk is full")]
     NoSpace,
     #[error("the run directory cannot be read or written")]
@@ -45,6 +48,10 @@ impl Shared {
     /// How the run stands, after it was looked after if need be. `held_seq` is the highest number others hold of it.
     pub(super) fn settle(&self, run: RunId, held_seq: u64) -> Result<Standing, SettleError> {
         let _one_at_a_time = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        // Asked under the same lock under which directories are set aside: what is here now stays until we are done.
+        if !self.lock().runs.contains_key(&run) {
+            return Err(SettleError::Forgotten);
+        }
         let place = self.place(run);
         // Held to the end: no keeper lives, and none can come.
         let Some(_lock) = place.try_lock()? else { return Ok(Standing::Running) };

@@ -17,6 +17,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
+use super::settle::SettleError;
 use super::standing::Standing;
 use super::state::Shared;
 
@@ -200,6 +201,8 @@ impl Watch {
         match self.shared.settle(run, 0) {
             // The lock was taken by somebody who only looked.
             Ok(Standing::Running) => drop(self.found_again.insert(run, Glance::default())),
+            // Its end was read, told and heard before its keeper was seen to be gone.
+            Err(SettleError::Forgotten) => return,
             Ok(_) => {}
             Err(error) => {
                 // It counts as running until the disk takes its end.
@@ -209,5 +212,35 @@ impl Watch {
             }
         }
         self.shared.tell(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::Timestamp;
+
+    use super::super::settings::Settings;
+    use super::super::state::Runs;
+    use super::*;
+
+    /// The end of a run may be told, heard and forgotten between the last word of its keeper and the end of the pipe.
+    #[test]
+    fn a_run_that_was_forgotten_is_not_looked_at_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(|| Timestamp::from_millis(1));
+        let runs = Runs::open(directory.path(), Settings::new(["true"], clock)).unwrap();
+        let call = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let mut watch = Watch {
+            shared: Arc::clone(&runs.shared),
+            orders: Arc::new(Orders { call, list: Mutex::default() }),
+            poll: epoll::create(epoll::CreateFlags::CLOEXEC).unwrap(),
+            keepers: HashMap::new(),
+            next: 1,
+            found_again: HashMap::new(),
+        };
+        let forgotten = RunId::mint(Timestamp::from_millis(1), [7; 10]);
+        watch.settle(forgotten);
+        assert!(watch.found_again.is_empty(), "nothing is left to be settled");
+        assert!(runs.take_changed().is_empty(), "nor to be told");
     }
 }
