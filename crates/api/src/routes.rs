@@ -257,6 +257,16 @@ fn work() -> Vec<Route> {
         .gives::<bowline_protocol::EnrollAnswer>(201),
         Route::new(
             "POST",
+            "/agents/renew",
+            "renewAgent",
+            "Renew an agent's credential with the key it enrolled with",
+            exec(S::WorkersRun),
+            post(agents::renew),
+        )
+        .takes::<bowline_protocol::RenewRequest>()
+        .gives::<bowline_protocol::RenewAnswer>(200),
+        Route::new(
+            "POST",
             "/workers/register",
             "registerWorker",
             "A worker says who it is and what it takes",

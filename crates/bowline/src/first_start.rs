@@ -68,6 +68,7 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
     write_secret(&token_path(data_dir), token.expose())?;
     let record = TokenRecord {
         labels: Default::default(),
+        admission: Default::default(),
         id: token.id().to_string(),
         kind: TokenKind::Api.to_string(),
         tenant: Some(tenant),
@@ -80,6 +81,7 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
         created_at: now,
         expires_at: None,
         revoked_at: None,
+        used_at: None,
     };
     ledger.create_token(record, AUTHOR.into()).await?;
     Ok((tenant, true))

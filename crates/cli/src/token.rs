@@ -42,12 +42,22 @@ pub enum TokenKind {
     Join,
 }
 
+/// Hosts without an agent of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// Hosts without an agent
+    Ssh,
+    /// Hosts that do not exist
+    Simulate,
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct CreateArgs {
     /// What it is for
     #[arg(long, value_enum)]
     kind: TokenKind,
-    /// A name to recognise it by
+    /// A name to recognise it by; for a worker its id, for a join token the agent's name or a pattern such as 'web-*'
     #[arg(long)]
     name: String,
     /// What it may do, such as jobs.write; repeat for several [default: the server's, by kind]
@@ -59,6 +69,15 @@ pub struct CreateArgs {
     /// A label that the agent gets which joins with it; repeat for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// Hosts besides its own that the agent may reach which joins with it; repeat for several
+    #[arg(long, value_enum, value_name = "HOW")]
+    reach: Vec<Reach>,
+    /// Give the agent sealed secrets even if its commands share its user
+    #[arg(long)]
+    secrets_for_shared_user: bool,
+    /// A task type that the worker may take, or a pattern such as 'gpu.*'; repeat for several [default: all but built-in ones]
+    #[arg(long = "task-type", value_name = "TYPE")]
+    task_types: Vec<String>,
     /// How long it is good for, such as 30d [default: the server's, by kind]
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
@@ -77,6 +96,12 @@ struct NewToken<'a> {
     email: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    reach: &'a [Reach],
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    secrets_for_shared_user: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    task_types: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_in_s: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +121,7 @@ struct TokenView {
     expires_at: Text,
     revoked_at: Text,
     revoked: Option<bool>,
+    status: Text,
     token: Text,
 }
 
@@ -113,6 +139,7 @@ fn row(screen: &Screen, token: &TokenView) -> Vec<Cell> {
     let revoked = token.revoked == Some(true) || !token.revoked_at.is_empty();
     let expired = token.expires_at.as_str().parse().is_ok_and(|at: bowline_model::Timestamp| at <= screen.now());
     let state = match (revoked, expired) {
+        _ if token.status.as_str() == "used" => Cell::painted("used", Paint::Quiet),
         (true, _) => Cell::painted("revoked", Paint::Quiet),
         (false, true) => Cell::painted("expired", Paint::Quiet),
         (false, false) => Cell::painted("valid", Paint::Good),
@@ -157,6 +184,9 @@ async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Resu
         scopes: &args.scopes,
         email: args.email.as_deref(),
         labels: args.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+        reach: &args.reach,
+        secrets_for_shared_user: args.secrets_for_shared_user,
+        task_types: &args.task_types,
         expires_in_s: args.expires.map(Span::as_secs),
         tenant_id: args.tenant.as_deref(),
     };

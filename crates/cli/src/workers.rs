@@ -35,6 +35,7 @@ struct WorkerView {
     worker_type: Text,
     task_types: Vec<Text>,
     labels: Option<BTreeMap<String, Text>>,
+    shares_agent_user: bool,
     slots: Text,
     seen_at: Text,
     draining: bool,
@@ -62,8 +63,18 @@ fn row(screen: &Screen, worker: &WorkerView) -> Vec<Cell> {
         (&worker.slots).into(),
         screen.ago(&worker.seen_at).into(),
         joined(&worker.task_types).into(),
-        labels(worker.labels.as_ref()).into(),
+        labels_of(worker).into(),
     ]
+}
+
+/// Its labels, and a warning where its commands share its user.
+fn labels_of(worker: &WorkerView) -> String {
+    let labels = labels(worker.labels.as_ref());
+    match (worker.shares_agent_user, labels.is_empty()) {
+        (false, _) => labels,
+        (true, true) => "shares_agent_user".to_owned(),
+        (true, false) => format!("{labels} shares_agent_user"),
+    }
 }
 
 /// Labels in one line.

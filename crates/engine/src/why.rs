@@ -136,7 +136,7 @@ fn queued(job: &JobRecord, facts: WaitingFacts, takers: &Takers, alive_since: Ti
             format!(" with the labels {}", job.requires.canonical())
         };
         let (code, rest) = if able.is_empty() && !takers.without_key(&job.task_type, &job.requires).is_empty() {
-            ("no_sealing_key", "the agents that could have shown no key to seal secrets to")
+            ("no_sealing_key", "no agent that could is given sealed secrets")
         } else if able.is_empty() {
             ("no_worker", "none has ever registered")
         } else if able.iter().all(|w| w.draining) {

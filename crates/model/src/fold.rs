@@ -185,6 +185,9 @@ impl FoldedJob {
             | K::ServerStarted
             | K::WorkerRegistered
             | K::AgentEnrolled
+            | K::AgentRenewed
+            | K::AgentSealingKeySet
+            | K::AgentSealingKeyChanged
             | K::InventoryChanged
             | K::ResourceStored
             | K::ResourceActivated

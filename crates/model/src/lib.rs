@@ -5,6 +5,7 @@
 //! Never here: async, storage, clocks, randomness, I/O, iteration over hash maps. Whoever reads a rule here
 //! reads all of it, and whoever tests it needs nothing but values.
 
+pub mod admission;
 pub mod audit;
 pub mod blueprint;
 pub mod broker;
@@ -37,6 +38,7 @@ pub mod wording;
 pub mod worker;
 pub mod workflow;
 
+pub use admission::Admission;
 pub use error::{ErrorClass, RunError};
 pub use event::{Event, EventKind, Severity};
 pub use id::{EventId, JobId, RunId, TenantId};

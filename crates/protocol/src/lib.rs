@@ -2,7 +2,7 @@
 //!
 //! `POST /workers/register`, `GET /workers/{id}/tasks?max=&wait=`, `POST /workers/{id}/heartbeat`,
 //! `POST /runs/{id}/events`, `POST /tasks/result`. Who a worker is comes from its token, never from the path. Agents also
-//! enroll (`POST /agents/enroll`), ship the news of many runs at once (`POST /workers/{id}/events`) and bring output
+//! enroll (`POST /agents/enroll`), renew their credentials (`POST /agents/renew`), ship the news of many runs at once (`POST /workers/{id}/events`) and bring output
 //! (`PUT /runs/{id}/output/{stream}?offset=`).
 //! Never here: behaviour. Unknown fields in requests are refused; workers must ignore fields they do not know in answers.
 
@@ -16,7 +16,7 @@ mod sealing;
 mod ship;
 mod task;
 
-pub use enroll::{EnrollAnswer, EnrollRequest, enroll_message};
+pub use enroll::{EnrollAnswer, EnrollRequest, RenewAnswer, RenewRequest, enroll_message, renew_message};
 pub use events::{EventsAck, EventsRequest, WorkerEvent};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest};
 pub use host::{HostTask, TargetHost};

@@ -31,6 +31,10 @@ pub struct RegisterRequest {
         deserialize_with = "bowline_model::shape::maybe_by_name"
     )]
     pub sealing: Option<SealingOffer>,
+    /// For agents: commands may run as the agent's own user, with its directory open to them. An agent that does not say is
+    /// taken to share its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares_agent_user: Option<bool>,
 }
 
 const fn one() -> u32 {
@@ -47,4 +51,7 @@ pub struct RegisterAnswer {
     pub lease_ms: u64,
     /// How long a worker may take to name a task it was handed.
     pub accept_ms: u64,
+    /// For agents: in how many seconds to renew the credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renew_after_s: Option<u64>,
 }

@@ -12,8 +12,8 @@ use bowline_store::{
     Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Fired, Firing, FlowAnswer, FlowOrder,
     Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer,
     OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder,
-    ResourcePut, ResourceStored, Retention, RunReport, StoreError, StoreResult, Submitted, TellAnswer, Tenant,
-    TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
+    ResourcePut, ResourceStored, Retention, RunReport, SealingKeySet, StoreError, StoreResult, Submitted, TellAnswer,
+    Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -21,6 +21,18 @@ use crate::db::AnyDb;
 
 /// A question for a connection that is not in a transaction.
 pub type Look = Box<dyn for<'a> FnOnce(&'a mut AnyDb) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
+
+/// An agent's new credential.
+#[derive(Debug)]
+pub struct Renewal {
+    pub tenant: TenantId,
+    pub name: WorkerName,
+    /// The id of the credential that it takes the place of.
+    pub used: String,
+    pub token: TokenRecord,
+    pub overlap_ms: i64,
+    pub by: Author,
+}
 
 macro_rules! commands {
     ($($name:ident($ask:ty) -> $answer:ty,)*) => {
@@ -69,12 +81,13 @@ commands! {
     Purge(DeadLetterOrder) -> Vec<Closed>,
     Note(Notice) -> (),
     CreateTenant((TenantId, String, Author)) -> Option<Tenant>,
-    CreateToken((TokenRecord, Author)) -> bool,
+    CreateToken((Box<TokenRecord>, Author)) -> bool,
     RevokeToken((String, Option<TenantId>, Author)) -> Option<Box<TokenRecord>>,
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool, Author)) -> bool,
-    Enroll((String, AgentRecord, TokenRecord, Author)) -> Enrolled,
-    SetSealingKey((TenantId, WorkerName, [u8; 32])) -> bool,
+    Enroll((String, Box<AgentRecord>, Box<TokenRecord>, Author)) -> Enrolled,
+    RenewAgent(Box<Renewal>) -> bool,
+    SetSealingKey((TenantId, WorkerName, [u8; 32], Author)) -> SealingKeySet,
     AddOutput(NewOutput) -> OutputAnswer,
     PlaceForOutput((String, bool)) -> String,
     Conduct(bool) -> Conducted,
@@ -118,8 +131,10 @@ impl Command {
             | Self::RevokeToken((_, _, by), _)
             | Self::Drain((_, _, _, by), _)
             | Self::Enroll((_, _, _, by), _)
+            | Self::SetSealingKey((_, _, _, by), _)
             | Self::Unblock((_, _, by, _), _)
             | Self::RemoveHosts((_, _, _, by), _) => Some(by),
+            Self::RenewAgent(renewal, _) => Some(&renewal.by),
             Self::Decide(order, _) => Some(&order.by),
             Self::Block(block, _) => Some(&block.by),
             Self::Release(order, _) => Some(&order.by),
@@ -149,7 +164,6 @@ impl Command {
             | Self::Register(..)
             | Self::AddOutput(..)
             | Self::PlaceForOutput(..)
-            | Self::SetSealingKey(..)
             | Self::Conduct(..)
             | Self::Turn(..)
             | Self::KeepDefinition(..)

@@ -579,7 +579,7 @@ impl TenantStore for SqlLedger {
 #[async_trait]
 impl TokenStore for SqlLedger {
     async fn create_token(&self, token: TokenRecord, by: Author) -> StoreResult<bool> {
-        self.wish(|line| Command::CreateToken((token, by), line)).await
+        self.wish(|line| Command::CreateToken((Box::new(token), by), line)).await
     }
 
     async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>> {

@@ -98,6 +98,12 @@ const ALL: &[Migration] = &[
         postgres: include_str!("migrations/postgres/0015_approvals.sql"),
     },
     Migration {
+        number: 16,
+        name: "admission",
+        sqlite: include_str!("migrations/sqlite/0016_admission.sql"),
+        postgres: include_str!("migrations/postgres/0016_admission.sql"),
+    },
+    Migration {
         number: 20,
         name: "actors",
         sqlite: include_str!("migrations/sqlite/0020_actors.sql"),

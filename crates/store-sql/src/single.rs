@@ -81,8 +81,15 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::Enroll(answer)
         }
-        Command::SetSealingKey((tenant, name, key), _) => {
-            Answer::SetSealingKey(write::set_sealing_key(db, *tenant, name, key).await?)
+        Command::RenewAgent(renewal, _) => {
+            let (renewed, heard) = write::renew_agent(db, desk, renewal).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::RenewAgent(renewed)
+        }
+        Command::SetSealingKey((tenant, name, key, by), _) => {
+            let (answer, heard) = write::set_sealing_key(db, desk, *tenant, name, key, by).await?;
+            after.hear(heard);
+            Answer::SetSealingKey(answer)
         }
         Command::AddOutput(output, _) => {
             let answer = write::add_output(db, desk, output).await?;

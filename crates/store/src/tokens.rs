@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bowline_model::audit::Author;
-use bowline_model::{Labels, TenantId, Timestamp};
+use bowline_model::{Admission, Labels, TenantId, Timestamp};
 
 use crate::StoreResult;
 
@@ -26,6 +26,8 @@ pub struct TokenRecord {
     pub scopes: String,
     /// For a join token: what the agent that uses it is.
     pub labels: Labels,
+    /// What an agent that joins with it, or the worker whose token it is, may be.
+    pub admission: Admission,
     /// Whose it is.
     pub email: Option<String>,
     /// The id of the token it was made with. `None`: made by a service or by the server itself.
@@ -35,6 +37,8 @@ pub struct TokenRecord {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// For a join token: when an agent enrolled with it. It is revoked from then on.
+    pub used_at: Option<Timestamp>,
 }
 
 #[async_trait]
@@ -47,7 +51,7 @@ pub trait TenantStore: Send + Sync {
 
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Stores a token and tells who made it; `false` if the id is taken.
+    /// Stores a token and tells who made it; `false` if the id is taken, or if it is a worker's and an agent has its name.
     async fn create_token(&self, token: TokenRecord, by: Author) -> StoreResult<bool>;
     async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>>;
     /// All tokens of a tenant; of everybody for `None`.

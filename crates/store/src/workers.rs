@@ -15,7 +15,12 @@ pub struct WorkerRecord {
     pub name: WorkerName,
     pub worker_type: String,
     pub task_types: Vec<TaskType>,
+    /// Labels that decide what it is handed.
     pub labels: Labels,
+    /// Labels that an agent says about itself. They are shown and decide nothing.
+    pub claimed_labels: Labels,
+    /// Commands of this agent may run as its own user, with its key and credential in reach.
+    pub shares_agent_user: bool,
     pub slots: u32,
     pub registered_at: Timestamp,
     pub seen_at: Timestamp,

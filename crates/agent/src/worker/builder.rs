@@ -194,6 +194,7 @@ impl WorkerBuilder {
             slots: self.slots,
             resources: self.resources,
             sealing: None,
+            shares_agent_user: None,
         };
         let link = LinkSettings { registration, poll_wait: self.poll_wait, backoff: self.backoff };
         let settings = Settings { grace: self.grace, stop_when_cut_off: self.stop_when_cut_off };

@@ -1,9 +1,13 @@
-//! Agents: how they join, and what their reserved labels mean.
+//! Agents: how they join, what they were admitted as, and how their credentials are renewed.
 
+mod admission;
+mod credential;
 mod enroll;
-mod labels;
+mod renew;
 mod sealing;
 
+pub use admission::{Bearer, Said, admit};
+pub use credential::renew_after_s;
 pub use enroll::enroll;
-pub use labels::labels_of;
+pub use renew::renew;
 pub use sealing::offered_key;

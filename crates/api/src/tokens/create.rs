@@ -1,15 +1,20 @@
 //! `POST /tokens`: make a token. Its secret is shown once and kept as a hash.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::State;
 use bowline_auth::{Email, Scope, Scopes, TokenKind, TokenText};
 use bowline_engine::builtin::NAME_PREFIX;
+use bowline_model::admission::{Admission, Reach};
+use bowline_model::host::Pattern;
 use bowline_model::{Labels, TenantId, Timestamp, WorkerName};
 use bowline_store::TokenRecord;
 use hyper::StatusCode;
 use rand::RngExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::app::App;
 use crate::body::Body;
@@ -29,7 +34,8 @@ pub enum KindWord {
 #[serde(deny_unknown_fields)]
 pub struct CreateRequest {
     pub kind: KindWord,
-    /// For a worker's token: the worker's id.
+    /// For a worker's token: the worker's id. For a join token: the agent that may enroll with it, or a pattern such as
+    /// `web-*`, or `*` for any.
     pub name: String,
     /// What it may do; an API token may read and write jobs unless given, a worker's token may only work.
     #[serde(default)]
@@ -41,6 +47,16 @@ pub struct CreateRequest {
     /// For a join token: labels the agent gets.
     #[serde(default)]
     pub labels: Labels,
+    /// For a join token: hosts besides its own that the agent may reach.
+    #[serde(default)]
+    pub reach: BTreeSet<Reach>,
+    /// For a join token: the agent gets sealed secrets even if its commands share its user.
+    #[serde(default)]
+    pub secrets_for_shared_user: bool,
+    /// For a worker's token: the task types it may take, as names or patterns such as `gpu.*`. All unless given; built-in and
+    /// reserved types never.
+    #[serde(default)]
+    pub task_types: Option<Vec<String>>,
     /// Whose token it is, for an API token. What they begin knows the address, a workflow as `user.email`.
     #[serde(default)]
     pub email: Option<String>,
@@ -70,6 +86,35 @@ const DEFAULT_S: u64 = 90 * 24 * 60 * 60;
 const JOIN_S: u64 = 15 * 60;
 const JOIN_MAX_S: u64 = 7 * 24 * 60 * 60;
 
+fn field(name: &str, what: impl std::fmt::Display) -> Problem {
+    Problem::validation(format!("{name}: {what}")).with(json!({"field": name}))
+}
+
+/// What the bearer of the token may be, as far as that kind of token says it.
+fn admission(body: &CreateRequest) -> Result<Admission, Problem> {
+    if !body.reach.is_empty() && body.kind != KindWord::Join {
+        return Err(field("reach", "only a join token has it"));
+    }
+    if body.secrets_for_shared_user && body.kind != KindWord::Join {
+        return Err(field("secrets_for_shared_user", "only a join token has it"));
+    }
+    if let Some(patterns) = &body.task_types {
+        if body.kind != KindWord::Worker {
+            return Err(field("task_types", "only a worker's token has them"));
+        }
+        if patterns.is_empty() || patterns.len() > Admission::PATTERNS_MAX {
+            return Err(field("task_types", format!("name between 1 and {} of them", Admission::PATTERNS_MAX)));
+        }
+    }
+    let admission = Admission {
+        reach: body.reach.clone(),
+        task_types: body.task_types.clone(),
+        secrets_for_shared_user: body.secrets_for_shared_user,
+    };
+    admission.check().map_err(|(pattern, why)| field("task_types", format!("{pattern:?}: {why}")))?;
+    Ok(admission)
+}
+
 pub async fn create(
     State(app): State<App>,
     known: Known,
@@ -84,7 +129,11 @@ pub async fn create(
     if tenant != own && app.engine.ledger.find_tenant(tenant).await?.is_none() {
         return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
     }
-    WorkerName::new(&body.name).map_err(|e| Problem::validation(format!("name: {e}")))?;
+    if body.kind == KindWord::Join {
+        Pattern::parse(&body.name).map_err(|e| field("name", e.to_string()))?;
+    } else {
+        WorkerName::new(&body.name).map_err(|e| Problem::validation(format!("name: {e}")))?;
+    }
     if body.name.starts_with(NAME_PREFIX) {
         return Err(Problem::validation(format!("names that begin with {NAME_PREFIX} belong to the server")));
     }
@@ -112,6 +161,7 @@ pub async fn create(
     if let Some((key, _)) = body.labels.iter().find(|(key, _)| key.starts_with("bowline/")) {
         return Err(Problem::validation(format!("labels: {key} is given by the server")));
     }
+    let admission = admission(&body)?;
     // Whoever lets agents in must be able to do what agents do.
     let granted = if body.kind == KindWord::Join { Scopes::of(Scope::WorkersRun) } else { scopes };
     known.0.require_grant(granted).map_err(Problem::forbidden)?;
@@ -138,14 +188,19 @@ pub async fn create(
         secret_hash: token.secret_hash(),
         scopes: scopes.to_string(),
         labels: body.labels,
+        admission,
         made_by: known.0.actor.token().map(ToString::to_string),
         person: Some(known.0.person_of_made(body.email.as_deref())),
         email: body.email.clone(),
         created_at: now,
         expires_at: Some(expires_at),
         revoked_at: None,
+        used_at: None,
     };
-    app.engine.ledger.create_token(record, known.author()).await?;
+    if !app.engine.ledger.create_token(record, known.author()).await? {
+        let taken = format!("name: there is an agent {}; a worker needs another name", body.name);
+        return Err(Problem::conflict("AGENT_EXISTS", taken));
+    }
     let view = CreatedView {
         id: token.id().to_string(),
         kind: body.kind,

@@ -1,9 +1,13 @@
 //! `GET /tokens`: tokens, without their secrets.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
-use bowline_model::{TenantId, Timestamp};
+use bowline_model::admission::Reach;
+use bowline_model::{Labels, TenantId, Timestamp};
+use bowline_store::TokenRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +28,32 @@ pub struct TokenView {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// For a join token: when an agent enrolled with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_at: Option<Timestamp>,
+    /// valid, used, revoked, expired.
+    pub status: &'static str,
+    /// For a join token: the labels the agent gets.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// For a join token: hosts besides its own that the agent may reach.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub reach: BTreeSet<Reach>,
+    /// For a join token: the agent gets sealed secrets even if its commands share its user.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub secrets_for_shared_user: bool,
+    /// For a worker's token: the task types it may take; all that are neither built in nor reserved unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_types: Option<Vec<String>>,
+}
+
+fn status(token: &TokenRecord, now: Timestamp) -> &'static str {
+    match token {
+        TokenRecord { used_at: Some(_), .. } => "used",
+        TokenRecord { revoked_at: Some(_), .. } => "revoked",
+        TokenRecord { expires_at: Some(at), .. } if *at <= now => "expired",
+        _ => "valid",
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -49,10 +79,21 @@ pub async fn list(
         return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
     }
     let tokens = app.engine.ledger.list_tokens(Some(tenant)).await?;
+    let now = app.engine.clock.now();
     let tokens = tokens
         .into_iter()
         .map(|t| TokenView {
-            kind: if t.kind == "wrk" { "worker" } else { "api" },
+            kind: match t.kind.as_str() {
+                "wrk" => "worker",
+                "joi" => "join",
+                _ => "api",
+            },
+            status: status(&t, now),
+            labels: t.labels,
+            reach: t.admission.reach,
+            secrets_for_shared_user: t.admission.secrets_for_shared_user,
+            task_types: t.admission.task_types,
+            used_at: t.used_at,
             id: t.id,
             name: t.name,
             scopes: t.scopes.split(' ').map(str::to_owned).collect(),

@@ -15,7 +15,14 @@ pub struct WorkerView {
     pub worker_id: String,
     pub worker_type: String,
     pub task_types: Vec<TaskType>,
+    /// What it is handed work by.
     pub labels: Labels,
+    /// What an agent says about itself besides. It decides nothing.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub claimed_labels: Labels,
+    /// Commands of this agent may run as its own user and read its key and credential.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shares_agent_user: bool,
     pub slots: u32,
     /// Runs it has now.
     pub running: u32,
@@ -45,6 +52,8 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
             worker_type: "builtin".to_owned(),
             task_types: own.abilities().task_types.iter().cloned().collect(),
             labels: Labels::default(),
+            claimed_labels: Labels::default(),
+            shares_agent_user: false,
             slots: own.slots(),
             running: running.get(own.name().as_str()).copied().unwrap_or(0),
             status: "active",
@@ -66,6 +75,8 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
         worker_type: w.worker_type,
         task_types: w.task_types,
         labels: w.labels,
+        claimed_labels: w.claimed_labels,
+        shares_agent_user: w.shares_agent_user,
         slots: w.slots,
         registered_at: Some(w.registered_at),
         seen_at: Some(w.seen_at),

@@ -7,7 +7,7 @@ use bowline_model::Timestamp;
 use bowline_protocol::{RegisterAnswer, RegisterRequest, VERSION};
 use bowline_store::WorkerRecord;
 
-use crate::agents::{labels_of, offered_key};
+use crate::agents::{Bearer, Said, admit, offered_key, renew_after_s};
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
@@ -39,22 +39,37 @@ pub async fn register(
     if worker_type.len() > 64 {
         return Err(Problem::validation("worker_type has at most 64 characters"));
     }
+    let token = known.0.actor.token().map(ToString::to_string).unwrap_or_default();
     let mut agent = app.engine.ledger.find_agent(tenant, name.clone()).await?;
+    if agent.as_ref().is_some_and(|agent| !agent.has_credential(&token)) {
+        return Err(Problem::forbidden(format!("{name} is an agent, and this token is not its credential")));
+    }
     if let Some(offer) = &body.sealing {
         let key = offered_key(agent.as_ref(), &name, offer)?;
         if let Some(agent) = agent.as_mut().filter(|agent| agent.sealing_key != Some(key)) {
-            app.engine.ledger.set_sealing_key(tenant, name.clone(), key).await?;
+            app.engine.ledger.set_sealing_key(tenant, name.clone(), key, known.author()).await?;
             agent.sealing_key = Some(key);
         }
     }
-    let labels = labels_of(agent.as_ref(), &name, &body.labels, &body.task_types)?;
+    let credential = app.engine.ledger.find_token(token).await?;
+    let admission = credential.as_ref().map(|token| token.admission.clone()).unwrap_or_default();
+    let bearer = agent.as_ref().map_or(Bearer::Worker(&admission), Bearer::Agent);
+    let said =
+        Said { name: &name, labels: &body.labels, types: &body.task_types, shares_agent_user: body.shares_agent_user };
+    let admitted = admit(&bearer, &said, &app.engine.builtin.abilities().task_types)?;
+    let renew_after_s = agent
+        .is_some()
+        .then(|| renew_after_s(credential.and_then(|token| token.expires_at), app.engine.clock.now()))
+        .flatten();
     let now = Timestamp::default();
     let record = WorkerRecord {
         tenant,
         name: name.clone(),
         worker_type,
         task_types: body.task_types,
-        labels,
+        labels: admitted.labels,
+        claimed_labels: admitted.claimed,
+        shares_agent_user: admitted.shares_agent_user,
         slots: body.slots,
         registered_at: now,
         seen_at: now,
@@ -69,5 +84,6 @@ pub async fn register(
         heartbeat_ms: ms(lease.heartbeat_ms),
         lease_ms: ms(lease.ttl_ms),
         accept_ms: ms(lease.accept_ms),
+        renew_after_s,
     }))
 }

@@ -27,6 +27,7 @@ pub async fn seal_all(
     app: &App,
     tenant: TenantId,
     worker: &WorkerName,
+    credential: &str,
     runs: Vec<ClaimedRun>,
 ) -> Result<Vec<Sealed>, Problem> {
     // The runs of one command share its text, and so what they need.
@@ -46,6 +47,7 @@ pub async fn seal_all(
         return Ok(plain);
     }
     let agent = app.engine.ledger.find_agent(tenant, worker.clone()).await?;
+    let agent = agent.filter(|agent| agent.has_credential(credential));
     let key = agent.and_then(|agent| agent.sealing_key).and_then(|key| SealingKey::from_bytes(&key).ok());
     let Some(key) = key else {
         // The claim asks for the label that comes with the key; without one nothing is here to be sealed.

@@ -72,7 +72,8 @@ pub async fn tasks(
         app.engine.ledger.give_back(runs.iter().map(|run| run.run).collect()).await?;
         return Err(Problem::unauthorized("the token was revoked or has expired"));
     }
-    let runs = seal_all(&app, tenant, &worker, runs).await?;
+    let credential = known.0.actor.token().map(ToString::to_string).unwrap_or_default();
+    let runs = seal_all(&app, tenant, &worker, &credential, runs).await?;
     Ok(Json(runs.into_iter().map(show).collect()))
 }
 

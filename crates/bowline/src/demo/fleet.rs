@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bowline_auth::{TokenKind, TokenText};
 use bowline_engine::fleet::{CommandChoice, CommandRequest, HostChoice};
+use bowline_model::admission::{Admission, Reach};
 use bowline_model::fleet::{CommandSpec, Rollout, Template};
 use bowline_model::host::{Connection, Host, Inventory, Vars};
 use bowline_model::{HostName, InventoryName, JobId, JobStatus, Labels, Lane, RetryPolicy, WorkerName};
@@ -111,16 +112,18 @@ async fn join_token(stage: &Stage) -> anyhow::Result<String> {
         id: token.id().to_string(),
         kind: TokenKind::Join.to_string(),
         tenant: Some(stage.tenant),
-        name: "demonstration".to_owned(),
+        name: AGENT.to_owned(),
         secret_hash: token.secret_hash(),
         scopes: String::new(),
         labels: Labels::default(),
+        admission: Admission { reach: [Reach::Simulate].into(), ..Admission::default() },
         email: None,
         made_by: None,
         person: None,
         created_at: now,
         expires_at: Some(now.plus_millis(60_000)),
         revoked_at: None,
+        used_at: None,
     };
     stage.engine.ledger.create_token(record, "demonstration".into()).await?;
     Ok(token.expose().to_owned())

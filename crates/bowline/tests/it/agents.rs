@@ -6,7 +6,7 @@ use bowline_testkit::until;
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
-use crate::support::agent::AgentKey;
+use crate::support::agent::{AgentKey, TestAgent};
 
 #[tokio::test]
 async fn a_join_token_is_good_for_one_agent() {
@@ -26,6 +26,10 @@ async fn a_join_token_is_good_for_one_agent() {
     let next = server.join_token(json!({})).await;
     assert_eq!(enroll(next.clone(), key.request(&next, "web3")).await.code(), "AGENT_KEY_EXISTS");
     assert_eq!(enroll(next.clone(), AgentKey::make().request(&next, "web1")).await.code(), "AGENT_EXISTS");
+    let named = server.token(json!({"kind": "join", "name": "web-[1:9]"})).await;
+    let other = enroll(named.clone(), AgentKey::make().request(&named, "db-1")).await;
+    assert_eq!((other.status, other.code()), (403, "FORBIDDEN"), "it is for other names");
+    enroll(named.clone(), AgentKey::make().request(&named, "web-7")).await.expect(201);
     for name in ["../../keys/root", "", "a b", &"x".repeat(300)] {
         let mut body = AgentKey::make().request(&next, "web4");
         body["name"] = json!(name);
@@ -135,4 +139,179 @@ async fn output_is_read_from_any_place_and_as_it_grows() {
     .await;
     let stranger = server.token(json!({"kind": "api", "name": "x", "scopes": ["jobs.write"]})).await;
     assert_eq!(server.send("GET", &path, &stranger, None).await.status, 403);
+}
+
+/// Somebody's agent, with only what this join token gives it.
+async fn joined<'a>(server: &'a TestServer, name: &str, join: Value) -> (TestAgent<'a>, AgentKey) {
+    let key = AgentKey::make();
+    let join = server.token(join).await;
+    let body = key.request(&join, name);
+    let enrolled = server.send("POST", "/agents/enroll", &join, Some(body)).await.expect(201);
+    let token = enrolled["token"].as_str().expect("a token").to_owned();
+    (TestAgent { server, name: name.to_owned(), token }, key)
+}
+
+#[tokio::test]
+async fn an_agent_reaches_what_its_join_token_says_and_nothing_else() {
+    let server = TestServer::start().await;
+    let through = json!({"via": "ssh", "through": {"site": "secure"}});
+    for (host, connection) in [("db1", json!({"via": "ssh"})), ("db2", through)] {
+        let path = format!("/hosts/{host}");
+        server.send("PUT", &path, &server.admin(), Some(json!({"connection": connection}))).await.expect(201);
+    }
+    server.post("/jobs", json!({"command": {"argv": ["true"]}, "selector": "all"})).await.expect(202);
+    let (plain, _) = joined(&server, "web77", json!({"kind": "join", "name": "web77"})).await;
+    let refused = plain.register(json!({"bowline/reach": "ssh", "site": "secure"})).await;
+    assert_eq!((refused.status, refused.code()), (403, "FORBIDDEN"), "{}", refused.body);
+    plain.register(json!({"site": "secure"})).await.expect(200);
+    assert!(plain.nothing_comes().await, "it reaches no host over SSH");
+    let join = json!({"kind": "join", "name": "site-a", "reach": ["ssh"]});
+    let (reaching, _) = joined(&server, "site-a", join).await;
+    reaching.register(json!({"bowline/reach": "ssh", "site": "secure"})).await.expect(200);
+    let tasks = reaching.tasks(1).await;
+    assert_eq!(tasks[0]["params"]["host"]["name"], "db1");
+    assert!(reaching.nothing_comes().await, "the label for db2 is its own word only");
+    let workers = server.get("/workers").await.expect(200);
+    let shown = workers["workers"].as_array().expect("a list").iter().find(|w| w["worker_id"] == "site-a");
+    let shown = shown.expect("it is listed");
+    assert_eq!(shown["labels"], json!({"bowline/agent": "site-a", "bowline/reach": "ssh"}));
+    assert_eq!(shown["claimed_labels"], json!({"site": "secure"}));
+    assert_eq!(shown["shares_agent_user"], true, "it has not said otherwise");
+    let join = json!({"kind": "join", "name": "site-b", "reach": ["ssh"], "labels": {"site": "secure"}});
+    let (admitted, _) = joined(&server, "site-b", join).await;
+    admitted.register(json!({"bowline/reach": "ssh"})).await.expect(200);
+    assert_eq!(admitted.tasks(1).await[0]["params"]["host"]["name"], "db2");
+    for types in [json!(["mail"]), json!(["bowline.command", "http_request"])] {
+        let body = json!({"worker_id": "site-b", "task_types": types});
+        assert_eq!(admitted.send("POST", "/workers/register", body).await.status, 403, "agents take commands only");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_takes_the_types_its_token_names() {
+    let server = TestServer::start().await;
+    let register = async |name: &str, token: &str, types: Value| {
+        let body = json!({"worker_id": name, "task_types": types});
+        server.send("POST", "/workers/register", token, Some(body)).await
+    };
+    let any = server.token(json!({"kind": "worker", "name": "any"})).await;
+    for taken in ["http_request", "rabbitmq_publish", "echo", "sleep", "noop", "fail"] {
+        let refused = register("any", &any, json!(["mail", taken])).await;
+        assert_eq!((refused.status, refused.code()), (403, "FORBIDDEN"), "{taken}");
+    }
+    register("any", &any, json!(["mail"])).await.expect(200);
+    let gpu = server.token(json!({"kind": "worker", "name": "gpu", "task_types": ["gpu.*"]})).await;
+    let refused = register("gpu", &gpu, json!(["gpu.render", "mail"])).await;
+    assert_eq!((refused.status, refused.code()), (403, "FORBIDDEN"));
+    assert_eq!(
+        refused.body["error"]["message"],
+        "the token of worker gpu is not for tasks of type mail; it is for gpu.*"
+    );
+    register("gpu", &gpu, json!(["gpu.render"])).await.expect(200);
+    for (body, field) in [
+        (json!({"kind": "worker", "name": "x", "task_types": ["a b"]}), "task_types"),
+        (json!({"kind": "worker", "name": "x", "task_types": []}), "task_types"),
+        (json!({"kind": "api", "name": "x", "task_types": ["a"]}), "task_types"),
+        (json!({"kind": "worker", "name": "x", "reach": ["ssh"]}), "reach"),
+        (json!({"kind": "api", "name": "x", "secrets_for_shared_user": true}), "secrets_for_shared_user"),
+        (json!({"kind": "join", "name": "web [1]"}), "name"),
+    ] {
+        let refused = server.post("/tokens", body.clone()).await;
+        assert_eq!((refused.status, &refused.body["error"]["details"]["field"]), (400, &json!(field)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_found_by_its_credential() {
+    let server = TestServer::start().await;
+    let early = server.token(json!({"kind": "worker", "name": "h2"})).await;
+    let (agent, _) = joined(&server, "h1", json!({"kind": "join", "name": "h1"})).await;
+    agent.register(json!({})).await.expect(200);
+    let refused = server.post("/tokens", json!({"kind": "worker", "name": "h1"})).await;
+    assert_eq!((refused.status, refused.code()), (409, "AGENT_EXISTS"));
+    let join = server.token(json!({"kind": "join", "name": "h2"})).await;
+    let body = AgentKey::make().request(&join, "h2");
+    let refused = server.send("POST", "/agents/enroll", &join, Some(body)).await;
+    assert_eq!((refused.status, refused.code()), (409, "AGENT_EXISTS"), "a worker's token has this name");
+    assert!(!early.is_empty());
+}
+
+#[tokio::test]
+async fn a_credential_is_renewed_with_the_agents_key_and_an_old_key_comes_back() {
+    let server = TestServer::start().await;
+    let (agent, key) = joined(&server, "web1", json!({"kind": "join", "name": "web1"})).await;
+    let registered = agent.register(json!({})).await.expect(200);
+    let half_a_year = 183 * 24 * 60 * 60;
+    assert!(registered["renew_after_s"].as_u64().is_some_and(|s| s <= half_a_year && s > half_a_year - 600));
+    let forged = AgentKey::make().renewal(&agent.token, "web1");
+    assert_eq!(agent.send("POST", "/agents/renew", forged).await.status, 400, "the credential alone is not enough");
+    let renewed = agent.send("POST", "/agents/renew", key.renewal(&agent.token, "web1")).await.expect(200);
+    assert_eq!(renewed["renew_after_s"], half_a_year);
+    let renewed = TestAgent {
+        server: &server,
+        name: "web1".to_owned(),
+        token: renewed["token"].as_str().expect("a token").to_owned(),
+    };
+    assert_ne!(renewed.token, agent.token);
+    renewed.register(json!({})).await.expect(200);
+    agent.register(json!({})).await.expect(200);
+    let worker = server.worker("w1", &["t"]).await;
+    let refused = server.send("POST", "/agents/renew", &worker, Some(key.renewal(&worker, "w1"))).await;
+    assert_eq!(refused.status, 403, "a worker's token is not an agent's credential");
+    // A new join token admits the agent anew, as what it says.
+    let join = server.token(json!({"kind": "join", "name": "web1", "reach": ["ssh"]})).await;
+    let again = server.send("POST", "/agents/enroll", &join, Some(key.request(&join, "web1"))).await.expect(201);
+    let again = TestAgent {
+        server: &server,
+        name: "web1".to_owned(),
+        token: again["token"].as_str().expect("a token").to_owned(),
+    };
+    again.register(json!({"bowline/reach": "ssh"})).await.expect(200);
+    until(Duration::from_secs(10), "the credentials before are refused", async || {
+        agent.register(json!({})).await.status == 401 && renewed.register(json!({})).await.status == 401
+    })
+    .await;
+    let tokens = server.get("/tokens").await.expect(200);
+    let joins: Vec<(Value, Value)> = tokens["tokens"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|token| token["kind"] == "join")
+        .map(|token| (token["status"].clone(), token["reach"].clone()))
+        .collect();
+    assert_eq!(joins, [(json!("used"), Value::Null), (json!("used"), json!(["ssh"]))]);
+}
+
+#[tokio::test]
+async fn a_changed_sealing_key_is_recorded_and_told() {
+    let server = TestServer::start().await;
+    let (agent, key) = joined(&server, "web1", json!({"kind": "join", "name": "web1"})).await;
+    let show = async |public: [u8; 32]| {
+        let offer = key.sealing_offer("web1", &public);
+        let body = json!({"worker_id": "web1", "task_types": ["bowline.command"], "sealing": offer});
+        agent.send("POST", "/workers/register", body).await.expect(200);
+    };
+    let made = || bowline_seal::OpeningKey::make().sealing_key().to_bytes();
+    let (first, second) = (made(), made());
+    show(first).await;
+    show(first).await;
+    show(second).await;
+    let events = server.get("/events?limit=500").await.expect(200);
+    let told: Vec<&str> = events["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .filter_map(|event| event["type"].as_str())
+        .filter(|kind| kind.contains("sealing_key"))
+        .collect();
+    assert_eq!(told, ["agent_sealing_key_set", "agent_sealing_key_changed"]);
+    let audit = server.get("/audit?limit=500").await.expect(200);
+    let records: Vec<(&Value, &Value)> = audit["records"]
+        .as_array()
+        .expect("records")
+        .iter()
+        .filter(|record| record["action"] == "agent.sealing_key")
+        .map(|record| (&record["resource"], &record["result"]))
+        .collect();
+    assert_eq!(records, [(&json!("agent/web1"), &json!("done")); 2]);
 }

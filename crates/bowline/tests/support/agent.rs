@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_model::WorkerName;
-use bowline_protocol::{enroll_message, sealing_message};
+use bowline_protocol::{enroll_message, renew_message, sealing_message};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -30,6 +30,11 @@ impl AgentKey {
         })
     }
 
+    pub fn renewal(&self, credential: &str, name: &str) -> Value {
+        let worker = WorkerName::new(name).expect("a name");
+        json!({"signature": STANDARD.encode(self.0.sign(&renew_message(credential, &worker)).as_ref())})
+    }
+
     /// A key for secrets, shown as an agent of this name shows it.
     pub fn sealing_offer(&self, name: &str, public_key: &[u8; 32]) -> Value {
         let worker = WorkerName::new(name).expect("a name");
@@ -46,8 +51,13 @@ pub struct TestAgent<'a> {
 }
 
 impl TestServer {
+    /// A join token for any agent, with these labels, that lets it reach what it likes.
     pub async fn join_token(&self, labels: Value) -> String {
-        self.token(json!({"kind": "join", "name": "fleet", "labels": labels})).await
+        let reach = json!(["ssh", "simulate"]);
+        self.token(json!({
+            "kind": "join", "name": "*", "labels": labels, "reach": reach, "secrets_for_shared_user": true,
+        }))
+        .await
     }
 
     /// An agent that joins and says that it reaches hosts like this.

@@ -5,10 +5,10 @@ use bowline_model::audit::Author;
 use bowline_model::{HostName, JobId, RunId, TenantId, WorkerName};
 use bowline_store::{
     AgentRecord, AgentStore, Enrolled, NewOutput, OutputAnswer, OutputOf, OutputRange, OutputStore, OutputStream,
-    StoreResult, TokenRecord,
+    SealingKeySet, StoreResult, TokenRecord,
 };
 
-use crate::command::Command;
+use crate::command::{Command, Renewal};
 use crate::{SqlLedger, read};
 
 #[async_trait]
@@ -20,11 +20,30 @@ impl AgentStore for SqlLedger {
         token: TokenRecord,
         by: Author,
     ) -> StoreResult<Enrolled> {
-        self.wish(|line| Command::Enroll((join, agent, token, by), line)).await
+        self.wish(|line| Command::Enroll((join, Box::new(agent), Box::new(token), by), line)).await
     }
 
-    async fn set_sealing_key(&self, tenant: TenantId, name: WorkerName, key: [u8; 32]) -> StoreResult<bool> {
-        self.wish(|line| Command::SetSealingKey((tenant, name, key), line)).await
+    async fn renew_agent(
+        &self,
+        tenant: TenantId,
+        name: WorkerName,
+        used: String,
+        token: TokenRecord,
+        overlap_ms: i64,
+        by: Author,
+    ) -> StoreResult<bool> {
+        let renewal = Box::new(Renewal { tenant, name, used, token, overlap_ms, by });
+        self.wish(|line| Command::RenewAgent(renewal, line)).await
+    }
+
+    async fn set_sealing_key(
+        &self,
+        tenant: TenantId,
+        name: WorkerName,
+        key: [u8; 32],
+        by: Author,
+    ) -> StoreResult<SealingKeySet> {
+        self.wish(|line| Command::SetSealingKey((tenant, name, key, by), line)).await
     }
 
     async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>> {

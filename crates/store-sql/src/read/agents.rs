@@ -1,6 +1,6 @@
 //! Agents, read.
 
-use bowline_model::{Labels, TenantId, WorkerName};
+use bowline_model::{Admission, Labels, TenantId, WorkerName};
 use bowline_store::{AgentRecord, StoreError, StoreResult};
 
 use crate::db::{Db, Sql, Val};
@@ -20,10 +20,14 @@ pub async fn find_agent(db: &mut impl Db, tenant: TenantId, name: &WorkerName) -
             labels: Labels::from_canonical(&row.text(1)?).map_err(|e| broken(e.to_string()))?,
             token: row.text(2)?,
             enrolled_at: row.at(3)?,
+            admission: Admission::from_text(&row.text(5)?).map_err(|e| broken(e.to_string()))?,
+            token_before: Some(row.text(6)?).filter(|id| !id.is_empty()),
         })
     });
     Ok(found.await?.into_iter().next())
 }
 
-const AGENT: Sql =
-    Sql::Same("select public_key, labels, token, enrolled_at, sealing_key from agent where tenant = $1 and name = $2");
+const AGENT: Sql = Sql::Same(
+    "select public_key, labels, token, enrolled_at, sealing_key, admission, token_before from agent
+     where tenant = $1 and name = $2",
+);

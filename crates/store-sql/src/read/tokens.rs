@@ -1,6 +1,6 @@
 //! Tenants and tokens, read.
 
-use bowline_model::{Labels, TenantId};
+use bowline_model::{Admission, Labels, TenantId};
 use bowline_store::{StoreError, StoreResult, Tenant, TokenRecord};
 
 use crate::db::{Db, Row, Sql, Val};
@@ -26,6 +26,8 @@ fn token(row: &dyn Row) -> StoreResult<TokenRecord> {
         email: row.opt_text(10)?,
         made_by: row.opt_text(11)?,
         person: row.opt_text(12)?,
+        admission: Admission::from_text(&row.text(13)?).map_err(|e| StoreError::Broken(e.to_string()))?,
+        used_at: row.opt_at(14)?,
         labels: Labels::from_canonical(&row.text(9)?).map_err(|e| StoreError::Broken(e.to_string()))?,
     })
 }
@@ -53,16 +55,16 @@ const TENANT: Sql = Sql::Same("select id, name, created_at from tenant where id 
 const TENANTS: Sql = Sql::Same("select id, name, created_at from tenant order by created_at, name");
 const TOKEN: Sql = Sql::Same(
     "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
-       made_by, person from token
+       made_by, person, admission, used_at from token
      where id = $1",
 );
 const TOKENS: Sql = Sql::Same(
     "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
-       made_by, person from token
+       made_by, person, admission, used_at from token
      order by created_at, id",
 );
 const OWN_TOKENS: Sql = Sql::Same(
     "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
-       made_by, person from token
+       made_by, person, admission, used_at from token
      where tenant = $1 order by created_at, id",
 );

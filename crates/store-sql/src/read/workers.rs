@@ -23,6 +23,8 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
         seen_at: row.at(7)?,
         draining: row.bool(8)?,
         names_runs: row.bool(9)?,
+        claimed_labels: Labels::from_canonical(&row.text(10)?).map_err(broken)?,
+        shares_agent_user: row.bool(11)?,
     })
 }
 
@@ -44,12 +46,12 @@ const RUNNING: Sql = Sql::Same(
     "select l.worker, count(*) from lease l join job j on j.number = l.number where j.tenant = $1 group by l.worker",
 );
 const WORKER: Sql = Sql::Same(
-    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs
-     from worker
+    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs,
+       claimed_labels, shares_agent_user from worker
      where tenant = $1 and name = $2",
 );
 const WORKERS: Sql = Sql::Same(
-    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs
-     from worker
+    "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs,
+       claimed_labels, shares_agent_user from worker
      where tenant = $1 order by name",
 );

@@ -14,7 +14,8 @@ use bowline_model::{JobId, TenantId};
 use bowline_store::{
     Activated, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed, DeadLetterOrder,
     Deleted, Enrolled, Fired, FlowAnswer, InventoryPut, JobOrder, NewJob, NotApplied, OrderAnswer, PutAnswer,
-    ResourceKey, ResourcePut, ResourceStored, StoreError, StoreResult, Submitted, TokenRecord, Triggered, TurnAnswer,
+    ResourceKey, ResourcePut, ResourceStored, SealingKeySet, StoreError, StoreResult, Submitted, TokenRecord,
+    Triggered, TurnAnswer,
 };
 use serde_json::{Value, json};
 
@@ -187,6 +188,22 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
                 Enrolled::KeyTaken => "refused: the key is taken",
             })
         }
+        (Command::RenewAgent(renewal, _), Answer::RenewAgent(renewed)) => {
+            let form = form(Some(renewal.tenant), Action::AgentRenew, format!("agent/{}", renewal.name));
+            form.with(json!({"token": renewal.token.id, "replaces": renewal.used}))
+                .if_so(*renewed, "refused: it is not the agent's credential")
+        }
+        (Command::SetSealingKey((tenant, name, key, _), _), Answer::SetSealingKey(answer)) => {
+            let form = form(Some(*tenant), Action::AgentSealingKey, format!("agent/{name}"));
+            let form = form.with(json!({
+                "sealing_key": Digest::from_bytes(*key).to_string(), "first": *answer == SealingKeySet::First,
+            }));
+            match answer {
+                SealingKeySet::First | SealingKeySet::Replaced => form.result("done"),
+                SealingKeySet::NotFound => form.result("not_found"),
+                SealingKeySet::Unchanged => return Ok(Vec::new()),
+            }
+        }
         (Command::Cancel(order, _), Answer::Cancel(answer)) => about_job(form, Action::JobCancel, order, *answer),
         (Command::Retry(order, _), Answer::Retry(answer)) => about_job(form, Action::JobRetry, order, *answer),
         (Command::Replay(order, _), Answer::Replay(closed)) => {
@@ -345,6 +362,7 @@ impl Form {
 fn about_token(token: &TokenRecord) -> Value {
     json!({
         "kind": token.kind, "name": token.name, "scopes": token.scopes, "labels": token.labels.canonical(),
+        "admission": token.admission,
         "expires_at": token.expires_at,
     })
 }

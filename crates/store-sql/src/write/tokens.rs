@@ -15,13 +15,30 @@ pub async fn create_tenant(db: &mut impl Db, desk: &Desk<'_>, id: TenantId, name
     Ok(find_tenant(db, id).await?.filter(|tenant| tenant.name == name))
 }
 
+/// A worker's token never carries the name of an agent: it would be taken for the agent.
 pub async fn create_token(
     db: &mut impl Db,
     desk: &Desk<'_>,
     token: &TokenRecord,
     by: &str,
 ) -> StoreResult<(bool, Heard)> {
-    let labels = token.labels.canonical();
+    if let (Some(tenant), "wrk") = (token.tenant, token.kind.as_str()) {
+        let name = [Val::Id(*tenant.as_uuid()), Val::Text(&token.name)];
+        if !db.query(AGENT_OF_NAME, &name, |_| Ok(())).await?.is_empty() {
+            return Ok((false, Heard::default()));
+        }
+    }
+    add_token(db, desk, token, by).await
+}
+
+/// Stores a token, whatever its name.
+pub(super) async fn add_token(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    token: &TokenRecord,
+    by: &str,
+) -> StoreResult<(bool, Heard)> {
+    let (labels, admission) = (token.labels.canonical(), token.admission.to_text());
     let params = [
         Val::Text(&token.id),
         Val::Text(&token.kind),
@@ -35,6 +52,7 @@ pub async fn create_token(
         Val::OptText(token.email.as_deref()),
         Val::OptText(token.made_by.as_deref()),
         Val::OptText(token.person.as_deref()),
+        Val::Text(&admission),
     ];
     if db.execute(TOKEN_ADD, &params).await? == 1 {
         return Ok((true, tell(db, desk, token, EventKind::TokenCreated, by).await?));
@@ -72,11 +90,12 @@ async fn tell(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord, kind: Even
     changes.write(db).await
 }
 
+const AGENT_OF_NAME: Sql = Sql::Same("select 1 from agent where tenant = $1 and name = $2");
 const TENANT_ADD: Sql =
     Sql::Same("insert into tenant (id, name, created_at) values ($1, $2, $3) on conflict do nothing");
 const TOKEN_ADD: Sql = Sql::Same(
     "insert into token (id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, labels, email,
-       made_by, person)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict do nothing",
+       made_by, person, admission)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict do nothing",
 );
 const REVOKE: Sql = Sql::Same("update token set revoked_at = $2 where id = $1 and revoked_at is null");

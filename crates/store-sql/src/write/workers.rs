@@ -11,6 +11,7 @@ use crate::db::{Db, Sql, Val};
 pub async fn register_worker(db: &mut impl Db, desk: &Desk<'_>, worker: &WorkerRecord) -> StoreResult<Heard> {
     let types: Vec<&str> = worker.task_types.iter().map(bowline_model::TaskType::as_str).collect();
     let (types, labels) = (types.join(" "), worker.labels.canonical());
+    let claimed = worker.claimed_labels.canonical();
     let params = [
         Val::Id(*worker.tenant.as_uuid()),
         Val::Text(worker.name.as_str()),
@@ -20,6 +21,8 @@ pub async fn register_worker(db: &mut impl Db, desk: &Desk<'_>, worker: &WorkerR
         Val::Int(i64::from(worker.slots)),
         Val::At(desk.now),
         Val::Bool(false),
+        Val::Text(&claimed),
+        Val::Bool(worker.shares_agent_user),
     ];
     db.execute(REGISTER, &params).await?;
     let mut changes = Changes::at(desk.now);
@@ -35,9 +38,11 @@ pub async fn drain_worker(db: &mut impl Db, tenant: TenantId, name: &WorkerName,
 
 /// A drain is a person's order; it stays until a person lifts it.
 const REGISTER: Sql = Sql::Same(
-    "insert into worker (tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining)
-     values ($1, $2, $3, $4, $5, $6, $7, $7, $8)
+    "insert into worker (tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining,
+       claimed_labels, shares_agent_user)
+     values ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10)
      on conflict (tenant, name) do update set worker_type = excluded.worker_type, task_types = excluded.task_types,
-       labels = excluded.labels, slots = excluded.slots, seen_at = excluded.seen_at",
+       labels = excluded.labels, slots = excluded.slots, seen_at = excluded.seen_at,
+       claimed_labels = excluded.claimed_labels, shares_agent_user = excluded.shares_agent_user",
 );
 const DRAIN: Sql = Sql::Same("update worker set draining = $3 where tenant = $1 and name = $2");

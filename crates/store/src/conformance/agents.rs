@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
-use bowline_model::{ErrorClass, JobStatus, Labels, Outcome, RunStatus};
+use bowline_model::admission::{Admission, Reach};
+use bowline_model::{ErrorClass, EventKind, JobStatus, Labels, Outcome, RunStatus};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, labels, worker_name};
 use super::tokens::token;
 use crate::{
-    AgentRecord, Encoding, Enrolled, NewOutput, OUTPUT_GRACE_MS, OUTPUT_MAX_BYTES, OutputAnswer, OutputRange,
-    OutputStream, PruneMark, ReportAnswer, Retention, TellAnswer, TokenRecord,
+    AgentRecord, Encoding, Enrolled, EventFilter, NewOutput, OUTPUT_GRACE_MS, OUTPUT_MAX_BYTES, OutputAnswer,
+    OutputRange, OutputStream, PruneMark, ReportAnswer, Retention, SealingKeySet, TellAnswer, TokenRecord,
 };
+
+fn admission() -> Admission {
+    Admission { reach: [Reach::Ssh].into(), secrets_for_shared_user: true, ..Admission::default() }
+}
 
 fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
     let own = TokenRecord { kind: "wrk".to_owned(), name: name.to_owned(), ..token(bench, &format!("of-{name}")) };
@@ -20,7 +25,9 @@ fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
         public_key: [key; 32],
         sealing_key: None,
         labels: labels(&[("dc", "fra")]),
+        admission: admission(),
         token: own.id.clone(),
+        token_before: None,
         enrolled_at: bench.now(),
     };
     (agent, own)
@@ -57,24 +64,114 @@ pub async fn a_join_token_lets_one_agent_in(bench: &Bench) {
     assert_eq!(bench.ledger.find_token("of-a2".to_owned()).await.expect("read"), None, "all or nothing");
 }
 
+pub async fn a_join_token_that_was_used_says_so(bench: &Bench) {
+    let (used, revoked) = (join_token(bench, "j1").await, join_token(bench, "j2").await);
+    bench.pass_ms(5);
+    assert_eq!(enroll(bench, &used, "a1", 1).await, Enrolled::Done);
+    assert!(bench.ledger.revoke_token(revoked.clone(), None, "ops".into()).await.expect("the ledger takes orders"));
+    let times = async |id: String| {
+        let found = bench.ledger.find_token(id).await.expect("read").expect("it is there");
+        (found.used_at, found.revoked_at)
+    };
+    assert_eq!(times(used).await, (Some(bench.now()), Some(bench.now())));
+    assert_eq!(times(revoked).await, (None, Some(bench.now())));
+}
+
+pub async fn an_agent_with_its_old_key_is_admitted_anew(bench: &Bench) {
+    let (first, second) = (join_token(bench, "j1").await, join_token(bench, "j2").await);
+    assert_eq!(enroll(bench, &first, "a1", 1).await, Enrolled::Done);
+    bench.ledger.register_worker(super::workers::registration(bench, "a1")).await.expect("it registers");
+    let show = bench.ledger.set_sealing_key(bench.tenant, worker_name("a1"), [7; 32], "worker:a1".into());
+    assert_eq!(show.await.expect("the ledger takes keys"), SealingKeySet::First);
+    let (stranger, own) = agent(bench, "a1", 2);
+    let own = TokenRecord { id: "stranger".to_owned(), ..own };
+    let stranger = AgentRecord { token: own.id.clone(), ..stranger };
+    let answer = bench.ledger.enroll_agent(second.clone(), stranger, own, "join:j".into()).await.expect("an answer");
+    assert_eq!(answer, Enrolled::NameTaken, "another key is another agent");
+    bench.pass_ms(5);
+    let (again, own) = agent(bench, "a1", 1);
+    let own = TokenRecord { id: "of-a1-again".to_owned(), ..own };
+    let again = AgentRecord {
+        token: own.id.clone(),
+        labels: labels(&[("dc", "ams")]),
+        admission: Admission::default(),
+        ..again
+    };
+    let answer = bench.ledger.enroll_agent(second, again.clone(), own, "join:j".into()).await.expect("an answer");
+    assert_eq!(answer, Enrolled::Done);
+    let found = bench.ledger.find_agent(bench.tenant, worker_name("a1")).await.expect("read");
+    assert_eq!(found, Some(AgentRecord { sealing_key: Some([7; 32]), ..again }), "it is what the new token says");
+    let old = bench.ledger.find_token("of-a1".to_owned()).await.expect("read").expect("it is there");
+    assert_eq!(old.revoked_at, Some(bench.now()), "its old credential ends");
+}
+
+pub async fn an_agents_credential_is_renewed(bench: &Bench) {
+    let join = join_token(bench, "j1").await;
+    assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::Done);
+    let renew = |used: &str, id: &str| {
+        let (_, own) = agent(bench, "a1", 1);
+        let expires_at = Some(bench.now().plus_millis(9_000_000));
+        let token = TokenRecord { id: id.to_owned(), expires_at, ..own };
+        let (name, used) = (worker_name("a1"), used.to_owned());
+        async move {
+            let renewed = bench.ledger.renew_agent(bench.tenant, name, used, token, 500, "worker:a1".into());
+            renewed.await.expect("the ledger takes credentials")
+        }
+    };
+    assert!(!renew("another", "x").await, "it is not the agent's");
+    assert!(renew("of-a1", "second").await);
+    assert!(renew("of-a1", "third").await, "the answer was lost; the old one is still good");
+    let found = bench.ledger.find_agent(bench.tenant, worker_name("a1")).await.expect("read").expect("it is there");
+    assert_eq!((found.token.as_str(), found.token_before.as_deref()), ("third", Some("of-a1")));
+    let token = async |id: &str| bench.ledger.find_token(id.to_owned()).await.expect("read").expect("it is there");
+    assert_eq!(token("of-a1").await.expires_at, Some(bench.now().plus_millis(500)), "it ends soon");
+    assert_eq!(token("second").await.revoked_at, Some(bench.now()), "nothing ever used it");
+    assert_eq!(token("third").await.revoked_at, None);
+    assert!(renew("third", "fourth").await);
+    assert!(!renew("of-a1", "fifth").await, "it is too old by now");
+}
+
+pub async fn a_worker_token_and_an_agent_never_share_a_name(bench: &Bench) {
+    let (first, second) = (join_token(bench, "j1").await, join_token(bench, "j2").await);
+    assert_eq!(enroll(bench, &first, "a1", 1).await, Enrolled::Done);
+    let named = |id: &str, name: &str| TokenRecord {
+        kind: "wrk".to_owned(),
+        name: name.to_owned(),
+        expires_at: Some(bench.now().plus_millis(1_000)),
+        ..token(bench, id)
+    };
+    let create = async |token| bench.ledger.create_token(token, "ops".into()).await.expect("the ledger takes tokens");
+    assert!(!create(named("w1", "a1")).await, "an agent has this name");
+    assert!(create(named("w2", "a2")).await);
+    assert_eq!(enroll(bench, &second, "a2", 2).await, Enrolled::NameTaken, "a worker's token has this name");
+    bench.pass_ms(1_001);
+    assert_eq!(enroll(bench, &second, "a2", 2).await, Enrolled::Done, "and has ended");
+}
+
 pub async fn the_last_sealing_key_of_an_agent_counts(bench: &Bench) {
     let join = join_token(bench, "j1").await;
     assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::Done);
     let show = |tenant, name: &str, key: u8| {
         let name = worker_name(name);
-        async move { bench.ledger.set_sealing_key(tenant, name, [key; 32]).await.expect("the ledger takes keys") }
+        let show = bench.ledger.set_sealing_key(tenant, name, [key; 32], "worker:a1".into());
+        async move { show.await.expect("the ledger takes keys") }
     };
     let kept = async || {
         let found = bench.ledger.find_agent(bench.tenant, worker_name("a1")).await.expect("read");
         found.expect("it is there").sealing_key
     };
     assert_eq!(kept().await, None);
-    assert!(show(bench.tenant, "a1", 7).await);
+    assert_eq!(show(bench.tenant, "a1", 7).await, SealingKeySet::First);
     assert_eq!(kept().await, Some([7; 32]));
-    assert!(show(bench.tenant, "a1", 8).await && show(bench.tenant, "a1", 8).await);
-    assert!(!show(bench.neighbour, "a1", 9).await, "another tenant has no such agent");
-    assert!(!show(bench.tenant, "a2", 9).await, "nobody has this name");
+    assert_eq!(show(bench.tenant, "a1", 8).await, SealingKeySet::Replaced);
+    assert_eq!(show(bench.tenant, "a1", 8).await, SealingKeySet::Unchanged);
+    assert_eq!(show(bench.neighbour, "a1", 9).await, SealingKeySet::NotFound, "another tenant has no such agent");
+    assert_eq!(show(bench.tenant, "a2", 9).await, SealingKeySet::NotFound, "no agent has this name");
     assert_eq!(kept().await, Some([8; 32]));
+    let told = bench.stream(EventFilter::default(), 5).await;
+    let keys = told.iter().map(|(_, event)| event.kind).filter(|kind| kind.as_str().contains("sealing_key"));
+    let kinds: Vec<EventKind> = keys.collect();
+    assert_eq!(kinds, [EventKind::AgentSealingKeySet, EventKind::AgentSealingKeyChanged], "each change is told, once");
 }
 
 pub async fn agents_that_join_at_once_with_one_token_are_one(bench: &Bench) {

@@ -420,6 +420,10 @@ macro_rules! for_each_promise {
             ;
             agents:
                 a_join_token_lets_one_agent_in
+                a_join_token_that_was_used_says_so
+                an_agent_with_its_old_key_is_admitted_anew
+                an_agents_credential_is_renewed
+                a_worker_token_and_an_agent_never_share_a_name
                 the_last_sealing_key_of_an_agent_counts
                 agents_that_join_at_once_with_one_token_are_one
                 a_join_token_that_is_old_or_of_another_tenant_lets_nobody_in

@@ -9,6 +9,8 @@ use crate::{EventFilter, Tenant, TokenRecord};
 pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
     TokenRecord {
         labels: Default::default(),
+        admission: Default::default(),
+        used_at: None,
         id: id.to_owned(),
         kind: "api".to_owned(),
         tenant: Some(bench.tenant),

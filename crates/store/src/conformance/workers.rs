@@ -11,6 +11,8 @@ pub(super) fn registration(bench: &Bench, name: &str) -> WorkerRecord {
         worker_type: "python".to_owned(),
         task_types: vec![task_type("mail.read"), task_type("mail.send")],
         labels: labels(&[("gpu", "a100"), ("zone", "eu")]),
+        claimed_labels: labels(&[("dc", "fra")]),
+        shares_agent_user: true,
         slots: 4,
         registered_at: bench.now(),
         seen_at: bench.now(),

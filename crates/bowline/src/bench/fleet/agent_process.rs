@@ -23,7 +23,7 @@ impl AgentProcess {
         data: &Path,
         args: impl IntoIterator<Item = S>,
     ) -> anyhow::Result<Self> {
-        let body = json!({"kind": "join", "name": name}).to_string();
+        let body = json!({"kind": "join", "name": name, "reach": ["ssh", "simulate"]}).to_string();
         let join = ask(server, post("/tokens", &server.token, &body)).await?;
         let join = join["token"].as_str().context("no join token")?.to_owned();
         let mut agent = Self::start(server, data, ["--join", &join, "--name", name], args)?;

@@ -26,7 +26,7 @@ impl FakeAgent {
             ensure!((200..300).contains(&status), "{path}: {status}: {}", String::from_utf8_lossy(answer));
             Ok(serde_json::from_slice(answer)?)
         };
-        let join = ask("/tokens", &server.token, json!({"kind": "join", "name": "bench"})).await?;
+        let join = ask("/tokens", &server.token, json!({"kind": "join", "name": name, "reach": ["simulate"]})).await?;
         let join = join["token"].as_str().context("no token")?.to_owned();
         let unspecified = |_| anyhow::anyhow!("a key cannot be made");
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(unspecified)?;
