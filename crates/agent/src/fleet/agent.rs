@@ -27,6 +27,7 @@ use crate::fleet::local::cancel_loop;
 use crate::fleet::outbox::Outbox;
 use crate::fleet::recovery::recover;
 use crate::fleet::remote::Remotes;
+use crate::fleet::renew::renew_loop;
 use crate::fleet::roster::{Executor, InHand, Roster};
 use crate::fleet::sealing::sealing;
 use crate::fleet::secrets::SecretStore;
@@ -102,6 +103,7 @@ impl FleetAgent {
             resources: Some(json!({"version": env!("CARGO_PKG_VERSION"), "os": std::env::consts::OS,
                                    "arch": std::env::consts::ARCH, "isolation": guard.tell()})),
             sealing: offer,
+            shares_agent_user: None,
         };
         Ok(Self { settings, runs: Arc::new(runs), secrets, guard, opening, credential, remotes, client, request })
     }
@@ -124,7 +126,7 @@ impl FleetAgent {
     ///
     /// Dropping the future ends this agent where it stands. Runs on this host go on.
     pub async fn run(self, stop: CancellationToken) -> Result<(), FleetError> {
-        let Self { settings, runs, secrets, guard, opening, remotes, client, request, .. } = self;
+        let Self { settings, runs, secrets, guard, opening, credential, remotes, client, request } = self;
         let patience = Backoff::new(&settings.backoff);
         let terms = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -167,6 +169,9 @@ impl FleetAgent {
         loops.spawn(cancel_loop(Arc::clone(&fleet), canceled));
         loops.spawn(memory_loop(Arc::clone(&fleet)));
         loops.spawn(disk_loop(Arc::clone(&fleet), books));
+        if let Some(first) = terms.renew_after {
+            loops.spawn(renew_loop(Arc::clone(&fleet), settings.data.clone().into(), credential, first));
+        }
         if let Some(Reach::Simulate(world)) = &settings.reach {
             loops.spawn(stage_loop(Arc::clone(&fleet), world.clone(), orders));
         }

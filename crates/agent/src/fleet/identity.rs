@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_model::{Labels, RetryPolicy, WorkerName};
-use bowline_protocol::{EnrollRequest, enroll_message};
+use bowline_protocol::{EnrollRequest, RenewRequest, enroll_message, renew_message};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::{Deserialize, Serialize};
@@ -29,10 +29,13 @@ pub(crate) struct Credential {
     pub token: String,
     #[serde(default)]
     pub labels: Labels,
+    /// The hash of the join token it was given for, so that one which stays in a unit file is used once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined_with: Option<String>,
 }
 
-/// The credential of the agent in this directory: the one it has, or a new one for its join token. Tries for as long as
-/// the server is away.
+/// The credential of the agent in this directory: the one it has, or a new one for its join token. A join token that it has
+/// not used before admits it anew, under the same name and key. Tries for as long as the server is unavailable.
 pub(crate) async fn identify(
     data: &Path,
     server: &str,
@@ -46,10 +49,10 @@ pub(crate) async fn identify(
         if let Some(asked) = asked.filter(|asked| asked != enrolled) {
             return Err(FleetError::OtherName { enrolled: enrolled.clone(), asked });
         }
-        if join.is_some() {
-            info!(agent.id = %enrolled, "agent {enrolled} is enrolled already; the join token is not needed and not used");
-        }
-        return Ok(credential);
+        return match join.filter(|join| credential.joined_with.as_ref() != Some(&digest(join))) {
+            Some(join) => admitted_anew(data, server, credential, join, patience).await,
+            None => Ok(credential),
+        };
     }
     let join = join.ok_or(FleetError::NotEnrolled)?;
     let name = match asked {
@@ -59,9 +62,50 @@ pub(crate) async fn identify(
     let key = key(data)?;
     let client = Client::new(server, join).map_err(address)?;
     let credential = enroll(&client, &key, name, join, Backoff::new(patience)).await?;
-    let text = serde_json::to_vec_pretty(&credential).map_err(|error| file(data.join(CREDENTIAL), error.into()))?;
-    keep(data, CREDENTIAL, &text)?;
+    keep_credential(data, &credential)?;
     Ok(credential)
+}
+
+/// Uses another join token. If it is not good, the agent goes on with the credential it has.
+async fn admitted_anew(
+    data: &Path,
+    server: &str,
+    credential: Credential,
+    join: &str,
+    patience: &RetryPolicy,
+) -> Result<Credential, FleetError> {
+    let name = credential.name.clone();
+    let Some(key) = signing_key(data)? else {
+        warn!(agent.id = %name, "the key this agent enrolled with is gone, so the join token is not used");
+        return Ok(credential);
+    };
+    let client = Client::new(server, join).map_err(address)?;
+    match enroll(&client, &key, name.clone(), join, Backoff::new(patience)).await {
+        Ok(credential) => {
+            keep_credential(data, &credential)?;
+            Ok(credential)
+        }
+        Err(FleetError::NotEnrollable { refusal, .. }) => {
+            warn!(agent.id = %name, "the join token is not accepted ({refusal}); agent {name} keeps its credential");
+            Ok(credential)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn keep_credential(data: &Path, credential: &Credential) -> Result<(), FleetError> {
+    let text = serde_json::to_vec_pretty(credential).map_err(|error| file(data.join(CREDENTIAL), error.into()))?;
+    keep(data, CREDENTIAL, &text)
+}
+
+/// What an agent asks for a new credential with.
+pub(super) fn signed_renewal(data: &Path, credential: &Credential) -> Result<RenewRequest, FleetError> {
+    let signature = key(data)?.sign(&renew_message(&credential.token, &credential.name));
+    Ok(RenewRequest { signature: STANDARD.encode(signature) })
+}
+
+fn digest(join: &str) -> String {
+    STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, join.as_bytes()))
 }
 
 async fn enroll(
@@ -81,7 +125,8 @@ async fn enroll(
         match client.enroll(&request).await {
             Ok(answer) => {
                 info!(agent.id = %answer.name, "agent {} is enrolled", answer.name);
-                return Ok(Credential { name: answer.name, token: answer.token, labels: answer.labels });
+                let joined_with = Some(digest(join));
+                return Ok(Credential { name: answer.name, token: answer.token, labels: answer.labels, joined_with });
             }
             Err(CallError::Refused(refusal)) => {
                 return Err(FleetError::NotEnrollable { agent: agent.clone(), refusal });

@@ -28,6 +28,7 @@ mod outcome;
 mod recovery;
 mod refusal;
 mod remote;
+mod renew;
 mod roster;
 mod sealing;
 mod secrets;

@@ -4,12 +4,13 @@
 //! help. Never here: trying again. Who calls knows how long that is worth it.
 
 use std::fmt;
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use bowline_model::{RunId, WorkerName};
 use bowline_protocol::{
     EnrollAnswer, EnrollRequest, EventsAck, EventsRequest, HeartbeatAnswer, HeartbeatRequest, RegisterAnswer,
-    RegisterRequest, ResultAnswer, ResultRequest, ShipAnswer, ShipRequest,
+    RegisterRequest, RenewAnswer, RenewRequest, ResultAnswer, ResultRequest, ShipAnswer, ShipRequest,
 };
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response, Url};
@@ -28,8 +29,8 @@ const ERROR_BODY_MAX_BYTES: usize = 64 * 1024;
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
-    /// Marked sensitive, so that it never prints itself.
-    authorization: HeaderValue,
+    /// Marked sensitive, so that it never prints itself. An agent's changes when it is renewed.
+    authorization: RwLock<HeaderValue>,
 }
 
 /// A range of a run's output.
@@ -111,6 +112,12 @@ impl fmt::Display for Refusal {
     }
 }
 
+fn bearer(token: &str) -> Result<HeaderValue, BadAddress> {
+    let mut authorization = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadAddress::Token)?;
+    authorization.set_sensitive(true);
+    Ok(authorization)
+}
+
 impl Client {
     pub fn new(address: &str, token: &str) -> Result<Self, BadAddress> {
         let bad = || BadAddress::Url(address.to_owned());
@@ -121,8 +128,7 @@ impl Client {
         base.path_segments_mut().map_err(|()| bad())?.pop_if_empty();
         base.set_query(None);
         base.set_fragment(None);
-        let mut authorization = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadAddress::Token)?;
-        authorization.set_sensitive(true);
+        let authorization = RwLock::new(bearer(token)?);
         let mut http = bowline_http::client()
             .user_agent(concat!("bowline-agent/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(5))
@@ -135,6 +141,12 @@ impl Client {
         }
         let http = http.build().map_err(BadAddress::Http)?;
         Ok(Self { http, base, authorization })
+    }
+
+    /// Shows this token from now on.
+    pub fn authorize(&self, token: &str) -> Result<(), BadAddress> {
+        *self.authorization.write().unwrap_or_else(PoisonError::into_inner) = bearer(token)?;
+        Ok(())
     }
 
     pub async fn register(&self, request: &RegisterRequest) -> Result<RegisterAnswer, CallError> {
@@ -174,6 +186,11 @@ impl Client {
     /// Becomes one of the server's agents. The token of this client is the join token.
     pub async fn enroll(&self, request: &EnrollRequest) -> Result<EnrollAnswer, CallError> {
         read(self.send(Method::POST, self.url(&["agents", "enroll"]), Some(request), CALL_MAX).await?).await
+    }
+
+    /// Gets a new credential in place of the one that this client shows.
+    pub async fn renew(&self, request: &RenewRequest) -> Result<RenewAnswer, CallError> {
+        read(self.send(Method::POST, self.url(&["agents", "renew"]), Some(request), CALL_MAX).await?).await
     }
 
     /// News of many runs.
@@ -235,7 +252,8 @@ impl Client {
     }
 
     fn request(&self, method: Method, url: Url, patience: Duration) -> RequestBuilder {
-        self.http.request(method, url).header(AUTHORIZATION, self.authorization.clone()).timeout(patience)
+        let authorization = self.authorization.read().unwrap_or_else(PoisonError::into_inner).clone();
+        self.http.request(method, url).header(AUTHORIZATION, authorization).timeout(patience)
     }
 }
 

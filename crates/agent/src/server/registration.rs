@@ -17,13 +17,20 @@ pub(crate) struct Terms {
     pub heartbeat: Duration,
     pub lease: Duration,
     pub accept: Duration,
+    /// When to renew the credential, for agents.
+    pub renew_after: Option<Duration>,
 }
 
 impl From<&RegisterAnswer> for Terms {
     fn from(answer: &RegisterAnswer) -> Self {
         // A zero would turn a loop into a storm.
         let time = |ms: u64| Duration::from_millis(ms.max(1));
-        Self { heartbeat: time(answer.heartbeat_ms), lease: time(answer.lease_ms), accept: time(answer.accept_ms) }
+        Self {
+            heartbeat: time(answer.heartbeat_ms),
+            lease: time(answer.lease_ms),
+            accept: time(answer.accept_ms),
+            renew_after: answer.renew_after_s.map(Duration::from_secs),
+        }
     }
 }
 

@@ -65,3 +65,49 @@ async fn an_agent_that_is_not_let_in_says_why() {
     });
     assert!(keys.len() == 3 && keys.iter().all(|key| *key == keys[0]));
 }
+
+#[tokio::test]
+async fn a_credential_is_renewed_with_the_key_and_used_from_then_on() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    fake.set(|state| state.renew_after_s = Some(0));
+    fake.script(Word::Renew, [Reply::Refuse(503, "LEDGER_UNAVAILABLE"), Reply::Cut]);
+    let working = Working::start(fake.settings(room.path())).await;
+    fake.until_said(Word::Renew, 3).await;
+    let enrolled = fake.get(|state| state.enrolled.clone()).unwrap();
+    let asked = fake.get(|state| state.bodies.iter().rfind(|said| said.0 == Word::Renew).cloned()).unwrap().1;
+    let decode = |body: &serde_json::Value, field: &str| STANDARD.decode(body[field].as_str().unwrap()).unwrap();
+    let message = format!("bowline renew 1\nweb-1\n{TOKEN}");
+    let key = UnparsedPublicKey::new(&ED25519, decode(&enrolled, "public_key"));
+    key.verify(message.as_bytes(), &decode(&asked, "signature")).unwrap();
+    fake.until("a heartbeat under the new one", |state| (state.beats_as == "agent-token-renewed").then_some(())).await;
+    working.stop().await;
+    let credential = std::fs::read_to_string(room.path().join("credential.json")).unwrap();
+    assert!(credential.contains("agent-token-renewed"), "{credential}");
+}
+
+#[tokio::test]
+async fn a_new_join_token_admits_an_agent_anew_and_a_bad_one_changes_nothing() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let mut settings = fake.settings(room.path());
+    Working::start(settings.clone()).await.stop().await;
+    let asked = |fake: &Fake| fake.get(|state| state.said[&Word::Enroll]);
+    assert_eq!(asked(&fake), 1);
+    settings.join = Some("another-join-token".to_owned());
+    Working::start(settings.clone()).await.stop().await;
+    assert_eq!(asked(&fake), 2, "it was tried, and the agent works with the credential it has");
+    // The directory knows nothing of the token it joined with, as one of an older version.
+    let path = room.path().join("credential.json");
+    let mut credential: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    credential.as_object_mut().unwrap().remove("joined_with");
+    std::fs::write(&path, credential.to_string()).unwrap();
+    settings.join = Some(JOIN.to_owned());
+    Working::start(settings.clone()).await.stop().await;
+    assert_eq!(asked(&fake), 3);
+    Working::start(settings).await.stop().await;
+    assert_eq!(asked(&fake), 3, "a join token that stays where it is is used once");
+    let keys = fake.get(|state| {
+        let enrolls = state.bodies.iter().filter(|said| said.0 == Word::Enroll);
+        enrolls.map(|said| said.1["public_key"].clone()).collect::<Vec<_>>()
+    });
+    assert!(keys.iter().all(|key| *key == keys[0]), "always with the same key");
+}

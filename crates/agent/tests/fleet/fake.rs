@@ -34,6 +34,7 @@ pub const TOKEN: &str = "agent-token";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Word {
     Enroll,
+    Renew,
     Register,
     Tasks,
     Heartbeat,
@@ -76,6 +77,12 @@ pub struct State {
     pub slow: BTreeSet<String>,
     /// What the ledger would hold.
     pub enrolled: Option<Value>,
+    /// The credential that is good beside the first one, if that was renewed.
+    pub renewed: Option<String>,
+    /// The credential that the last heartbeat showed.
+    pub beats_as: String,
+    /// What is said about renewing at the registration.
+    pub renew_after_s: Option<u64>,
     pub accepted: BTreeSet<String>,
     pub events: HashMap<String, BTreeMap<u64, Value>>,
     pub output: HashMap<(String, String), Vec<u8>>,
@@ -278,6 +285,7 @@ async fn answer(stage: Arc<Stage>, request: Request<Incoming>) -> io::Result<Res
     let segments: Vec<&str> = head.uri.path().split('/').filter(|part| !part.is_empty()).collect();
     let word = match (&head.method, segments.as_slice()) {
         (&Method::POST, ["agents", "enroll"]) => Word::Enroll,
+        (&Method::POST, ["agents", "renew"]) => Word::Renew,
         (&Method::POST, ["workers", "register"]) => Word::Register,
         (&Method::GET, ["workers", "web-1", "tasks"]) => Word::Tasks,
         (&Method::POST, ["workers", "web-1", "heartbeat"]) => Word::Heartbeat,
@@ -309,19 +317,35 @@ async fn answer(stage: Arc<Stage>, request: Request<Incoming>) -> io::Result<Res
         Some(Reply::Refuse(status, code)) => return Ok(respond(status, &problem(code))),
         Some(Reply::LoseAnswer) | None => {}
     }
-    let wanted = if word == Word::Enroll { JOIN } else { TOKEN };
-    if header(AUTHORIZATION.as_str()) != format!("Bearer {wanted}") {
+    let shown = header(AUTHORIZATION.as_str()).replace("Bearer ", "");
+    let is_good = match word {
+        Word::Enroll => shown == JOIN,
+        _ => shown == TOKEN || stage.state().renewed.as_ref() == Some(&shown),
+    };
+    if !is_good {
         return Ok(respond(401, &problem("UNAUTHENTICATED")));
+    }
+    if word == Word::Heartbeat {
+        stage.state().beats_as.clone_from(&shown);
     }
     let (status, answer) = match word {
         Word::Enroll => enroll(&mut stage.state(), body),
-        Word::Register => (
-            200,
-            json!({
-                "worker_id": "web-1", "protocol": 1, "heartbeat_ms": 50, "lease_ms": 60_000,
-                "accept_ms": stage.state().accept_ms.unwrap_or(20_000),
-            }),
-        ),
+        Word::Renew => {
+            let token = format!("{shown}-renewed");
+            stage.state().renewed = Some(token.clone());
+            (200, json!({"name": "web-1", "token": token, "renew_after_s": 1_000_000}))
+        }
+        Word::Register => {
+            let (renew_after_s, accept_ms) = {
+                let state = stage.state();
+                (state.renew_after_s, state.accept_ms.unwrap_or(20_000))
+            };
+            let answer = json!({
+                "worker_id": "web-1", "protocol": 1, "heartbeat_ms": 50, "lease_ms": 60_000, "accept_ms": accept_ms,
+                "renew_after_s": renew_after_s,
+            });
+            (200, answer)
+        }
         Word::Tasks => (200, hand_out(&stage, query(&head.uri, "max")).await),
         Word::Heartbeat => {
             let mut changed = stage.changed.subscribe();
@@ -365,7 +389,7 @@ fn query(uri: &hyper::Uri, name: &str) -> usize {
 }
 
 fn enroll(state: &mut State, body: Value) -> (u16, Value) {
-    if state.enrolled.is_some() {
+    if state.enrolled.as_ref().is_some_and(|before| before["public_key"] != body["public_key"]) {
         return (401, problem("UNAUTHENTICATED"));
     }
     state.enrolled = Some(body);
