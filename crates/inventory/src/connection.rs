@@ -1,39 +1,23 @@
 //! What may stand in a connection and in labels, whatever format it comes in.
-//!
-//! An address and a user end up as words of a command that opens a connection. A word that begins with a dash is an
-//! option there, so none does; the rest is what addresses and users are made of.
 
 use std::collections::BTreeMap;
 
+use bowline_model::host::{InvalidConnection, check_address, check_user};
 use bowline_model::name::{GroupName, HostName, Labels, NotAName, WorkerName};
 
 use crate::error::ImportError;
 use crate::place::At;
 
-const ADDRESS_MAX: usize = 253;
-const USER_MAX: usize = 128;
+fn checked(text: &str, check: Result<(), InvalidConnection>, at: At<'_>) -> Result<String, ImportError> {
+    check.map(|()| text.to_owned()).map_err(|why| ImportError::Value { at: at.place(), what: why.to_string() })
+}
 
 pub(crate) fn address(text: &str, at: At<'_>) -> Result<String, ImportError> {
-    let good_start = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == ':' || c == '_');
-    if good_start && text.len() <= ADDRESS_MAX && text.chars().all(|c| c.is_ascii_alphanumeric() || "._:%-".contains(c))
-    {
-        return Ok(text.to_owned());
-    }
-    let what =
-        format!("an address is a host name or an IP address, of at most {ADDRESS_MAX} characters; this is neither");
-    Err(ImportError::Value { at: at.place(), what })
+    checked(text, check_address(text), at)
 }
 
 pub(crate) fn user(text: &str, at: At<'_>) -> Result<String, ImportError> {
-    let good_start = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    if good_start && text.len() <= USER_MAX && text.chars().all(|c| c.is_ascii_alphanumeric() || "._@\\$+-".contains(c))
-    {
-        return Ok(text.to_owned());
-    }
-    let what = format!(
-        "a user begins with a letter, a digit or _, and has at most {USER_MAX} letters, digits and . _ @ \\ $ + -"
-    );
-    Err(ImportError::Value { at: at.place(), what })
+    checked(text, check_user(text), at)
 }
 
 pub(crate) fn port(text: &str, at: At<'_>) -> Result<u16, ImportError> {

@@ -61,6 +61,10 @@ pub async fn put(
     if body.name.as_ref().is_some_and(|other| *other != name) {
         return Err(bad("the name in the body is another one than in the path".to_owned()));
     }
+    body.connection.check().map_err(|why| {
+        let field = format!("connection.{}", why.field());
+        Problem::validation(format!("{field}: {why}")).with(json!({"field": field}))
+    })?;
     let host = Host {
         name: name.clone(),
         labels: body.labels,

@@ -157,6 +157,12 @@ pub struct Wish {
 /// Makes it true, or says what that would change.
 pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish) -> Result<PutView, Problem> {
     let (tenant, Wish { inventory, mut content, unmentioned, dry_run }) = (known.tenant()?, wish);
+    for (n, host) in content.hosts.iter().enumerate() {
+        host.connection.check().map_err(|why| {
+            let field = format!("hosts[{n}].connection.{}", why.field());
+            Problem::validation(format!("{field}: {why}")).with(json!({"field": field}))
+        })?;
+    }
     untangle(app, tenant, &inventory, &mut content, unmentioned).await?;
     if dry_run {
         let reading = app.engine.inventories.snapshot(tenant, &inventory);

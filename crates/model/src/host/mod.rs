@@ -5,6 +5,7 @@ mod groups;
 mod inventory;
 mod pattern;
 mod selector;
+mod ssh;
 
 use std::collections::BTreeSet;
 
@@ -18,6 +19,7 @@ pub use groups::{GroupTree, GroupsInACircle};
 pub use inventory::{Group, Host, Inventory, Vars};
 pub use pattern::{NotAPattern, Pattern};
 pub use selector::{NotASelector, Selector};
+pub use ssh::{InvalidConnection, check_address, check_user};
 
 /// How a host is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +61,15 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// What an agent must have to reach a host of this name: labels it says about itself.
+    /// Refuses what no tool should be given as an address, a user or a port.
+    pub fn check(&self) -> Result<(), InvalidConnection> {
+        let Self::Ssh { address, port, user, .. } = self else { return Ok(()) };
+        address.as_deref().map_or(Ok(()), check_address)?;
+        user.as_deref().map_or(Ok(()), check_user)?;
+        if *port == Some(0) { Err(InvalidConnection::Port) } else { Ok(()) }
+    }
+
+    /// What an agent must have to reach a host of this name: labels that its join token gave it.
     pub fn required_labels(&self, host: &HostName) -> Labels {
         let (own, through) = match self {
             Self::Agent { agent } => {
