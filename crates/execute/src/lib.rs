@@ -45,7 +45,7 @@ pub mod simulate;
 pub use bowline_model::fleet::{Limits, Sandbox};
 #[cfg(target_os = "linux")]
 pub use isolation::{Machine, NoSandbox, close_proc};
-pub use log::{Ended, EndedAs, Happening, HeldBy, Record, Stream, Truncation};
+pub use log::{ChildProcess, Children, ChildrenBecame, Ended, EndedAs, Happening, HeldBy, Record, Stream, Truncation};
 pub use manifest::{BadManifest, HostLock, Manifest, RunUser};
 #[cfg(target_os = "linux")]
 pub use process::Identity;

@@ -73,6 +73,12 @@ pub struct Manifest {
     pub user: Option<RunUser>,
     #[serde(default)]
     pub sandbox: Sandbox,
+    /// Processes that the command leaves running stay. Otherwise they are ended with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leave_children: bool,
+    /// Paths that are closed to the command, which has the agent's own user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<PathBuf>,
 }
 
 /// Why a manifest cannot be executed. No value is repeated: environments hold passwords, whatever we say.
@@ -93,8 +99,8 @@ pub enum BadManifest {
 }
 
 impl Manifest {
-    /// Since 2 there may be a user and a sandbox, which nobody may overlook.
-    pub const VERSION: u32 = 2;
+    /// Since 2 there may be a user and a sandbox, since 3 closed paths, which nobody may overlook.
+    pub const VERSION: u32 = 3;
 
     const fn default_kill_grace_ms() -> u64 {
         10_000
@@ -170,7 +176,7 @@ pub(crate) mod tests {
             change(&mut manifest);
             manifest.check().unwrap_err()
         };
-        assert_eq!(with(|m| m.version = 3), BadManifest::Version(3));
+        assert_eq!(with(|m| m.version = 4), BadManifest::Version(4));
         assert_eq!(with(|m| m.argv.clear()), BadManifest::NoProgram);
         assert_eq!(with(|m| m.argv[0].clear()), BadManifest::NoProgram);
         assert_eq!(with(|m| m.argv[1] = "a\0b".into()), BadManifest::Nul("argv"));

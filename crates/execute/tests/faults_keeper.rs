@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use bowline_execute::{BeginError, EndedAs, Happening, Limits, Secrets, Standing, Stream};
+use bowline_execute::{BeginError, ChildrenBecame, EndedAs, Happening, Limits, Secrets, Standing, Stream};
 use room::*;
 use rustix::process::Signal;
 
@@ -307,13 +307,42 @@ fn a_memory_limit_ends_what_takes_more() {
 }
 
 #[test]
+fn what_a_command_leaves_running_is_ended_with_it_and_named() {
+    let room = Room::default();
+    let runs = room.runs();
+    let pids = room.file("pids");
+    // One that goes when it is asked to, and one that does not hear.
+    let manifest = script(&format!(
+        "setsid sleep 1000 & echo $! >> {0}; setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & echo $! >> {0}; echo done",
+        pids.display()
+    ));
+    let end = execute(&runs, &manifest);
+    assert_eq!((end.outcome, end.exit_code), (EndedAs::Succeeded, Some(0)), "how the command ended is what counts");
+    for pid in lines(&pids, 2) {
+        assert!(is_gone(pid.parse().unwrap()), "they are gone when the run is over");
+    }
+    let told = records(&runs, manifest.run).into_iter().find_map(|record| match record.happening {
+        Happening::Children(children) => Some(children),
+        _ => None,
+    });
+    let told = told.unwrap();
+    assert_eq!((told.became, told.remain), (ChildrenBecame::Ended, 0), "{told:?}");
+    assert!(told.count >= 2 && told.killed >= 1, "{told:?}");
+    assert!(told.processes.iter().any(|process| process.name == "sleep"), "{told:?}");
+    assert_eq!(end.children, Some((ChildrenBecame::Ended, told.count)));
+    assert!(end.message.unwrap().starts_with("processes that it left running and that were ended: "));
+}
+
+#[test]
 fn a_service_that_was_left_behind_on_purpose_stays() {
     let room = Room::default();
     let runs = room.runs();
     let pid = room.file("pid");
     // It holds the output streams, too.
-    let manifest = script(&format!("setsid sleep 1000 & echo $! > {}; echo done", pid.display()));
+    let mut manifest = script(&format!("setsid sleep 1000 & echo $! > {}; echo done", pid.display()));
+    manifest.leave_children = true;
     let end = execute(&runs, &manifest);
+    assert_eq!(end.children, Some((ChildrenBecame::Left, 1)));
     assert_eq!((end.outcome, end.exit_code), (EndedAs::Succeeded, Some(0)));
     let message = end.message.unwrap();
     assert_eq!(message, "processes that it left running: 1; what those write is not recorded any more");

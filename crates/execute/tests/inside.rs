@@ -14,6 +14,7 @@ fn ended() -> Ended {
         exit_code: Some(0),
         signal: None,
         message: None,
+        children: None,
         duration_ms: Some(1),
         stdout_bytes: 0,
         stderr_bytes: 0,

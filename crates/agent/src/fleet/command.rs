@@ -72,6 +72,8 @@ pub fn manifest(task: &Task, wish: &HostTask, allow_new_privileges: bool) -> Res
         limits: Limits::default(),
         user: None,
         sandbox: Sandbox::None,
+        closed: Vec::new(),
+        leave_children: spec.leave_children,
     })
 }
 

@@ -1,8 +1,10 @@
 //! What the server is told about an end that the executor saw.
 
-use bowline_execute::{Ended, EndedAs};
+use bowline_execute::{ChildrenBecame, Ended, EndedAs};
 use bowline_model::{ErrorClass, RunError};
 use bowline_protocol::{ResultStatus, RunEnd};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
 
 pub fn run_end(ended: &Ended) -> RunEnd {
     let said = || ended.message.clone();
@@ -29,7 +31,16 @@ pub fn run_end(ended: &Ended) -> RunEnd {
         EndedAs::Succeeded => Some(ended.exit_code.unwrap_or(0)),
         _ => ended.exit_code,
     };
-    RunEnd { status, exit_code, result: None, error, last_seq: ended.last_seq }
+    RunEnd { status, exit_code, result: ended.children.and_then(shown), error, last_seq: ended.last_seq }
+}
+
+/// What became of processes that the command left running, as the run shows it.
+fn shown((became, count): (ChildrenBecame, usize)) -> Option<Box<RawValue>> {
+    let became = match became {
+        ChildrenBecame::Ended => "ended",
+        ChildrenBecame::Left => "left",
+    };
+    to_raw_value(&json!({"children": {became: count}})).ok()
 }
 
 fn how_it_failed(ended: &Ended) -> String {
@@ -58,6 +69,7 @@ mod tests {
             exit_code,
             signal,
             message: message.map(str::to_owned),
+            children: None,
             duration_ms: Some(1),
             stdout_bytes: 0,
             stderr_bytes: 0,
@@ -89,6 +101,8 @@ mod tests {
             let code = end.exit_code.map_or_else(|| "-".to_owned(), |code| code.to_string());
             writeln!(table, "{:?} {code}{}", end.status, error.unwrap_or_default()).unwrap();
         }
+        let left = Ended { children: Some((ChildrenBecame::Left, 2)), ..ended(E::Succeeded, Some(0), None, None) };
+        assert_eq!(run_end(&left).result.unwrap().get(), r#"{"children":{"left":2}}"#);
         assert_eq!(
             table,
             "Success 0\n\

@@ -23,6 +23,7 @@ pub fn story(fence: u32, at: Timestamp, error: &BeginError) -> Option<Story> {
                 exit_code: *exit_code,
                 signal: None,
                 message: Some(message),
+                children: None,
                 duration_ms: None,
                 stdout_bytes: 0,
                 stderr_bytes: 0,

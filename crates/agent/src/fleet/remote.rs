@@ -202,6 +202,7 @@ fn ended(result: &Result<RemoteExit, SshError>, took: Duration) -> Ended {
         exit_code: None,
         signal: None,
         message: None,
+        children: None,
         duration_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
         stdout_bytes: 0,
         stderr_bytes: 0,

@@ -168,6 +168,7 @@ impl Stage {
             exit_code,
             signal: None,
             message: (outcome == EndedAs::TimedOut).then(|| format!("it took longer than {} ms", cue.timeout_ms)),
+            children: None,
             duration_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
             stdout_bytes: bytes,
             stderr_bytes: 0,

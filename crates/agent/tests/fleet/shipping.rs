@@ -188,6 +188,7 @@ fn backlog(data: &Path, events: u64) -> String {
             exit_code: Some(0),
             signal: None,
             message: None,
+            children: None,
             duration_ms: None,
             stdout_bytes: 0,
             stderr_bytes: 0,

@@ -7,8 +7,8 @@
 //! Rules:
 //! - The start marker is on disk before the command is spawned. A keeper that finds a marker never spawns.
 //! - A run that timed out or was canceled ends with all it started, `setsid` or not. A run that ended by itself may leave
-//!   processes behind: whoever starts a service means it to stay. It is told in the end's message, and what they go on
-//!   writing is not recorded.
+//!   processes behind: they are ended before the run is over, unless its type wants them to stay. Both is told, and what
+//!   those that stay go on writing is not recorded.
 //! - A keeper does not die of polite signals. Whoever stops all processes of a machine asks the command as well, and the
 //!   keeper writes down how it ended.
 
@@ -33,10 +33,10 @@ use zeroize::Zeroizing;
 
 use crate::Clock;
 use crate::isolation::{Held, close_proc};
-use crate::log::{Ended, EndedAs, EventLog, Happening, Stream};
+use crate::log::{ChildrenBecame, Ended, EndedAs, EventLog, Happening, Stream};
 use crate::manifest::Manifest;
 use crate::place::{Handover, Marker, Place};
-use crate::process::{Cgroups, Identity, Tree, close_inherited, order_signals};
+use crate::process::{Cgroups, Identity, close_inherited, order_signals};
 use crate::redact::Redactor;
 use pump::Pumps;
 use recorder::Recorder;
@@ -187,6 +187,7 @@ impl Ready {
             exit_code: None,
             signal: None,
             message: Some("it was canceled before it was started".to_owned()),
+            children: None,
             duration_ms: None,
             stdout_bytes: 0,
             stderr_bytes: 0,
@@ -217,7 +218,11 @@ impl Ready {
                 end.exit_code = seen.exit.and_then(|exit| exit.code);
                 end.signal = seen.exit.and_then(|exit| exit.signal);
                 end.message = message(manifest, &seen, cut_off, &cgroups);
+                end.children = seen.children.as_ref().map(|children| (children.became, children.count));
                 recorder = recording.finish();
+                if let Some(children) = seen.children {
+                    recorder.tell(Happening::Children(children));
+                }
             }
         }
         let [stdout, stderr] = &spools;
@@ -236,11 +241,16 @@ fn message(manifest: &Manifest, seen: &watch::Seen, cut_off: bool, cgroups: &Cgr
     if cgroups.memory_kills() > 0 {
         words.push("the memory limit ended a process of it".to_owned());
     }
-    let left = Tree { cgroups }.members().len();
-    if left > 0 && seen.ending.is_some() {
-        words.push(format!("processes that did not end when they were killed: {left}"));
-    } else if left > 0 {
-        words.push(format!("processes that it left running: {left}"));
+    match &seen.children {
+        Some(children) if children.became == ChildrenBecame::Left => {
+            words.push(format!("processes that it left running: {}", children.count));
+        }
+        Some(children) => words.push(format!("processes that it left running and that were ended: {}", children.count)),
+        None => {}
+    }
+    let stays = seen.children.as_ref().is_some_and(|children| children.became == ChildrenBecame::Left);
+    if seen.left > 0 && !stays {
+        words.push(format!("processes that did not end when they were killed: {}", seen.left));
     }
     if cut_off {
         words.push("what those write is not recorded any more".to_owned());

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::log::{ChildProcess, Children, ChildrenBecame};
 use crate::manifest::Manifest;
 use crate::place::Place;
 use crate::process::{Cgroups, Exit, Identity, Tree, reap};
@@ -17,6 +18,10 @@ use crate::process::{Cgroups, Exit, Identity, Tree, reap};
 const LOOK: Duration = Duration::from_millis(100);
 /// The same while the end is awaited, which is rare and short.
 const LOOK_ENDING: Duration = Duration::from_millis(10);
+/// How long what a command left running may take to end by itself: the other end of a pipe, for instance.
+const STRAGGLING: Duration = Duration::from_millis(250);
+/// From the request to end to its enforcement, for what a command left running.
+const CHILDREN_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -30,6 +35,10 @@ pub(super) struct Seen {
     /// Why it had to.
     pub ending: Option<Ending>,
     pub ended_after: Duration,
+    /// What it left running when it ended by itself.
+    pub children: Option<Children>,
+    /// How many of its processes are there still.
+    pub left: usize,
 }
 
 pub(super) fn watch(place: &Place, manifest: &Manifest, child: &Identity, cgroups: &Cgroups, began: Instant) -> Seen {
@@ -87,5 +96,45 @@ pub(super) fn watch(place: &Place, manifest: &Manifest, child: &Identity, cgroup
         }
     }
     let (exit, ended_after) = end_of_child.get().unzip();
-    Seen { exit, ending: ending.map(|(why, _)| why), ended_after: ended_after.unwrap_or_else(|| began.elapsed()) }
+    let children = match ending {
+        None => left_behind(&tree, manifest.leave_children, take_note),
+        Some(_) => None,
+    };
+    let left = match (&children, ending) {
+        (Some(children), _) => children.remain,
+        (None, None) => 0,
+        (None, Some(_)) => tree.members().len(),
+    };
+    let ended_after = ended_after.unwrap_or_else(|| began.elapsed());
+    Seen { exit, ending: ending.map(|(why, _)| why), ended_after, children, left }
+}
+
+/// Ends what the command left running, unless it is meant to stay. The run is not over before they are gone.
+fn left_behind(tree: &Tree<'_>, leave: bool, take_note: impl Fn()) -> Option<Children> {
+    let gone_by = |moment: Instant| loop {
+        take_note();
+        let members = tree.members();
+        if members.is_empty() || Instant::now() >= moment {
+            return members;
+        }
+        sleep(LOOK_ENDING);
+    };
+    let found = gone_by(Instant::now() + STRAGGLING);
+    if found.is_empty() {
+        return None;
+    }
+    let name = |member: &Identity| ChildProcess { pid: member.pid, name: member.name() };
+    let mut children = Children {
+        became: if leave { ChildrenBecame::Left } else { ChildrenBecame::Ended },
+        count: found.len(),
+        killed: 0,
+        remain: found.len(),
+        processes: found.iter().take(Children::NAMED_MAX).map(name).collect(),
+    };
+    if !leave {
+        tree.ask();
+        children.killed = gone_by(Instant::now() + CHILDREN_GRACE).len();
+        children.remain = if children.killed > 0 { tree.kill(&take_note) } else { 0 };
+    }
+    Some(children)
 }

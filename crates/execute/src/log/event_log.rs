@@ -233,6 +233,7 @@ mod tests {
             exit_code: Some(0),
             signal: None,
             message: Some("ünd \"gut\"\n".into()),
+            children: None,
             duration_ms: Some(12),
             stdout_bytes: 30,
             stderr_bytes: 0,

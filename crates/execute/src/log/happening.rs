@@ -52,10 +52,52 @@ pub enum Happening {
         kept_seq: u64,
         message: String,
     },
+    /// The command ended and left processes running, which were ended with it, or stay if its type wants them to.
+    Children(Children),
     Ended(Ended),
     /// Written by a newer version. Passed on as it is.
     #[serde(untagged)]
     Other(Map<String, Value>),
+}
+
+/// What a command left running when it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Children {
+    pub became: ChildrenBecame,
+    /// How many there were.
+    pub count: usize,
+    /// How many had to be killed, because they did not end when they were asked to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub killed: usize,
+    /// How many could not be ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remain: usize,
+    /// The first of them.
+    pub processes: Vec<ChildProcess>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChildrenBecame {
+    /// They were ended with the command.
+    Ended,
+    /// They stay, because the command's type says so.
+    Left,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildProcess {
+    pub pid: u32,
+    pub name: String,
+}
+
+impl Children {
+    /// So many are named.
+    pub const NAMED_MAX: usize = 20;
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// How a run ended. The last thing that happens in it.
@@ -67,6 +109,9 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// For people. Never contains output.
     pub message: Option<String>,
+    /// What became of processes that it left running, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<(ChildrenBecame, usize)>,
     /// By the monotonic clock. Absent when nobody saw the end.
     pub duration_ms: Option<u64>,
     pub stdout_bytes: u64,

@@ -15,7 +15,9 @@ mod scan;
 
 #[cfg(target_os = "linux")]
 pub(crate) use event_log::{CommitError, EventLog};
-pub use happening::{Ended, EndedAs, Happening, HeldBy, Record, Stream, Truncation};
+pub use happening::{
+    ChildProcess, Children, ChildrenBecame, Ended, EndedAs, Happening, HeldBy, Record, Stream, Truncation,
+};
 #[cfg(target_os = "linux")]
 pub(crate) use line::{open as open_line, seal as seal_line};
 #[cfg(target_os = "linux")]

@@ -86,7 +86,7 @@ impl Summary {
             Happening::Output { stream, offset, bytes, .. } => self.streams[stream as usize].bytes = offset + bytes,
             Happening::OutputTruncated { stream, .. } => self.streams[stream as usize].cut = true,
             Happening::Ended(ended) => self.ended = Some(ended),
-            Happening::SpoolDamaged { .. } | Happening::Other(_) => {}
+            Happening::SpoolDamaged { .. } | Happening::Children(_) | Happening::Other(_) => {}
         }
     }
 }

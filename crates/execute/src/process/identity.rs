@@ -32,6 +32,12 @@ impl Identity {
             && table::look(self.pid).is_some_and(|found| found.start_time == self.start_time && !found.is_dead())
     }
 
+    /// What the process calls itself, as far as it has a printable name.
+    pub(crate) fn name(&self) -> String {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        name.trim().chars().filter(|c| !c.is_control()).collect()
+    }
+
     /// Sends a signal to this very process. Does nothing, and says so, if it is gone.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
         let Some(handle) = self.handle() else { return false };

@@ -120,6 +120,7 @@ fn interrupt(place: &Place, run: RunId, mut log: EventLog, summary: &Summary) ->
         exit_code: None,
         signal: None,
         message: Some(message),
+        children: None,
         duration_ms: None,
         stdout_bytes: kept[0],
         stderr_bytes: kept[1],

@@ -127,6 +127,8 @@ pub fn command(argv: &[&str]) -> Manifest {
         limits: Limits::default(),
         user: None,
         sandbox: Sandbox::None,
+        leave_children: false,
+        closed: Vec::new(),
     }
 }
 

@@ -110,6 +110,9 @@ pub struct CommandSpec {
     /// What it and all it starts may use.
     #[serde(skip_serializing_if = "Limits::is_empty", deserialize_with = "crate::shape::by_name")]
     pub limits: Limits,
+    /// Processes that it leaves running stay, as those of a service that it starts. Otherwise they are ended with it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leave_children: bool,
 }
 
 impl Default for CommandSpec {
@@ -133,6 +136,7 @@ impl Default for CommandSpec {
             user: None,
             sandbox: Sandbox::None,
             limits: Limits::default(),
+            leave_children: false,
         }
     }
 }

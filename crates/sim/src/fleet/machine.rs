@@ -180,6 +180,7 @@ impl Machine {
                 exit_code,
                 signal: None,
                 message: None,
+                children: None,
                 duration_ms: None,
                 stdout_bytes: 0,
                 stderr_bytes: 0,

@@ -71,6 +71,7 @@ fn happen(data: &Path, tasks: &[Value], outage: u64, rate: u64) -> anyhow::Resul
             exit_code: Some(0),
             signal: None,
             message: None,
+            children: None,
             duration_ms: None,
             stdout_bytes: 0,
             stderr_bytes: 0,
