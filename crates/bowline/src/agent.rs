@@ -79,9 +79,12 @@ pub struct AgentArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Commands on this host")]
 pub struct IsolationArgs {
-    /// Run commands as this user, unless their type names another one. Needs root [default: the agent's own user]
+    /// Run commands as this user, unless their type names another one. Needs root [default: nobody for root, otherwise the agent's own user]
     #[arg(long, value_name = "USER", env = "BOWLINE_AGENT_RUN_AS")]
     pub run_as: Option<String>,
+    /// Run commands as the agent's own user, with its directory open to them; the fleet shows it as shares_agent_user
+    #[arg(long, env = "BOWLINE_AGENT_SHARE_USER", conflicts_with = "run_as")]
+    pub share_user: bool,
     /// A user that command types may name besides; may be given more than once. Needs root
     #[arg(long = "allow-user", value_name = "USER", env = "BOWLINE_AGENT_ALLOW_USER", value_delimiter = ',')]
     pub allow_users: Vec<String>,
@@ -243,6 +246,7 @@ impl IsolationArgs {
         };
         IsolationSettings {
             run_as: self.run_as.clone().filter(|user| !user.is_empty()),
+            share_user: self.share_user,
             allow_users: self.allow_users.iter().filter(|user| !user.is_empty()).cloned().collect(),
             limits,
             cgroup_parent: self.cgroup_parent.clone(),

@@ -450,6 +450,8 @@ fn a_fork_bomb_is_held_without_a_group_and_neighbours_finish() {
         manifest.user = Some(RunUser { uid: 64_400, ..stranger() });
         manifest.limits = limits;
         manifest.kill_grace_ms = 100;
+        // What it has made is counted after its end.
+        manifest.leave_children = true;
         begin(&runs, &manifest);
         manifest
     };
@@ -531,4 +533,72 @@ fn a_share_of_the_processors_is_held_by_a_group() {
     }
     runs.cancel(manifest.run).unwrap();
     assert_eq!(ended(&runs, manifest.run).outcome, EndedAs::Canceled);
+}
+
+/// A process of ours, as the agent is, and what a command of the same user may try on it.
+fn attempts_on(victim: u32) -> String {
+    attempts(&[
+        ("limits", format!("prlimit --pid {victim} --nofile=64:64")),
+        ("affinity", format!("taskset -p 1 {victim}")),
+        ("priority", format!("renice -n 5 -p {victim}")),
+        ("disk-priority", format!("ionice -c 3 -p {victim}")),
+        ("scheduler", format!("chrt --batch -p 0 {victim}")),
+    ])
+}
+
+#[test]
+fn a_command_with_the_agents_user_limits_nobody_else() {
+    let (_room, runs) = house(|_| {});
+    let mut victim = std::process::Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+    let tried = attempts_on(victim.id());
+    let mut free = script(&tried);
+    // With privileges to gain there is no filter.
+    free.allow_new_privileges = true;
+    let free = answers(&runs, &free);
+    let kept = answers(&runs, &script(&tried));
+    only_without(&free, &kept, &["affinity", "priority", "disk-priority", "scheduler"]);
+    if has_sandbox() {
+        let mut strict = script(&tried);
+        strict.sandbox = Sandbox::Strict;
+        only_without(&free, &answers(&runs, &strict), &["affinity", "priority", "disk-priority", "scheduler"]);
+    }
+    let own = script(&attempts(&[("own-limits", "ulimit -n 100".into()), ("own-priority", "nice -n 5 true".into())]));
+    assert!(answers(&runs, &own).values().all(|came_through| came_through == "yes"), "its own it may change");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+#[test]
+fn the_agents_directory_is_closed_to_a_command_with_the_agents_user() {
+    if !has_sandbox() {
+        return;
+    }
+    let (room, runs) = house(|_| {});
+    let (agent, outside) = (room.agent(), outside(&room));
+    let other = script("echo of another run > secret");
+    execute(&runs, &other);
+    let tried = attempts(&[
+        ("key", format!("grep agent-secret {}/agent.key", agent.display())),
+        ("credential", format!("grep agent-secret {}/credential.json", agent.display())),
+        ("change-key", format!("echo agent-secret >> {}/agent.key", agent.display())),
+        ("other-run", format!("cat {}/work/secret", room.run_dir(other.run).display())),
+        ("log", ": >> ../events.log".into()),
+        ("manifest", "cat ../manifest.json".into()),
+        ("plant", format!("echo x > {}/known_hosts-$$", agent.display())),
+        ("link", format!("ln {}/agent.key stolen && cat stolen", agent.display())),
+    ]);
+    let free = answers(&runs, &script(&tried));
+    let mut kept = script(&tried);
+    kept.closed = vec![agent.clone()];
+    only_without(&free, &answers(&runs, &kept), &[]);
+    let mut everyday = script(&attempts(&[
+        ("own-directory", "echo x > file && mkdir d && mv file d/ && cat d/file".into()),
+        ("outside", format!("cat {0}/there; echo x > {0}/new && rm {0}/new", outside.display())),
+        ("programs", "ls / /usr | sort | head -1".into()),
+        ("devices", "head -c 1 /dev/zero > /dev/null".into()),
+        ("processes", "cat /proc/self/status".into()),
+    ]));
+    everyday.closed = vec![agent];
+    let everyday = answers(&runs, &everyday);
+    assert!(everyday.values().all(|came_through| came_through == "yes"), "{everyday:?}");
 }

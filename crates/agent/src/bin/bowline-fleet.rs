@@ -28,6 +28,8 @@ fn agent(server: &str, data: &str, name: &str, join: &str, ssh: &[&str]) -> Exit
         let mut settings = FleetSettings::new(server, data, keeper);
         settings.name = Some(name.to_owned());
         settings.join = Some(join.to_owned());
+        // Tests look at what commands do in directories of their own.
+        settings.isolation.share_user = true;
         if let [user, key, known_hosts] = ssh {
             let mut ssh = SshSettings::new(*user);
             ssh.key_files = vec![key.into()];

@@ -79,7 +79,12 @@ impl FleetAgent {
             Some(Reach::Ssh(ssh)) => Some(Arc::new(Remotes::new(SshPool::new(ssh.clone())?))),
             Some(Reach::Simulate(_)) | None => None,
         };
-        let guard = Guard::open(&settings.isolation)?;
+        let mut closed = vec![settings.data.clone()];
+        closed.extend(settings.secrets.clone());
+        if let Some(Reach::Ssh(ssh)) = &settings.reach {
+            closed.extend(ssh.key_files.iter().cloned());
+        }
+        let guard = Guard::open(&settings.isolation, settings.allow_new_privileges, closed)?;
         let mut execute = Settings::new(settings.keeper.clone(), Arc::clone(&settings.clock));
         execute.cgroup_parent.clone_from(&settings.isolation.cgroup_parent);
         execute.other_users = guard.has_other_users();
@@ -103,7 +108,7 @@ impl FleetAgent {
             resources: Some(json!({"version": env!("CARGO_PKG_VERSION"), "os": std::env::consts::OS,
                                    "arch": std::env::consts::ARCH, "isolation": guard.tell()})),
             sealing: offer,
-            shares_agent_user: None,
+            shares_agent_user: Some(guard.shares_agent_user()),
         };
         Ok(Self { settings, runs: Arc::new(runs), secrets, guard, opening, credential, remotes, client, request })
     }

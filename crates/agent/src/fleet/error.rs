@@ -47,7 +47,7 @@ pub enum FleetError {
         "only an agent that is root can run commands as {user}; start it as root, or without --run-as and --allow-user"
     )]
     NotRoot { user: String },
-    #[error("there is no user {user} on this host")]
+    #[error("there is no user {user} on this host to run commands as; name one with --run-as")]
     NoSuchUser { user: String },
     #[error("user {user} cannot be looked up")]
     UserLookup {
@@ -55,7 +55,7 @@ pub enum FleetError {
         #[source]
         source: io::Error,
     },
-    #[error("{} cannot be passed through by user {user}, whose commands work below it; move the data directory with --data, or chmod o+x it", path.display())]
+    #[error("{} cannot be passed through by user {user}, whose commands work below it; move the data directory with --data, chmod o+x it, or name another user with --run-as (or none with --share-user)", path.display())]
     Closed { path: PathBuf, user: String },
     #[error("the limit {limit} is {what}")]
     Limits { limit: &'static str, what: &'static str },

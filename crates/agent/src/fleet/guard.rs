@@ -3,7 +3,7 @@
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bowline_execute::{HeldBy, Machine, Manifest, RunUser};
 use bowline_model::fleet::CommandSpec;
@@ -17,10 +17,18 @@ use crate::fleet::settings::IsolationSettings;
 
 pub(crate) struct Guard {
     settings: IsolationSettings,
-    /// Whom commands run as that ask for nobody, and what that user is called.
+    /// What the agent's own user is called.
     own: String,
+    /// Whom commands run as whose type names no user; `None` is the agent's own user.
+    usual: Option<String>,
     machine: Machine,
+    allow_new_privileges: bool,
+    /// What is closed to commands that have the agent's user.
+    closed: Vec<PathBuf>,
 }
+
+/// Whom the commands of an agent that is root run as, unless it was told otherwise.
+const STRANGER: &str = "nobody";
 
 /// Why a command is not executed by this agent. Nothing was begun.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,17 +55,20 @@ impl GuardError {
 
 impl Guard {
     /// Refuses settings that this agent could not keep, and says what it can and cannot enforce.
-    pub fn open(settings: &IsolationSettings) -> Result<Self, FleetError> {
-        let guard = Self {
-            settings: settings.clone(),
-            own: RunUser::own_name(),
-            machine: Machine::look(settings.cgroup_parent.as_deref()),
-        };
+    pub fn open(
+        settings: &IsolationSettings,
+        allow_new_privileges: bool,
+        closed: Vec<PathBuf>,
+    ) -> Result<Self, FleetError> {
+        let machine = Machine::look(settings.cgroup_parent.as_deref());
+        let guard = Self { closed, ..Self::new(settings.clone(), RunUser::own_name(), machine, allow_new_privileges) };
         guard.check()?;
         info!("isolation on this host: {}", guard.describe());
-        if guard.machine.root && settings.run_as.is_none() {
+        if guard.shares_agent_user() {
             warn!(
-                "this agent is root, and so are its commands; give it --run-as USER to have them run as somebody else"
+                "commands may run as the agent's own user ({}) and read its key and credential; it gets sealed secrets only if \
+                 its join token says so (see \"Users\" in docs/guide/agents.md)",
+                guard.own
             );
         }
         if !settings.limits.is_empty() && guard.machine.limits.values().any(|by| *by == HeldBy::Nothing) {
@@ -66,9 +77,36 @@ impl Guard {
         Ok(guard)
     }
 
+    fn new(settings: IsolationSettings, own: String, machine: Machine, allow_new_privileges: bool) -> Self {
+        let by_default = (machine.root && !settings.share_user).then(|| STRANGER.to_owned());
+        let usual = settings.run_as.clone().or(by_default);
+        Self { settings, own, usual, machine, allow_new_privileges, closed: Vec::new() }
+    }
+
+    /// Whether some command may run as this agent's user, with its key and credential in reach.
+    pub fn shares_agent_user(&self) -> bool {
+        let may_be_own = || {
+            let usual = self.usual.as_ref().is_none_or(|usual| *usual == self.own);
+            usual || self.may_say_own() || self.settings.allow_users.contains(&self.own)
+        };
+        match self.machine.root {
+            true => self.allow_new_privileges || may_be_own(),
+            false => !self.closes(),
+        }
+    }
+
+    /// Whether a type may name the agent's own user: where the agent was not told whom commands run as.
+    fn may_say_own(&self) -> bool {
+        self.settings.run_as.is_none()
+    }
+
+    /// Whether the directory of an agent that is not root is closed to commands.
+    fn closes(&self) -> bool {
+        !self.settings.share_user && !self.allow_new_privileges && self.machine.can_close()
+    }
+
     fn check(&self) -> Result<(), FleetError> {
-        let asked = self.settings.run_as.iter().chain(&self.settings.allow_users);
-        for name in asked {
+        for name in self.usual.iter().chain(&self.settings.allow_users) {
             if !self.machine.root {
                 return Err(FleetError::NotRoot { user: name.clone() });
             }
@@ -83,26 +121,26 @@ impl Guard {
 
     /// What the server is told about it.
     pub fn tell(&self) -> Value {
-        let IsolationSettings { run_as, allow_users, limits, .. } = &self.settings;
-        let run_as = run_as.as_ref().unwrap_or(&self.own);
+        let IsolationSettings { allow_users, limits, .. } = &self.settings;
+        let run_as = self.usual.as_ref().unwrap_or(&self.own);
         json!({"run_as": run_as, "allow_users": allow_users, "limits_max": limits, "machine": self.machine,
                "sandbox": self.machine.sandbox().is_ok()})
     }
 
     /// The same for people.
     pub fn describe(&self) -> String {
-        let run_as = self.settings.run_as.as_ref().unwrap_or(&self.own);
-        let others = match self.settings.allow_users.as_slice() {
-            [] => String::new(),
-            others => format!(" (or {})", others.join(", ")),
-        };
-        format!("commands run as {run_as}{others}; {}", self.machine.describe())
+        let run_as = self.usual.as_ref().unwrap_or(&self.own);
+        let own = (self.may_say_own() && self.usual.is_some()).then_some(&self.own);
+        let others: Vec<&str> = self.settings.allow_users.iter().chain(own).map(String::as_str).collect();
+        let others = if others.is_empty() { String::new() } else { format!(" (or {})", others.join(", ")) };
+        let shared = if self.shares_agent_user() { ", and may share the agent's user" } else { "" };
+        format!("commands run as {run_as}{others}{shared}; {}", self.machine.describe())
     }
 
     /// Commands of other users work below this directory, so they must get there.
     pub fn can_work_in(&self, data: &Path) -> Result<(), FleetError> {
         let Ok(data) = data.canonicalize() else { return Ok(()) };
-        let names = self.settings.run_as.iter().chain(&self.settings.allow_users);
+        let names = self.usual.iter().chain(&self.settings.allow_users);
         for user in names.filter_map(|name| RunUser::find(name).ok().flatten()).filter(|user| user.uid != 0) {
             let closed = data.ancestors().find(|path| fs::metadata(path).is_ok_and(|meta| !passes(&user, &meta)));
             if let Some(path) = closed {
@@ -114,7 +152,7 @@ impl Guard {
 
     /// Whether any command runs as somebody else than this agent.
     pub fn has_other_users(&self) -> bool {
-        self.settings.run_as.is_some() || !self.settings.allow_users.is_empty()
+        self.usual.is_some() || !self.settings.allow_users.is_empty()
     }
 
     /// Puts into the manifest what this agent gives to a command of this type, or says why it gives nothing.
@@ -131,6 +169,9 @@ impl Guard {
             }
             Executor::Local | Executor::Simulated => {
                 manifest.user = self.user(spec.user.as_deref())?;
+                if !self.machine.root && self.closes() {
+                    manifest.closed.clone_from(&self.closed);
+                }
                 manifest.sandbox = spec.sandbox;
                 manifest.limits = spec.limits.within(&self.settings.limits);
                 Ok(())
@@ -139,16 +180,17 @@ impl Guard {
     }
 
     fn user(&self, asked: Option<&str>) -> Result<Option<RunUser>, GuardError> {
-        let usual = self.settings.run_as.as_deref();
+        let usual = self.usual.as_deref();
         let Some(name) = asked.or(usual) else { return Ok(None) };
-        let is_usual = name == usual.unwrap_or(&self.own);
-        if !is_usual && !self.settings.allow_users.iter().any(|allowed| allowed == name) {
-            let usual = usual.unwrap_or(&self.own).to_owned();
-            let may: Vec<_> = [usual].into_iter().chain(self.settings.allow_users.iter().cloned()).collect();
-            return Err(GuardError::NotAllowed { asked: name.to_owned(), may: may.join(", ") });
-        }
-        if usual.is_none() && is_usual {
+        let is_own = name == self.own && (usual.is_none() || self.may_say_own());
+        if is_own {
             return Ok(None);
+        }
+        if usual != Some(name) && !self.settings.allow_users.iter().any(|allowed| allowed == name) {
+            let own = (usual.is_none() || self.may_say_own()).then(|| self.own.clone());
+            let may = self.usual.iter().cloned().chain(own).chain(self.settings.allow_users.iter().cloned());
+            let may: Vec<String> = may.collect();
+            return Err(GuardError::NotAllowed { asked: name.to_owned(), may: may.join(", ") });
         }
         match RunUser::find(name) {
             Ok(Some(user)) => Ok(Some(user)),
@@ -180,7 +222,7 @@ mod tests {
             allow_users: allow.iter().map(|name| (*name).to_owned()).collect(),
             ..IsolationSettings::default()
         };
-        Guard { settings, own: own.to_owned(), machine: Machine { root, ..Machine::look(None) } }
+        Guard::new(settings, own.to_owned(), Machine { root, ..Machine::look(None) }, false)
     }
 
     fn name(user: Result<Option<RunUser>, GuardError>) -> Result<Option<String>, &'static str> {
@@ -191,9 +233,13 @@ mod tests {
     fn only_users_that_the_agent_was_given_are_become() {
         let named = |name: &str| Ok(Some(name.to_owned()));
         let plain = guard(None, &[], true, "root");
-        assert_eq!(name(plain.user(None)), Ok(None));
+        assert_eq!(name(plain.user(None)), named("nobody"), "root is not shared unless a type says so");
         assert_eq!(name(plain.user(Some("root"))), Ok(None), "it is root anyway");
-        assert_eq!(name(plain.user(Some("nobody"))), Err("USER_NOT_ALLOWED"));
+        assert_eq!(name(plain.user(Some("daemon"))), Err("USER_NOT_ALLOWED"));
+        let unprivileged = guard(None, &[], false, "ann");
+        assert_eq!(name(unprivileged.user(None)), Ok(None));
+        assert_eq!(name(unprivileged.user(Some("ann"))), Ok(None));
+        assert_eq!(name(unprivileged.user(Some("root"))), Err("USER_NOT_ALLOWED"));
         let lowered = guard(Some("nobody"), &[], true, "root");
         assert_eq!(name(lowered.user(None)), named("nobody"));
         assert_eq!(name(lowered.user(Some("nobody"))), named("nobody"));
@@ -206,6 +252,51 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_says_whether_commands_share_its_user() {
+        let shares = |guard: &Guard| guard.shares_agent_user();
+        let sharing = |mut guard: Guard| {
+            guard.settings.share_user = true;
+            Guard::new(guard.settings, guard.own, guard.machine, false)
+        };
+        let gaining = |guard: Guard| Guard { allow_new_privileges: true, ..guard };
+        assert!(shares(&guard(None, &[], true, "root")), "a type may say root");
+        assert!(shares(&sharing(guard(None, &[], true, "root"))));
+        assert!(shares(&guard(Some("root"), &[], true, "root")));
+        assert!(shares(&guard(Some("nobody"), &["root"], true, "root")));
+        assert!(shares(&gaining(guard(Some("nobody"), &[], true, "root"))), "sudo makes it root");
+        assert!(!shares(&guard(Some("nobody"), &["daemon"], true, "root")));
+        let unprivileged = |landlock| {
+            let mut guard = guard(None, &[], false, "ann");
+            guard.machine = Machine { landlock, seccomp: true, ..guard.machine };
+            guard
+        };
+        assert!(!shares(&unprivileged(Some(3))), "its directory is closed");
+        assert!(shares(&unprivileged(None)), "what the kernel cannot give is shown");
+        assert!(shares(&gaining(unprivileged(Some(6)))) && shares(&sharing(unprivileged(Some(6)))));
+    }
+
+    #[test]
+    fn the_directory_of_an_agent_that_is_not_root_is_closed_to_its_commands() {
+        use crate::fleet::command::{manifest, tests::task};
+        use serde_json::json;
+        let (task, wish) = task(&json!({"spec": {"argv": ["x"]}}));
+        let closed = |root: bool, landlock| {
+            let mut guard = guard(root.then_some("nobody"), &[], root, "ann");
+            guard.machine = Machine { landlock, seccomp: true, ..guard.machine };
+            guard.closed = vec!["/data".into()];
+            let mut made = manifest(&task, &wish, false).unwrap();
+            guard.admit(&wish.command.spec, Executor::Local, &mut made).unwrap();
+            made.closed
+        };
+        assert_eq!(closed(false, Some(6)), [PathBuf::from("/data")]);
+        assert!(
+            closed(false, None).is_empty(),
+            "there it runs all the same, and the agent says that it shares its user"
+        );
+        assert!(closed(true, Some(6)).is_empty(), "another user does not get there anyway");
+    }
+
+    #[test]
     fn settings_that_cannot_be_kept_are_refused_at_the_start() {
         let error = |guard: Guard| guard.check().unwrap_err().to_string();
         assert_eq!(
@@ -213,7 +304,7 @@ mod tests {
             "only an agent that is root can run commands as nobody; start it as root, or without --run-as and --allow-user"
         );
         assert!(error(guard(None, &["nobody"], false, "ann")).contains("root"));
-        assert_eq!(error(guard(Some("no-such"), &[], true, "root")), "there is no user no-such on this host");
+        assert!(error(guard(Some("no-such"), &[], true, "root")).starts_with("there is no user no-such on this host"));
         assert!(guard(Some("nobody"), &["daemon"], true, "root").check().is_ok());
         assert!(guard(None, &[], false, "ann").check().is_ok());
         let mut tight = guard(None, &[], false, "ann");

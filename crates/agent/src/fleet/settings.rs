@@ -48,8 +48,11 @@ pub struct FleetSettings {
 /// What an agent lets commands on its own host be and use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IsolationSettings {
-    /// Whom commands run as whose type names nobody. The agent's own user unless given.
+    /// Whom commands run as whose type names no user. Unless given `nobody` for an agent that is root, and the agent's own user,
+    /// with the agent's directory closed, for one that is not.
     pub run_as: Option<String>,
+    /// Commands run as the agent's own user, and its directory is open to them.
+    pub share_user: bool,
     /// Whom else command types may name.
     pub allow_users: Vec<String>,
     /// The most that any command may use.

@@ -147,6 +147,8 @@ impl Fake {
         settings.name = Some("web-1".to_owned());
         settings.join = Some(JOIN.to_owned());
         settings.poll_wait = Duration::from_secs(10);
+        // Tests look at what commands of the same user leave in their directories.
+        settings.isolation.share_user = true;
         settings.backoff.base_ms = 10;
         settings.backoff.max_backoff_ms = 100;
         settings

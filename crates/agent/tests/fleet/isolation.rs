@@ -85,3 +85,35 @@ async fn a_sandboxed_command_does_not_find_the_credential_and_a_free_one_does() 
     working.stop().await;
     fake.assert_right();
 }
+
+#[tokio::test]
+async fn commands_of_a_root_agent_are_somebody_else_unless_their_type_says_root() {
+    if !Machine::look(None).root {
+        return not_tested("only root can become another user");
+    }
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    set_mode(room.path(), 0o711);
+    let data = room.path().join("data");
+    let steal =
+        format!("id -un; cat {0}/credential.json {0}/agent.key 2>/dev/null | grep -ac agent-token", data.display());
+    for (run_as, shares, root_may) in [(None, true, true), (Some("nobody".to_owned()), false, false)] {
+        let mut settings = fake.settings(&data);
+        settings.isolation = IsolationSettings { run_as, ..IsolationSettings::default() };
+        fake.set(|state| state.bodies.clear());
+        let working = Working::start(settings).await;
+        let registered = |(word, body): &(Word, Value)| (*word == Word::Register).then(|| body.clone());
+        let told = fake.until("its registration", |state| state.bodies.iter().find_map(registered)).await;
+        assert_eq!(told["shares_agent_user"], json!(shares), "{told}");
+        let run = fake.queue(&json!({"script": steal}));
+        fake.until_ended(&run).await;
+        assert_eq!(fake.get(|state| state.text(&run, "stdout")), "nobody\n0\n");
+        let run = fake.queue(&json!({"script": steal, "user": "root"}));
+        let end = fake.until_ended(&run).await;
+        match root_may {
+            true => assert_eq!(fake.get(|state| state.text(&run, "stdout")), "root\n1\n"),
+            false => assert_eq!(end["error"]["class"], "permanent", "{end}"),
+        }
+        working.stop().await;
+    }
+    fake.assert_right();
+}

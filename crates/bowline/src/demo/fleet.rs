@@ -91,7 +91,7 @@ async fn start_agent(stage: &Stage) -> anyhow::Result<Player> {
     command
         .args(["agent", "--server", &format!("http://{}", stage.address), "--name", AGENT, "--data"])
         .arg(&data)
-        .args(["--reach", "simulate", "--seed", "7", "--latency", "20:1500", "--slots", "2000"])
+        .args(["--reach", "simulate", "--seed", "7", "--latency", "20:1500", "--slots", "2000", "--share-user"])
         .args(["--failure", "0.02", "--timeout", "0.005", "--disconnect", "0.02"])
         .env("LOG_LEVEL", "error")
         .stdin(Stdio::null())

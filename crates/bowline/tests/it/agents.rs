@@ -176,7 +176,7 @@ async fn an_agent_reaches_what_its_join_token_says_and_nothing_else() {
     let shown = shown.expect("it is listed");
     assert_eq!(shown["labels"], json!({"bowline/agent": "site-a", "bowline/reach": "ssh"}));
     assert_eq!(shown["claimed_labels"], json!({"site": "secure"}));
-    assert_eq!(shown["shares_agent_user"], true, "it has not said otherwise");
+    assert_eq!(shown["shares_agent_user"], Value::Null, "it says that it does not");
     let join = json!({"kind": "join", "name": "site-b", "reach": ["ssh"], "labels": {"site": "secure"}});
     let (admitted, _) = joined(&server, "site-b", join).await;
     admitted.register(json!({"bowline/reach": "ssh"})).await.expect(200);
@@ -314,4 +314,33 @@ async fn a_changed_sealing_key_is_recorded_and_told() {
         .map(|record| (&record["resource"], &record["result"]))
         .collect();
     assert_eq!(records, [(&json!("agent/web1"), &json!("done")); 2]);
+}
+
+#[tokio::test]
+async fn an_agent_that_shares_its_user_waits_for_secrets_unless_its_join_token_says_otherwise() {
+    let server = TestServer::start().await;
+    let register = async |agent: &TestAgent<'_>, key: &AgentKey, shares: Value| {
+        let public = bowline_seal::OpeningKey::make().sealing_key().to_bytes();
+        let body = json!({
+            "worker_id": "web1", "task_types": ["bowline.command"], "shares_agent_user": shares,
+            "sealing": key.sealing_offer("web1", &public),
+        });
+        agent.send("POST", "/workers/register", body).await.expect(200);
+        let workers = server.get("/workers").await.expect(200);
+        let shown = workers["workers"].as_array().expect("a list").iter().find(|w| w["worker_id"] == "web1").cloned();
+        shown.map(|shown| (shown["labels"]["bowline/sealing"].clone(), shown["shares_agent_user"].clone()))
+    };
+    let (agent, key) = joined(&server, "web1", json!({"kind": "join", "name": "web1"})).await;
+    assert_eq!(register(&agent, &key, json!(true)).await, Some((Value::Null, json!(true))));
+    assert_eq!(register(&agent, &key, Value::Null).await, Some((Value::Null, json!(true))), "silence is no promise");
+    assert_eq!(register(&agent, &key, json!(false)).await, Some((json!("x25519"), Value::Null)));
+    let join = json!({"kind": "join", "name": "web1", "secrets_for_shared_user": true});
+    let join = server.token(join).await;
+    let again = server.send("POST", "/agents/enroll", &join, Some(key.request(&join, "web1"))).await.expect(201);
+    let agent = TestAgent {
+        server: &server,
+        name: "web1".to_owned(),
+        token: again["token"].as_str().expect("a token").to_owned(),
+    };
+    assert_eq!(register(&agent, &key, json!(true)).await, Some((json!("x25519"), json!(true))));
 }

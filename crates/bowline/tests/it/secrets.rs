@@ -63,7 +63,17 @@ impl Agent {
 
     fn start(&mut self, join: Option<&str>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
-        command.args(["agent", "--server", &self.url, "--name", "web1", "--log-level", "debug", "--data"]);
+        command.args([
+            "agent",
+            "--share-user",
+            "--server",
+            &self.url,
+            "--name",
+            "web1",
+            "--log-level",
+            "debug",
+            "--data",
+        ]);
         command.arg(self.data()).args(join.iter().flat_map(|join| ["--join", join]));
         self.process = Some(Child::spawn(command, "agent"));
     }
@@ -313,7 +323,7 @@ async fn an_agent_without_a_key_gets_no_secrets() {
     let opening = bowline_seal::OpeningKey::make();
     let public = opening.sealing_key().to_bytes();
     let show = async |offer: Value| {
-        let body = json!({"worker_id": "web1", "task_types": ["bowline.command"], "slots": 10, "sealing": offer});
+        let body = json!({"worker_id": "web1", "task_types": ["bowline.command"], "slots": 10, "sealing": offer, "shares_agent_user": false});
         agent.send("POST", "/workers/register", body).await
     };
     let forged = crate::support::agent::AgentKey::make();

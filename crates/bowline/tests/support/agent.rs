@@ -84,6 +84,7 @@ impl TestAgent<'_> {
     pub async fn register(&self, labels: Value) -> Answer {
         let body = json!({
             "worker_id": self.name, "task_types": ["bowline.command"], "labels": labels, "slots": 10_000,
+            "shares_agent_user": false,
         });
         self.server.send("POST", "/workers/register", &self.token, Some(body)).await
     }

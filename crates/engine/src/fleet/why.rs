@@ -127,7 +127,7 @@ async fn without_agents(
     let workers = Takers { remote: ledger.list_workers(tenant).await?, ..Takers::default() };
     let filter = UnitFilter { status: Some(JobStatus::Queued), host: None };
     let units = ledger.list_units(tenant, job.id, filter, None, LOOKED_AT_MAX).await?.items;
-    let [mut none, mut keyless, mut draining, mut silent] = std::array::from_fn(|_| Wanting::default());
+    let [mut none, mut keyless, mut shared, mut draining, mut silent] = std::array::from_fn(|_| Wanting::default());
     for unit in units {
         let found = ledger.find_host(tenant, fleet.inventory.clone(), unit.host.clone()).await?;
         let Some(record) = found else { continue };
@@ -139,6 +139,9 @@ async fn without_agents(
         }
         match (able.is_empty(), without_key.is_empty()) {
             (true, true) => none.add(&unit.host, &[]),
+            (true, false) if without_key.iter().all(|agent| agent.shares_agent_user) => {
+                shared.add(&unit.host, &without_key);
+            }
             (true, false) => keyless.add(&unit.host, &without_key),
             (false, _) if able.iter().all(|agent| agent.draining) => draining.add(&unit.host, &able),
             (false, _) => silent.add(&unit.host, &able),
@@ -146,7 +149,10 @@ async fn without_agents(
     }
     let no_key = "the command needs secrets and their agents have shown no key to seal them to; start a current version \
                   of the agent there";
+    let withheld = "the command needs secrets, and commands of their agents may run as the agent's own user and read its key; start \
+                    the agent with --run-as, or join it with a token made with --secrets-for-shared-user";
     let reasons = [
+        shared.reason("secrets_withheld", withheld),
         none.reason("no_agent", "no agent that could reach it has ever registered"),
         silent.reason("agents_silent", "the agents that could have gone silent"),
         draining.reason("agents_draining", "the agents that could are draining"),

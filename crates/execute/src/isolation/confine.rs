@@ -19,14 +19,22 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Resource, Rlimit, Uid, geteuid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use seccompiler::{BpfProgram, apply_filter};
+
 use super::walls::{NoSandbox, Walls};
+use super::{closed, filter};
 use crate::manifest::{Manifest, RunUser};
 use crate::place::Place;
+use crate::process::restrict_self;
 
 pub(crate) struct Confinement {
     rlimits: Vec<(Resource, Rlimit)>,
     user: Option<(Uid, Gid, Vec<Gid>)>,
     directory: CString,
+    /// Keeps a command with the agent's user, and without a sandbox, from the agent's process.
+    plain: Option<BpfProgram>,
+    /// Closes the agent's directory to it.
+    closed: Option<OwnedFd>,
     walls: Option<Walls>,
 }
 
@@ -39,15 +47,17 @@ enum Step {
     User,
     Directory,
     Walls,
+    Closed,
 }
 
 impl Step {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 6] = [
         (Self::Limits, "its limits could not be set"),
         (Self::Privileges, "its privileges could not be given up"),
         (Self::User, "it could not become its user"),
         (Self::Directory, "its user cannot enter its directory"),
         (Self::Walls, "its sandbox could not be closed"),
+        (Self::Closed, "the agent's directory could not be closed to it"),
     ];
 }
 
@@ -63,14 +73,20 @@ impl Confinement {
         });
         let walls = match manifest.sandbox {
             Sandbox::None => None,
-            sandbox => {
-                let shares_user = manifest.user.as_ref().is_none_or(|user| user.uid == geteuid().as_raw());
-                Some(Walls::build(sandbox, shares_user, place)?)
-            }
+            sandbox => Some(Walls::build(sandbox, shares_user(manifest), place)?),
+        };
+        // With a filter comes that no privileges can be gained.
+        let is_plain = walls.is_none() && shares_user(manifest) && !manifest.allow_new_privileges;
+        // Where there are no filters the agent says so at its start; it was not asked for here.
+        let plain = is_plain.then(filter::plain).and_then(Result::ok).filter(|_| filter::is_there());
+        let closed = match walls {
+            None if !manifest.closed.is_empty() => closed::rules(&manifest.closed, &[place.work(), place.tmp()])
+                .map_err(|error| NoSandbox::Rules(error.to_string()))?,
+            _ => None,
         };
         // A manifest with such a directory is not executed.
         let directory = CString::new(directory.as_os_str().as_bytes()).unwrap_or_default();
-        Ok(Self { rlimits, user, directory, walls })
+        Ok(Self { rlimits, user, directory, plain, closed, walls })
     }
 
     /// Has the command do all this to itself. The witness says what went wrong if it cannot be spawned.
@@ -108,8 +124,19 @@ impl Confinement {
             rustix::thread::set_capabilities(None, nothing).map_err(at(Step::Privileges))?;
             walls.close().map_err(at(Step::Walls))?;
         }
+        if let Some(closed) = &self.closed {
+            restrict_self(closed).map_err(at(Step::Closed))?;
+        }
+        if let Some(plain) = &self.plain {
+            apply_filter(plain).map_err(|_| (Step::Closed, Errno::NOSYS))?;
+        }
         Ok(())
     }
+}
+
+/// Whether the command has the agent's user.
+fn shares_user(manifest: &Manifest) -> bool {
+    manifest.user.as_ref().is_none_or(|user| user.uid == geteuid().as_raw())
 }
 
 /// Groups, then the main group, then the user: afterwards nobody may change any of them.

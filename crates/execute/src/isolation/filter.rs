@@ -1,4 +1,4 @@
-//! Which system calls a sandboxed command may not make.
+//! Which system calls a sandboxed command may not make, and which no command may that has the agent's user.
 //!
 //! A list of what is forbidden and not of what is allowed: the sandbox is for any program, and Landlock has said what it
 //! reaches. Here are the ways around that: other processes, other namespaces, the kernel's rarely used doors, and sockets.
@@ -11,12 +11,31 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-const FORBIDDEN: &[i64] = &[
-    // Other processes.
+/// Looking into other processes, and taking what they hold. Processes of one user may do that to each other, so no command
+/// that has the agent's user may.
+const OTHER_PROCESSES: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
     libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+];
+
+/// Calls that change what a process may use, with the argument that says which process. For itself, as 0, a command may.
+const OTHERS_LIMITS: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+const FORBIDDEN: &[i64] = &[
     // Other views of the file system.
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -96,6 +115,7 @@ pub(super) fn filters(sandbox: Sandbox, shares_user: bool) -> Result<Vec<BpfProg
     for call in FORBIDDEN.iter().chain(ownership) {
         forbid(&mut forbidden, *call, Vec::new());
     }
+    leave_others_alone(&mut forbidden)?;
     // A new process may not have namespaces of its own, in which it would be root.
     let new_user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
     let is_new_user = condition(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(new_user), new_user)?;
@@ -114,13 +134,32 @@ pub(super) fn filters(sandbox: Sandbox, shares_user: bool) -> Result<Vec<BpfProg
     // A pair of sockets is a pipe; but one for datagrams could be turned to a service.
     let datagram = condition(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(0xf), 2)?;
     forbid(&mut forbidden, libc::SYS_socketpair, vec![SeccompRule::new(vec![datagram])?]);
-    for call in X32_OWN.iter().filter(|_| cfg!(target_arch = "x86_64")) {
-        forbidden.insert(*call, Vec::new());
-    }
     // What `clone3` asks for is out of a filter's sight. Where it seems not to exist, programs use `clone`.
     let mut unknown = BTreeMap::new();
     forbid(&mut unknown, libc::SYS_clone3, Vec::new());
     Ok(vec![program(unknown, libc::ENOSYS)?, program(forbidden, libc::EPERM)?])
+}
+
+/// The program for a command that has the agent's user and no sandbox: it is kept from the agent's process, and from nothing
+/// else.
+pub(super) fn plain() -> Result<BpfProgram, BackendError> {
+    let mut forbidden = BTreeMap::new();
+    leave_others_alone(&mut forbidden)?;
+    program(forbidden, libc::EPERM)
+}
+
+fn leave_others_alone(forbidden: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), BackendError> {
+    for call in OTHER_PROCESSES {
+        forbid(forbidden, *call, Vec::new());
+    }
+    for (call, argument) in OTHERS_LIMITS {
+        let is_another = condition(*argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+        forbid(forbidden, *call, vec![SeccompRule::new(vec![is_another])?]);
+    }
+    for call in X32_OWN.iter().filter(|_| cfg!(target_arch = "x86_64")) {
+        forbidden.insert(*call, Vec::new());
+    }
+    Ok(())
 }
 
 fn forbid(all: &mut BTreeMap<i64, Vec<SeccompRule>>, call: i64, when: Vec<SeccompRule>) {

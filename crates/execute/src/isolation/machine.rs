@@ -15,6 +15,18 @@ use crate::process::{Cgroups, landlock_version};
 /// The version from which on nothing can be changed that cannot be written to.
 pub(super) const LANDLOCK_MIN: u32 = 3;
 
+/// The version from which on a sandboxed command can be kept from sending signals to others of its user.
+const LANDLOCK_SIGNALS: u32 = 6;
+
+fn new_enough(version: Option<u32>, shares_user: bool) -> Result<(), NoSandbox> {
+    match version {
+        None => Err(NoSandbox::NoLandlock),
+        Some(version) if version < LANDLOCK_MIN => Err(NoSandbox::OldLandlock(version)),
+        Some(version) if shares_user && version < LANDLOCK_SIGNALS => Err(NoSandbox::NoSignalScope(version)),
+        Some(_) => Ok(()),
+    }
+}
+
 /// What can be enforced here, as far as it can be known before a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
@@ -48,15 +60,11 @@ impl Machine {
     }
 
     /// Whether a command can have a sandbox here from which none of these paths is seen.
-    pub(crate) fn can(sandbox: Sandbox, private: &[PathBuf]) -> Result<(), NoSandbox> {
+    pub(crate) fn can(sandbox: Sandbox, shares_user: bool, private: &[PathBuf]) -> Result<(), NoSandbox> {
         if sandbox.is_none() {
             return Ok(());
         }
-        match landlock_version() {
-            None => return Err(NoSandbox::NoLandlock),
-            Some(version) if version < LANDLOCK_MIN => return Err(NoSandbox::OldLandlock(version)),
-            Some(_) => {}
-        }
+        new_enough(landlock_version(), shares_user)?;
         if !filter::is_there() {
             return Err(NoSandbox::NoSeccomp);
         }
@@ -65,7 +73,12 @@ impl Machine {
 
     /// Why commands cannot have a sandbox here, if so.
     pub fn sandbox(&self) -> Result<(), NoSandbox> {
-        Self::can(Sandbox::Strict, &[])
+        Self::can(Sandbox::Strict, false, &[])
+    }
+
+    /// Whether the agent's directory can be closed to commands that have the agent's user, and its process be kept from them.
+    pub fn can_close(&self) -> bool {
+        self.landlock.is_some_and(|version| version >= LANDLOCK_MIN) && self.seccomp
     }
 
     /// In one line, for people.
@@ -84,5 +97,19 @@ impl Machine {
             format!("{name} {by}")
         });
         format!("{sandbox}; limits: {}", limits.collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_that_could_not_keep_signals_in_is_refused_where_the_user_is_shared() {
+        assert_eq!(new_enough(None, false), Err(NoSandbox::NoLandlock));
+        assert_eq!(new_enough(Some(2), false), Err(NoSandbox::OldLandlock(2)));
+        assert_eq!(new_enough(Some(3), false), Ok(()));
+        assert_eq!(new_enough(Some(5), true), Err(NoSandbox::NoSignalScope(5)));
+        assert_eq!(new_enough(Some(6), true), Ok(()));
     }
 }

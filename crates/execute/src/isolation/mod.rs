@@ -4,6 +4,7 @@
 //! begins. What this machine cannot grant is known before a run is begun ([`Machine`]), and is never left out in silence:
 //! a sandbox that cannot be built is a refusal, a limit that cannot be enforced is named.
 
+mod closed;
 mod confine;
 mod filter;
 mod held;

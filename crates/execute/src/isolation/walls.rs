@@ -37,6 +37,11 @@ pub enum NoSandbox {
     NoLandlock,
     #[error("this kernel has Landlock {0}, and a sandbox needs {needed} (Linux 6.2)", needed = machine::LANDLOCK_MIN)]
     OldLandlock(u32),
+    #[error(
+        "this kernel has Landlock {0}, and a sandbox for a command with the agent's own user needs 6 (Linux 6.12), to keep its \
+         signals in; give the command another user"
+    )]
+    NoSignalScope(u32),
     #[error("this kernel or processor has no filters for system calls (seccomp)")]
     NoSeccomp,
     #[error("{} lies where a sandbox lets commands look; move it", .0.display())]

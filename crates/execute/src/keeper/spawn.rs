@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
@@ -47,30 +46,12 @@ pub(super) fn spawn(place: &Place, manifest: &Manifest, secrets: &Secrets, held:
         .stdin(input(manifest.stdin.as_deref())?)
         .stdout(out_end)
         .stderr(err_end);
-    let child = match confinement(place, manifest, held)? {
-        Confined::Plainly(directory) => command.current_dir(directory).spawn()?,
-        Confined::Itself(confinement) => {
-            let witness = confinement.install(&mut command)?;
-            command.spawn().map_err(|error| witness.explain(error))?
-        }
-    };
+    let directory = manifest.cwd.clone().unwrap_or_else(|| place.work());
+    let confinement = Confinement::new(place, manifest, &directory, held.rlimits.clone()).map_err(io::Error::other)?;
+    let witness = confinement.install(&mut command)?;
+    let child = command.spawn().map_err(|error| witness.explain(error))?;
     // The command is not waited for through `child`: whoever adopts others waits for everybody at once.
     Ok(Spawned { identity: Identity::of(child.id())?, pipes: [out, err] })
-}
-
-/// How a command is confined: as every one is, or by what its process does to itself first.
-enum Confined {
-    Plainly(PathBuf),
-    Itself(Confinement),
-}
-
-fn confinement(place: &Place, manifest: &Manifest, held: &Held) -> io::Result<Confined> {
-    let directory = manifest.cwd.clone().unwrap_or_else(|| place.work());
-    if manifest.user.is_none() && manifest.sandbox.is_none() && held.rlimits.is_empty() {
-        return Ok(Confined::Plainly(directory));
-    }
-    let confinement = Confinement::new(place, manifest, &directory, held.rlimits.clone()).map_err(io::Error::other)?;
-    Ok(Confined::Itself(confinement))
 }
 
 /// Variables that tell a command who it is. In a sandbox its home is where it may write.

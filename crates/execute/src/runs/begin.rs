@@ -145,8 +145,9 @@ impl Shared {
             _ => {}
         }
         let sandbox = manifest.sandbox;
+        let shares_user = manifest.user.as_ref().is_none_or(|user| user.uid == geteuid().as_raw());
         let private: Vec<_> = self.settings.private.iter().cloned().chain([self.directory.clone()]).collect();
-        Machine::can(sandbox, &private).map_err(|source| BeginError::Sandbox { sandbox, source })
+        Machine::can(sandbox, shares_user, &private).map_err(|source| BeginError::Sandbox { sandbox, source })
     }
 
     fn launch(&self, manifest: &Manifest, secrets: &Secrets) -> Result<(Identity, Child), BeginError> {

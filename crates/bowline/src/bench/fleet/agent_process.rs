@@ -59,7 +59,7 @@ impl AgentProcess {
         let program = std::env::current_exe().context("this program cannot be found")?;
         let mut command = Command::new(program);
         command
-            .args(["agent", "--server", &format!("http://{}", server.address), "--data"])
+            .args(["agent", "--share-user", "--server", &format!("http://{}", server.address), "--data"])
             .arg(data)
             .args(identity)
             .args(args)

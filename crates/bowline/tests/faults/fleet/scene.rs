@@ -96,7 +96,16 @@ impl Fleet {
         } else {
             Command::new(program)
         };
-        command.arg("agent").args(["--server", &self.url, "--name", &setup.name, "--slots", "64", "--data"]);
+        command.arg("agent").args([
+            "--share-user",
+            "--server",
+            &self.url,
+            "--name",
+            &setup.name,
+            "--slots",
+            "64",
+            "--data",
+        ]);
         command.arg(self.data()).args(&setup.args).envs(setup.env.iter().cloned());
         if let Some(join) = join {
             command.args(["--join", join]);
