@@ -22,13 +22,19 @@ pub struct HealthView {
     /// ok, away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<&'static str>,
+    /// held: the clock is far from the ledger's last known time, and what cannot be undone waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<&'static str>,
+    /// Why it is degraded, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     pub version: &'static str,
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const fn view(status: &'static str, ledger: Option<&'static str>) -> HealthView {
-    HealthView { status, ledger, version: env!("CARGO_PKG_VERSION") }
+    HealthView { status, ledger, clock: None, reason: None, version: env!("CARGO_PKG_VERSION") }
 }
 
 /// The process answers; nothing else is looked at.
@@ -51,6 +57,12 @@ pub async fn ready(State(app): State<App>) -> Response {
 /// The parts, one by one.
 pub async fn health(State(app): State<App>) -> Response {
     if ledger_is_well(&app).await {
+        let clock = app.engine.ledger.clock_status();
+        if clock.is_held() {
+            // Requests are still welcome here, so this is no 503.
+            let reason = Some(bowline_engine::explain_clock(&clock));
+            return Json(HealthView { clock: Some("held"), reason, ..view("degraded", Some("ok")) }).into_response();
+        }
         Json(view("ok", Some("ok"))).into_response()
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, Json(view("degraded", Some("away")))).into_response()

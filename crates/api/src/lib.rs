@@ -11,6 +11,7 @@ mod agents;
 mod app;
 mod audit;
 pub mod body;
+mod clock;
 mod commands;
 mod connections;
 mod context;

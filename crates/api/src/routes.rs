@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, audit, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output, resources,
-    schedules, secrets, tenants, tokens, triggers, whoami, workers,
+    agents, audit, clock, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output,
+    resources, schedules, secrets, tenants, tokens, triggers, whoami, workers,
 };
 
 /// What a route requires.
@@ -963,6 +963,18 @@ fn house() -> Vec<Route> {
             .gives::<tenants::TenantView>(201),
         Route::new("GET", "/tenants", "listTenants", "Every tenant", control(S::Admin), get(tenants::list))
             .gives::<tenants::TenantList>(200),
+        Route::new("GET", "/clock", "getClock", "The clock that decides", control(S::ControlRead), get(clock::show))
+            .gives::<clock::ClockView>(200),
+        Route::new(
+            "POST",
+            "/clock/accept",
+            "acceptClock",
+            "Believe a clock that is far from the ledger's last known time",
+            control(S::Admin),
+            post(clock::accept),
+        )
+        .takes::<clock::AcceptRequest>()
+        .gives::<clock::AcceptedView>(200),
         Route::new("GET", "/whoami", "whoAmI", "Who the caller is and may do", Access::Known, get(whoami::show))
             .gives::<whoami::CallerView>(200),
         Route::new(

@@ -140,7 +140,11 @@ async fn server(
     match answer {
         Ok(answer) if answer.status().is_success() => {
             look("server", true, format!("{} answers and its ledger takes writes", connection.server));
-            return;
+            let health: serde_json::Value = answer.json().await.unwrap_or_default();
+            let held = health["clock"] == "held";
+            let says =
+                if held { health["reason"].as_str().unwrap_or("held") } else { "the server's clock is believed" };
+            return look("clock", !held, says.to_owned());
         }
         Ok(answer) => {
             let text = format!("{} answers {}: its ledger is away", connection.server, answer.status());
@@ -151,13 +155,11 @@ async fn server(
     match ledger::open_as_it_is(config).await {
         Err(error) => look("ledger", false, format!("{error:#}")),
         Ok(opened) => {
-            match opened.ledger.verify(20).await {
-                Err(error) => look("ledger", false, error.to_string()),
-                Ok(verified) if verified.faults.is_empty() => {
-                    look("ledger", true, format!("{} jobs and {} events agree", verified.jobs, verified.events));
-                }
-                Ok(verified) => look("ledger", false, verified.faults.join("; ")),
-            }
+            // Asked for once, so that it is compared with the ledger's last known time.
+            opened.clock.now();
+            let clock = opened.ledger.clock_status();
+            look("clock", !clock.is_held(), bowline_engine::explain_clock(&clock));
+            verify(&opened, look).await;
             schemas(&*opened.ledger, look).await;
         }
     }
@@ -189,5 +191,15 @@ async fn schemas(ledger: &impl ResourceStore, look: &mut impl FnMut(&'static str
         look("schemas", true, format!("{seen} schemas of parameters are within their bounds"));
     } else {
         look("schemas", false, format!("{}; store a version with a simpler schema", too_large.join("; ")));
+    }
+}
+
+async fn verify(opened: &ledger::Opened, look: &mut impl FnMut(&'static str, bool, String)) {
+    match opened.ledger.verify(20).await {
+        Err(error) => look("ledger", false, error.to_string()),
+        Ok(verified) if verified.faults.is_empty() => {
+            look("ledger", true, format!("{} jobs and {} events agree", verified.jobs, verified.events));
+        }
+        Ok(verified) => look("ledger", false, verified.faults.join("; ")),
     }
 }

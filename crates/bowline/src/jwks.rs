@@ -69,7 +69,7 @@ pub fn verifier(config: &AuthConfig) -> anyhow::Result<Option<JwtVerifier>> {
 pub async fn refresh_forever(gate: Arc<Gate>, clock: Arc<dyn Clock>, stop: CancellationToken) -> anyhow::Result<()> {
     let Some(jwt) = gate.jwt() else { return Ok(()) };
     loop {
-        if let Err(error) = jwt.refresh_keys(clock.now().as_millis() / 1_000).await {
+        if let Err(error) = jwt.refresh_keys(clock.outside().as_millis() / 1_000).await {
             tracing::warn!("the keys of service tokens were not refreshed: {error}");
         }
         tokio::select! {

@@ -29,9 +29,9 @@ pub async fn open_as_it_is(config: &Config) -> anyhow::Result<Opened> {
 }
 
 async fn open_or_make(config: &Config, make: bool, observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Opened> {
-    let clock: Arc<dyn Clock> = SteadyClock::start();
     let settings = SqlSettings {
-        clock: Arc::clone(&clock),
+        clock: SteadyClock::start(),
+        clock_rules: Some(config.clock.rules()),
         key_ttl_ms: (config.retention.idempotency_hours * 3_600_000.0) as i64,
         margin: config.lease.margin(),
         backlog_max: config.limits.backlog_jobs,
@@ -60,5 +60,5 @@ async fn open_or_make(config: &Config, make: bool, observer: Option<Arc<dyn Obse
             SqlLedger::open_postgres(pg, &settings).await.context("the PostgreSQL ledger cannot be opened")?
         }
     };
-    Ok(Opened { ledger: Arc::new(ledger), clock, embedded })
+    Ok(Opened { clock: ledger.clock(), ledger: Arc::new(ledger), embedded })
 }

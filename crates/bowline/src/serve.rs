@@ -12,7 +12,7 @@ use bowline_api::{ApiSettings, App, Gate, GateSettings, ServerTls};
 use bowline_connect::egress::Doors;
 use bowline_engine::builtin::{Handlers, HttpRequest, NAME_PREFIX, RabbitmqPublish};
 use bowline_engine::secrets::Secrets;
-use bowline_engine::{Engine, EngineSettings, Figures};
+use bowline_engine::{Engine, EngineSettings, Figures, watch_clock};
 use bowline_model::event::EventData;
 use bowline_model::{EventKind, TaskType};
 use bowline_store::{Ledger, Notice, Retention};
@@ -174,6 +174,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     supervisor.start(TaskKind::AuditHeads, move || Arc::clone(&keeper).keep_forever(stop.clone()));
     let (refusals, stop) = (Arc::clone(&app.refusals), supervisor.stop().clone());
     supervisor.start(TaskKind::Refusals, move || Arc::clone(&refusals).run(stop.clone()));
+    let (watched, stop) = (Arc::clone(&engine), supervisor.stop().clone());
+    supervisor.start(TaskKind::ClockWatch, move || {
+        watch_clock(Arc::clone(&watched.ledger), Arc::clone(&watched.meters), tenant, stop.clone())
+    });
     let notice = Notice { tenant, kind: EventKind::ServerStarted, data: EventData::default() };
     if let Err(error) = shared.note(notice).await {
         // The door is open already; a missing note is no reason to close it.

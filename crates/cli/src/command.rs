@@ -8,6 +8,7 @@ use crate::approvals::ApprovalsCommand;
 use crate::audit::AuditCommand;
 use crate::blocks::BlocksCommand;
 use crate::client::Client;
+use crate::clock::ClockCommand;
 use crate::connection::Connection;
 use crate::dlq::DlqCommand;
 use crate::events::EventsArgs;
@@ -26,8 +27,8 @@ use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token, trigger,
-    whoami, workers, workflow,
+    approvals, audit, blocks, clock, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token,
+    trigger, whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -109,6 +110,10 @@ pub enum ClientCommand {
     #[command(subcommand)]
     Audit(AuditCommand),
 
+    /// The clock the server decides by, and whether it is believed
+    #[command(subcommand)]
+    Clock(ClockCommand),
+
     /// Tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
@@ -168,6 +173,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Lanes => lanes::run(&client, screen).await,
         ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
         ClientCommand::Audit(command) => Box::pin(audit::run(&client, screen, command)).await,
+        ClientCommand::Clock(command) => clock::run(&client, screen, command).await,
         ClientCommand::Tenant(command) => tenant::run(&client, screen, command).await,
         ClientCommand::Token(command) => token::run(&client, screen, command).await,
         ClientCommand::Whoami => whoami::run(&client, screen).await,

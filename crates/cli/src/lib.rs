@@ -10,6 +10,7 @@ mod approvals;
 pub mod audit;
 mod blocks;
 mod client;
+mod clock;
 mod command;
 mod connection;
 mod dlq;

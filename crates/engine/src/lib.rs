@@ -7,6 +7,7 @@
 mod brokers;
 pub mod builtin;
 mod checks;
+mod clock_watch;
 mod dispatcher;
 mod engine;
 mod figures;
@@ -27,6 +28,7 @@ mod why;
 
 pub use bowline_connect::egress::TenantRules;
 pub use checks::Checks;
+pub use clock_watch::{explain as explain_clock, watch_clock};
 pub use dispatcher::Dispatcher;
 pub use engine::Engine;
 pub use figures::Figures;

@@ -129,6 +129,8 @@ kinds! {
     HostReleased "host_released" Info "A host that was kept for a missing run was released",
     JobReplayed "job_replayed" Info "Dead letter replayed as a new job",
     DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
+    ClockHeld "clock_held" Error "The clock is far from the last known time, expiry and retention wait",
+    ClockAccepted "clock_accepted" Warning "The clock is believed again",
     ServerStarted "server_started" Info "Server started",
     AgentEnrolled "agent_enrolled" Info "An agent joined",
     AgentRenewed "agent_renewed" Info "An agent's credential was renewed",

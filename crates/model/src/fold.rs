@@ -183,6 +183,8 @@ impl FoldedJob {
             | K::JobReplayed
             | K::DeadLetterPurged
             | K::ServerStarted
+            | K::ClockHeld
+            | K::ClockAccepted
             | K::WorkerRegistered
             | K::AgentEnrolled
             | K::AgentRenewed

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod blueprint;
 pub mod broker;
 pub mod claim;
+pub mod clock;
 pub mod dead_letter;
 pub mod error;
 pub mod event;

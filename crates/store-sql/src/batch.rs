@@ -39,6 +39,8 @@ pub struct After {
     pub tally: Tallied,
     /// Lines that this transaction makes.
     pub lines: Vec<(i64, ChannelKey)>,
+    /// A person has accepted the clock, under this name.
+    pub accepted_clock: Option<String>,
     /// It failed because the audit trail could not be written.
     pub unaudited: bool,
 }
@@ -60,6 +62,9 @@ impl After {
     pub fn ring(mut self, shared: &Shared) {
         if self.resources {
             shared.known.forget();
+        }
+        if let Some(accepted) = self.accepted_clock {
+            shared.clock.accept(Some(accepted));
         }
         if let Some(observer) = &shared.observer {
             shared.channels.tell(observer, &self.ended);
@@ -112,7 +117,8 @@ pub async fn attempt(
         shared.channels.ensure(db, &keys).await?;
     }
     let now = db.begin(Mode::Write).await?;
-    let desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms: shared.key_ttl_ms, margin: shared.margin };
+    let (key_ttl_ms, margin) = (shared.key_ttl_ms, shared.margin);
+    let desk = Desk { now, rng, channels: &shared.channels, key_ttl_ms, margin, clock: &shared.clock };
     let mut batch = Batch { db, desk, wishes, answers: wishes.iter().map(|_| None).collect(), after };
     batch.submit_all().await?;
     let told = batch.tell_all().await?;

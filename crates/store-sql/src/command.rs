@@ -9,11 +9,11 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
-    Claimant, ClaimedRun, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Fired, Firing, FlowAnswer, FlowOrder,
-    Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer,
-    OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder,
-    ResourcePut, ResourceStored, Retention, RunReport, SealingKeySet, StoreError, StoreResult, Submitted, TellAnswer,
-    Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
+    Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Fired,
+    Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, NewSignal,
+    Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer,
+    ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, SealingKeySet, StoreError, StoreResult,
+    Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -110,6 +110,8 @@ commands! {
     Prune((Retention, PruneMark)) -> Pruned,
     RecordAudit(Vec<Deed>) -> (),
     Ping(()) -> Timestamp,
+    NoteTime(()) -> ClockStatus,
+    AcceptClock((Author, Option<String>)) -> ClockAccepted,
 }
 
 impl Command {
@@ -135,6 +137,7 @@ impl Command {
             | Self::Unblock((_, _, by, _), _)
             | Self::RemoveHosts((_, _, _, by), _) => Some(by),
             Self::RenewAgent(renewal, _) => Some(&renewal.by),
+            Self::AcceptClock((by, _), _) => Some(by),
             Self::Decide(order, _) => Some(&order.by),
             Self::Block(block, _) => Some(&block.by),
             Self::Release(order, _) => Some(&order.by),
@@ -170,6 +173,7 @@ impl Command {
             | Self::Prune(..)
             | Self::RecordAudit(..)
             | Self::Ping(..)
+            | Self::NoteTime(..)
             | Self::Look(_) => None,
         }
     }

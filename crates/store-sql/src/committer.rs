@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use bowline_store::{ClaimedRun, StoreError, StoreResult};
+use bowline_store::{ClaimedRun, LedgerClock, StoreError, StoreResult};
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 
@@ -26,17 +26,22 @@ pub enum Source {
     /// One connection, for good.
     Held(Box<AnyDb>),
     /// A server that may go away and come back.
-    Pg { settings: Arc<PgSettings>, db: Option<Box<AnyDb>> },
+    Pg { settings: Arc<PgSettings>, clock: Arc<LedgerClock>, db: Option<Box<AnyDb>> },
 }
 
 impl Source {
+    /// A connection that is made when it is first wanted.
+    pub fn postgres(settings: &Arc<PgSettings>, shared: &Shared) -> Self {
+        Self::Pg { settings: Arc::clone(settings), clock: Arc::clone(&shared.clock), db: None }
+    }
+
     pub async fn get(&mut self) -> StoreResult<&mut AnyDb> {
         match self {
             Self::Held(db) => Ok(db),
-            Self::Pg { settings, db } => {
+            Self::Pg { settings, clock, db } => {
                 if !db.as_ref().is_some_and(|db| db.is_usable()) {
                     *db = None;
-                    *db = Some(Box::new(AnyDb::Pg(PgDb::connect(settings).await?)));
+                    *db = Some(Box::new(AnyDb::Pg(PgDb::connect(settings).await?.with_clock(clock))));
                 }
                 db.as_deref_mut().ok_or_else(|| StoreError::Unavailable("no connection".to_owned()))
             }

@@ -14,17 +14,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bowline_model::audit::Author;
+use bowline_model::clock::ClockRules;
 use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::fleet::MarginRules;
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
-    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, Closed, DeadLetter, DeadLetterOrder, DeadLetterStore,
-    EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord, JobStore, LaneDepth, Ledger,
-    Listened, MaintenanceStore, NewJob, Notice, Observer, OrderAnswer, Page, Position, Promoted, PruneMark, Pruned,
-    Reaped, ReportAnswer, Retention, RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer,
-    Tenant, TenantStore, TokenRecord, TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
+    BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, ClockAccepted, ClockStatus, Closed, DeadLetter,
+    DeadLetterOrder, DeadLetterStore, EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord,
+    JobStore, LaneDepth, Ledger, LedgerClock, Listened, MaintenanceStore, NewJob, Notice, Observer, OrderAnswer, Page,
+    Position, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RunRecord, RunReport, RunStore, StoreError,
+    StoreResult, Submitted, TellAnswer, Tenant, TenantStore, TokenRecord, TokenStore, ToldEvents, Verified,
+    WaitingFacts, Wake, WorkerRecord, WorkerStore,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -39,12 +41,15 @@ use crate::migrate::{self, Migrated};
 use crate::shared::Shared;
 use crate::standing::Standing;
 use crate::tenant_room::TenantRoom;
+use crate::write::learn_time;
 use crate::{postgres, read};
 
 /// What a ledger needs to know beside where it is.
 #[derive(Debug, Clone)]
 pub struct SqlSettings {
     pub clock: Arc<dyn Clock>,
+    /// When the clock is too far from the ledger's last known moment to be believed; `None` believes it always.
+    pub clock_rules: Option<ClockRules>,
     /// How long an idempotency key is remembered.
     pub key_ttl_ms: i64,
     /// How long hosts are kept when a run went missing there.
@@ -64,6 +69,7 @@ impl SqlSettings {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
+            clock_rules: None,
             key_ttl_ms: 72 * 3_600_000,
             margin: MarginRules::default(),
             backlog_max: 50_000,
@@ -138,6 +144,7 @@ pub(crate) async fn own(db: &mut impl Db, rng: &mut StdRng) -> StoreResult<Own> 
 
 fn shared(settings: &SqlSettings, known: KnownResources) -> Arc<Shared> {
     Arc::new(Shared {
+        clock: LedgerClock::new(Arc::clone(&settings.clock), settings.clock_rules),
         channels: Channels::default(),
         work: Wake::default(),
         events: Wake::default(),
@@ -189,8 +196,9 @@ impl SqlLedger {
         })?;
         own(FILE).map_err(|e| unavailable("the data directory cannot be written", e))?;
         let path = directory.join(FILE);
-        let mut writer = SqliteDb::open_writer(&path, Arc::clone(&settings.clock))?;
         let shared = shared(settings, KnownResources::of_one_process());
+        let clock: Arc<dyn Clock> = shared.clock.clone();
+        let mut writer = SqliteDb::open_writer(&path, Arc::clone(&clock))?;
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut writer, &shared, &mut rng, settings.make))?;
         let mut threads = vec![writer.tune_writer(&path)?];
@@ -198,7 +206,7 @@ impl SqlLedger {
         let (looks, questions) = mpsc::channel::<Look>(1_024);
         let questions = Arc::new(tokio::sync::Mutex::new(questions));
         for n in 0..READERS {
-            let reader = SqliteDb::open_reader(&path, Arc::clone(&settings.clock))?;
+            let reader = SqliteDb::open_reader(&path, Arc::clone(&clock))?;
             let questions = Arc::clone(&questions);
             threads.push(spawn(format!("ledger-read-{n}"), move || {
                 block_on(read_forever(Source::Held(Box::new(AnyDb::Sqlite(reader))), questions));
@@ -215,8 +223,8 @@ impl SqlLedger {
 
     /// A ledger in memory, on a thread of its own. It is gone with whoever holds it.
     pub fn open_memory_alone(settings: &SqlSettings) -> StoreResult<Self> {
-        let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
         let shared = shared(settings, KnownResources::of_one_process());
+        let mut db = SqliteDb::open_memory(shared.clock.clone())?;
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng, true))?;
         let (wishes, line) = mpsc::channel(WISHES_MAX);
@@ -232,8 +240,8 @@ impl SqlLedger {
     /// A ledger in memory, driven by the caller: the future must be polled for anything to happen. For tests and
     /// simulations that own time and order; `faults` makes it fail on purpose.
     pub fn open_memory(settings: &SqlSettings, faults: Option<Arc<dyn FaultPlan>>) -> StoreResult<(Self, Driver)> {
-        let mut db = SqliteDb::open_memory(Arc::clone(&settings.clock))?;
         let shared = shared(settings, KnownResources::of_one_process());
+        let mut db = SqliteDb::open_memory(shared.clock.clone())?;
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng, settings.make))?;
         Ok(Self::in_memory(db, shared, rng, settings, migrated, own, faults))
@@ -347,6 +355,11 @@ impl SqlLedger {
         self.own.cursor_secret
     }
 
+    /// The clock this ledger decides by.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.shared.clock.clone()
+    }
+
     /// Runs of workers in this process's predecessors are over; we hold the directory alone. Says how many there were.
     pub async fn reclaim(&self, worker_prefix: &str) -> StoreResult<u64> {
         self.wish(|line| Command::Reclaim(worker_prefix.to_owned(), line)).await
@@ -358,6 +371,7 @@ async fn prepare(db: &mut SqliteDb, shared: &Shared, rng: &mut StdRng, make: boo
     db.load_numbers()?;
     shared.channels.learn_all(db).await?;
     shared.channels.replace_active(db).await?;
+    learn_time(db, &shared.clock).await?;
     let own = own(db, rng).await?;
     Ok((migrated, own))
 }
@@ -638,6 +652,18 @@ impl MaintenanceStore for SqlLedger {
 
     async fn now(&self) -> StoreResult<Timestamp> {
         self.wish(|line| Command::Ping((), line)).await
+    }
+
+    fn clock_status(&self) -> ClockStatus {
+        self.shared.clock.status()
+    }
+
+    async fn note_time(&self) -> StoreResult<ClockStatus> {
+        self.wish(|line| Command::NoteTime((), line)).await
+    }
+
+    async fn accept_clock(&self, by: Author, reason: Option<String>) -> StoreResult<ClockAccepted> {
+        self.wish(|line| Command::AcceptClock((by, reason), line)).await
     }
 
     fn backlog(&self) -> (usize, usize) {

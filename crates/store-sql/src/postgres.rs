@@ -16,6 +16,7 @@ use crate::db::{Db, PgDb, PgSettings, PgTarget, Sql, Val, connect_postgres};
 use crate::ledger::{Own, own};
 use crate::migrate::{self, Migrated};
 use crate::shared::Shared;
+use crate::write::learn_time;
 
 /// Two, so that one gathers and decides while the other waits for the disk.
 const COMMITTERS: u64 = 2;
@@ -49,7 +50,7 @@ pub fn run(
         }
         let wishes = Arc::new(tokio::sync::Mutex::new(wishes));
         let looks = Arc::new(tokio::sync::Mutex::new(looks));
-        let source = || Source::Pg { settings: Arc::clone(&settings), db: None };
+        let source = || Source::postgres(&settings, &shared);
         let mut committers = Vec::new();
         for n in 0..COMMITTERS {
             let rng = StdRng::seed_from_u64(seed.wrapping_add(n + 1));
@@ -81,6 +82,7 @@ async fn open(
     let migrated = migrate::postgres(&mut db, make).await?;
     shared.channels.learn_all(&mut db).await?;
     shared.channels.replace_active(&mut db).await?;
+    learn_time(&mut db, &shared.clock).await?;
     let own = own(&mut db, rng).await?;
     Ok((migrated, own))
 }
@@ -101,7 +103,7 @@ async fn ring_forever(mut source: Source, shared: Arc<Shared>, name: String) {
 
 /// Hears the other servers' bells. When the line breaks it is laid again; a look at the tables makes up for what was missed.
 async fn listen_forever(settings: Arc<PgSettings>, shared: Arc<Shared>, name: String) {
-    let mut source = Source::Pg { settings: Arc::clone(&settings), db: None };
+    let mut source = Source::postgres(&settings, &shared);
     loop {
         if let Err(error) = listen(&settings, &mut source, &shared, &name).await {
             tracing::debug!("not listening to other servers: {error}");

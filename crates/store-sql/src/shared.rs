@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_model::fleet::MarginRules;
-use bowline_store::{Observer, Wake};
+use bowline_store::{LedgerClock, Observer, Wake};
 
 use crate::channels::Channels;
 use crate::known::KnownResources;
@@ -12,6 +12,7 @@ use crate::standing::Standing;
 /// What the ledger's threads share.
 #[derive(Debug)]
 pub struct Shared {
+    pub clock: Arc<LedgerClock>,
     pub channels: Channels,
     pub work: Wake,
     pub events: Wake,

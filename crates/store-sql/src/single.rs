@@ -1,6 +1,6 @@
 //! Wishes that are granted one by one, each as if it were alone in its batch.
 
-use bowline_store::{OutputAnswer, StoreError, StoreResult};
+use bowline_store::{OutputAnswer, Pruned, StoreError, StoreResult};
 
 use crate::batch::After;
 use crate::changes::Changes;
@@ -102,7 +102,9 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
         Command::Conduct(thorough, _) => {
             // What this batch has changed counts already.
             write::write_tally(db, &mut after.tally).await?;
-            after.hear(write::let_go_of_the_past(db, desk).await?);
+            if !desk.clock.is_held() {
+                after.hear(write::let_go_of_the_past(db, desk).await?);
+            }
             if *thorough {
                 after.hosts.extend(write::forgotten_hosts(db, 100).await?);
             }
@@ -187,10 +189,23 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::TriggerSchedule(answer)
         }
-        Command::Prune((retention, from), _) => Answer::Prune(write::prune(db, desk, retention, *from).await?),
+        Command::Prune((retention, from), _) => {
+            // By a clock that is not believed nothing is old.
+            let pruned =
+                if desk.clock.is_held() { Pruned::default() } else { write::prune(db, desk, retention, *from).await? };
+            Answer::Prune(pruned)
+        }
         // The entries themselves are appended with all others of the batch.
         Command::RecordAudit(..) => Answer::RecordAudit(()),
         Command::Ping((), _) => Answer::Ping(desk.now),
+        Command::NoteTime((), _) => Answer::NoteTime(write::note_time(db, desk).await?),
+        Command::AcceptClock(..) => {
+            let (answer, accepted, heard) = write::accept_clock(db, desk).await?;
+            after.accepted_clock = accepted;
+            after.timers |= answer.was_held;
+            after.hear(heard);
+            Answer::AcceptClock(answer)
+        }
         Command::Submit(..)
         | Command::Turn(..)
         | Command::Claim(..)

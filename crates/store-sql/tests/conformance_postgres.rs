@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_model::clock::ClockRules;
 use bowline_store::ManualClock;
 use bowline_store::conformance::{self, Bench};
 use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
@@ -17,6 +18,7 @@ async fn keep(promise: impl AsyncFnOnce(&Bench)) {
         clock: Some(clock.clone()),
     };
     let settings = SqlSettings {
+        clock_rules: Some(ClockRules::default()),
         key_ttl_ms: Bench::KEY_TTL_MS,
         backlog_max: Bench::BACKLOG_MAX,
         ..SqlSettings::new(clock.clone())

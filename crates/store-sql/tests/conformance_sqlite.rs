@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::clock::ClockRules;
 use bowline_store::ManualClock;
 use bowline_store::conformance::{self, Bench};
 use bowline_store_sql::{SqlLedger, SqlSettings};
@@ -10,6 +11,7 @@ async fn keep(promise: impl AsyncFnOnce(&Bench)) {
     let directory = tempfile::tempdir().expect("a place for the ledger");
     let clock = ManualClock::at(Bench::START);
     let settings = SqlSettings {
+        clock_rules: Some(ClockRules::default()),
         key_ttl_ms: Bench::KEY_TTL_MS,
         backlog_max: Bench::BACKLOG_MAX,
         ..SqlSettings::new(clock.clone())

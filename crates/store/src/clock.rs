@@ -14,6 +14,11 @@ use bowline_model::planted::{self, Mistake};
 /// Tells the time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
+    /// What the machine says, also where it is not believed. For what others decide by their clocks, such as the lifetime of
+    /// their tokens.
+    fn outside(&self) -> Timestamp {
+        self.now()
+    }
 }
 
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! Keeping the ledger in order: health, figures, retention, proof.
 
 use async_trait::async_trait;
+use bowline_model::audit::Author;
 use bowline_model::{Lane, RunId, TenantId, Timestamp};
 
-use crate::StoreResult;
+use crate::{ClockAccepted, ClockStatus, StoreResult};
 
 /// How much waits in a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,14 @@ pub trait MaintenanceStore: Send + Sync {
     async fn verify(&self, faults_max: usize) -> StoreResult<Verified>;
     /// The ledger's own time, by which leases are judged.
     async fn now(&self) -> StoreResult<Timestamp>;
+    /// The clock that decides, and whether it is believed.
+    fn clock_status(&self) -> ClockStatus;
+    /// Notes how late it is, so that the next start can tell whether its clock is far away, and hears whether another server
+    /// accepted the clock.
+    async fn note_time(&self) -> StoreResult<ClockStatus>;
+    /// A person says that the clock is right. Leases go on as they stood; what waits for a later time than it now is only
+    /// because the clock was wrong waits no longer.
+    async fn accept_clock(&self, by: Author, reason: Option<String>) -> StoreResult<ClockAccepted>;
     /// Commands waiting for the committer, and how many may wait.
     fn backlog(&self) -> (usize, usize);
     /// Writes everything out and stops. Later calls are refused.

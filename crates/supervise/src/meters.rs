@@ -64,6 +64,7 @@ pub struct Meters {
     pub runs_corrected: Counter,
     pub store_unavailable: Counter,
     pub degraded: Gauge,
+    pub clock_held: Gauge,
     pub stream_readers: Gauge,
     pub stream_readers_cut: Counter,
     pub backlog: Gauge<i64, AtomicI64>,
@@ -98,6 +99,7 @@ impl Meters {
             runs_corrected: Counter::default(),
             store_unavailable: Counter::default(),
             degraded: Gauge::default(),
+            clock_held: Gauge::default(),
             stream_readers: Gauge::default(),
             stream_readers_cut: Counter::default(),
             backlog: Gauge::default(),
@@ -123,6 +125,7 @@ impl Meters {
         r.register("runs_returned", "Hand-outs nobody confirmed", self.runs_returned.clone());
         r.register("runs_corrected", "Runs whose late report was recorded", self.runs_corrected.clone());
         r.register("store_unavailable", "Calls the ledger could not take", self.store_unavailable.clone());
+        r.register("clock_held", "1 while the clock is far from the ledger's last known time", self.clock_held.clone());
         r.register("degraded", "1 while the ledger is away", self.degraded.clone());
         r.register("stream_readers", "Readers of the event stream", self.stream_readers.clone());
         r.register("stream_readers_cut", "Readers cut for being too slow", self.stream_readers_cut.clone());

@@ -29,6 +29,7 @@ pub enum TaskKind {
     Refusals,
     SecretCache,
     CertificateReload,
+    ClockWatch,
 }
 
 /// What follows from a task that fell.
@@ -60,7 +61,8 @@ impl TaskKind {
             | Self::ConfigReload
             | Self::Refusals
             | Self::SecretCache
-            | Self::CertificateReload => OnFailure::Restart,
+            | Self::CertificateReload
+            | Self::ClockWatch => OnFailure::Restart,
             Self::Demonstration => OnFailure::LetGo,
         }
     }
@@ -85,6 +87,7 @@ impl TaskKind {
             Self::Refusals => "refused requests",
             Self::SecretCache => "secret cache",
             Self::CertificateReload => "certificate reload",
+            Self::ClockWatch => "clock watch",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A section is a struct with its own defaults and a `check`. Everything is checked before a socket is bound, and a
 //! misspelt option stops the start and names itself, wherever it stands.
 
+mod clock;
 mod egress;
 mod env;
 mod file;
@@ -97,6 +98,8 @@ mod tests {
         assert!(format!("{error:#}").contains("heartbeat_ms"), "{error:#}");
         let error = load("", &[("ORCH_JWT_SHARED_SECRET", "short"), ("ORCH_JWT_ISSUER", "x")]).unwrap_err();
         assert!(format!("{error:#}").to_lowercase().contains("32"), "{error:#}");
+        let error = load("[clock]\ngap_max = \"a while\"\n", &[]).unwrap_err();
+        assert!(format!("{error:#}").contains("clock.gap_max"), "{error:#}");
         let error = load("", &[("PORT", "eighty")]).unwrap_err();
         assert!(format!("{error:#}").contains("PORT"), "{error:#}");
     }

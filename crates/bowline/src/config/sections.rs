@@ -13,6 +13,7 @@ use bowline_model::worker::Strategy;
 use bowline_store_sql::{InvalidTarget, PgTarget};
 use serde::Deserialize;
 
+use super::clock::ClockConfig;
 use super::egress::EgressConfig;
 use super::secrets::SecretsConfig;
 use super::tls::TlsConfig;
@@ -34,6 +35,7 @@ pub struct Config {
     pub log: LogConfig,
     pub secrets: SecretsConfig,
     pub egress: EgressConfig,
+    pub clock: ClockConfig,
 }
 
 impl Config {
@@ -53,6 +55,7 @@ impl Config {
             ("limits", text(&self.limits), text(&other.limits)),
             ("secrets", text(&self.secrets), text(&other.secrets)),
             ("egress", text(&self.egress), text(&other.egress)),
+            ("clock", text(&self.clock), text(&other.clock)),
         ];
         sections.into_iter().filter(|(_, one, two)| one != two).map(|(name, ..)| name).collect()
     }
@@ -371,6 +374,7 @@ impl Config {
         }
         self.database.target().transpose().context("database.url (DATABASE_URL, PGSSLMODE) is wrong")?;
         self.tls.check()?;
+        self.clock.check()?;
         self.secrets.check()?;
         self.egress.check()?;
         self.auth.check()

@@ -11,6 +11,7 @@ use crate::time::Timestamp;
 /// What can be done with authority. The texts never change: they are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
+    ClockAccept,
     TenantCreate,
     TokenCreate,
     TokenRevoke,
@@ -45,6 +46,7 @@ pub enum Action {
 impl Action {
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::ClockAccept => "clock.accept",
             Self::TenantCreate => "tenant.create",
             Self::TokenCreate => "token.create",
             Self::TokenRevoke => "token.revoke",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_model::Timestamp;
-use bowline_store::{Clock, StoreError, StoreResult};
+use bowline_store::{Clock, LedgerClock, StoreError, StoreResult};
 use bytes::{BufMut, BytesMut};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
@@ -33,6 +33,8 @@ pub struct PgDb {
     client: Client,
     prepared: HashMap<&'static str, Statement>,
     settings: Arc<PgSettings>,
+    /// Judges what the database says about the time.
+    clock: Option<Arc<LedgerClock>>,
     broken: bool,
 }
 
@@ -56,7 +58,8 @@ impl PgDb {
                 tracing::debug!("a PostgreSQL connection ended: {e}");
             }
         });
-        let mut db = Self { client, prepared: HashMap::new(), settings: Arc::clone(settings), broken: false };
+        let mut db =
+            Self { client, prepared: HashMap::new(), settings: Arc::clone(settings), clock: None, broken: false };
         // A session that waits for a lock does not notice that we gave it up; so it gives up, too, or they would pile up.
         // A server that freezes in mid-transaction must not hold back the others' view of the stream.
         // Every statement here walks indexes from a handful of keys. A plan made while the tables were small would scan
@@ -67,6 +70,12 @@ impl PgDb {
                    set default_transaction_isolation = 'read committed'; set application_name = 'bowline'";
         db.script(&format!("{set}; {patience}")).await?;
         Ok(db)
+    }
+
+    /// Transactions on it go by this clock.
+    pub fn with_clock(mut self, clock: &Arc<LedgerClock>) -> Self {
+        self.clock = Some(Arc::clone(clock));
+        self
     }
 
     /// For migrations and settings: a script of several statements.
@@ -130,10 +139,11 @@ impl Db for PgDb {
         })
         .await;
         let (_, row) = self.settle(done)?;
-        match &self.settings.clock {
-            Some(clock) => Ok(clock.now()),
-            None => PgRow(&row).at(0),
-        }
+        let said = match &self.settings.clock {
+            Some(clock) => clock.now(),
+            None => PgRow(&row).at(0)?,
+        };
+        Ok(self.clock.as_ref().map_or(said, |clock| clock.observe(said)))
     }
 
     async fn commit(&mut self) -> StoreResult<()> {

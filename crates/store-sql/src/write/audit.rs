@@ -162,6 +162,11 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
             let form = form(None, Action::TenantCreate, format!("tenant/{id}")).with(json!({"name": name}));
             form.if_so(made.is_some(), "refused: the name is taken")
         }
+        (Command::AcceptClock((_, reason), _), Answer::AcceptClock(accepted)) => {
+            let form = form(None, Action::ClockAccept, "clock".to_owned()).why(reason.as_deref());
+            let form = form.with(json!({"time": {"from": accepted.before, "to": accepted.now}}));
+            form.result(if accepted.was_held { "done" } else { "unchanged" })
+        }
         (Command::CreateToken((token, _), _), Answer::CreateToken(made)) => {
             let form = form(token.tenant, Action::TokenCreate, format!("token/{}", token.id));
             form.with(about_token(token)).if_so(*made, "refused: the id is taken")

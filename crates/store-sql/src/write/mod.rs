@@ -9,6 +9,7 @@ mod approvals;
 mod audit;
 mod blocks;
 mod claim;
+mod clock;
 mod conduct;
 mod dead_letters;
 mod flows;
@@ -33,6 +34,7 @@ mod workers;
 
 use bowline_model::Timestamp;
 use bowline_model::fleet::MarginRules;
+use bowline_store::LedgerClock;
 use rand::rngs::StdRng;
 
 use crate::channels::Channels;
@@ -43,6 +45,7 @@ pub use approvals::decide;
 pub use audit::{append as append_audit, deeds};
 pub use blocks::{block, unblock};
 pub use claim::{Emptied, claim};
+pub use clock::{accept_clock, learn_time, note_time};
 pub use conduct::conduct;
 pub use dead_letters::{purge, replay};
 pub use flows::{keep_definition, signal_flows, steer_flow, turn_flows};
@@ -74,6 +77,8 @@ pub struct Desk<'a> {
     pub key_ttl_ms: i64,
     /// How long hosts are kept when a run went missing there.
     pub margin: MarginRules,
+    /// While it is held, nothing is done that cannot be undone and that only the time asks for.
+    pub clock: &'a LedgerClock,
 }
 
 impl Desk<'_> {

@@ -4,7 +4,7 @@ use bowline_model::event::EventData;
 use bowline_model::fleet::CommandFact;
 use bowline_model::flow::FlowFact;
 use bowline_model::job::{Fact, JobKind};
-use bowline_model::{Lane, Timestamp};
+use bowline_model::{JobStatus, Lane, Timestamp};
 use bowline_store::{Promoted, StoreError, StoreResult};
 
 use super::Desk;
@@ -14,8 +14,17 @@ use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
 
 /// Queues up to `limit` jobs that are due, the longest waiting first.
 pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> StoreResult<(Promoted, Heard)> {
-    let params = [Val::At(desk.now), Val::Int(i64::from(limit))];
-    let due = db.query(DUE, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
+    let params = [
+        Val::At(desk.now),
+        Val::Int(i64::from(limit)),
+        Val::Int(JobKind::Command.code()),
+        Val::Int(JobStatus::AwaitingApproval.code()),
+        Val::Int(JobStatus::Running.code()),
+    ];
+    // Approvals that expire and commands that take too long wait for a clock that is believed.
+    let held = desk.clock.is_held();
+    let (due, params) = if held { (DUE_HELD, &params[..]) } else { (DUE, &params[..2]) };
+    let due = db.query(due, params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
     let mut changes = Changes::at(desk.now);
     let mut moved = 0;
     for (job, lane) in due {
@@ -39,7 +48,11 @@ pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> Store
         }
     }
     let heard = changes.write(db).await?;
-    let next_due_at = db.query(NEXT, &[], |row| row.opt_at(0)).await?.into_iter().next().flatten();
+    let next_due_at = match held {
+        // The first of them may be one that waits; whoever asks looks again soon.
+        true => None,
+        false => db.query(NEXT, &[], |row| row.opt_at(0)).await?.into_iter().next().flatten(),
+    };
     Ok((Promoted { moved, next_due_at }, heard))
 }
 
@@ -62,6 +75,22 @@ const DUE: Sql = Sql::Each {
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
          where t.due_at <= $1 order by t.due_at, t.number limit $2 for update of t, j skip locked"
+    ),
+};
+/// Without commands that wait for approval or run: their timers end them.
+const DUE_HELD: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at <= ?1 and not (j.kind = ?3 and j.status in (?4, ?5)) order by t.due_at, t.number limit ?2"
+    ),
+    postgres: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at <= $1 and not (j.kind = $3 and j.status in ($4, $5)) order by t.due_at, t.number limit $2
+         for update of t, j skip locked"
     ),
 };
 const NEXT: Sql = Sql::Same("select min(due_at) from timer");

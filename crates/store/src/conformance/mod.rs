@@ -10,6 +10,7 @@ pub mod approvals;
 pub mod audit;
 mod bench;
 pub mod claims;
+pub mod clock;
 pub mod dead_letters;
 pub mod events;
 pub mod fleets;
@@ -435,6 +436,12 @@ macro_rules! for_each_promise {
                 output_ends_at_its_limit_and_some_time_after_its_run
                 retention_says_whose_output_is_to_go
                 all_servers_of_a_ledger_keep_output_in_one_place
+            ;
+            clock:
+                work_goes_on_while_the_clock_is_held
+                nothing_ends_by_a_clock_that_is_held
+                an_accepted_clock_decides_again
+                nothing_waits_for_a_future_that_was_wrong
             ;
             maintenance:
                 the_ledger_tells_its_own_time

@@ -106,6 +106,14 @@ async fn told(bench: &Bench, kind: EventKind, count: usize) -> Vec<String> {
         .await
 }
 
+/// A schedule that was considered just now, and is due again in an hour.
+pub(super) async fn considered(bench: &Bench, text: &str) {
+    put(bench, text, "1").await;
+    let record = find(bench, text).await;
+    let firing = Firing { due_at: Some(bench.now().plus_millis(3_600_000)), ..firing(bench, &record) };
+    fire(bench, firing).await;
+}
+
 pub async fn a_schedule_counts_from_its_activation(bench: &Bench) {
     let waiting = ResourcePut {
         key: key(bench, "nightly"),

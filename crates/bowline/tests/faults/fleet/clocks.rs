@@ -247,3 +247,97 @@ fn give_to_keepers(clock: &WrongClock, program: &Path) {
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).expect("not that long")
 }
+
+const FOUR_HUNDRED_DAYS: i64 = 400 * ONE_DAY;
+
+/// What a start with a wrong clock could end: an approval, a command that runs, a job that is over, a schedule.
+struct AtStake {
+    undecided: String,
+    running: String,
+    finished: String,
+}
+
+impl AtStake {
+    async fn prepare(server: &TestServer) -> Self {
+        let approved = json!({"argv": ["true"], "approval": {"expires_ms": 60 * 60 * 1_000}});
+        let undecided = ask(server, json!({"command": approved, "hosts": ["web1"]})).await;
+        let running = ask(server, endless(60 * 60 * 1_000)).await;
+        server.until_status(&undecided, "awaiting_approval").await;
+        server.until_status(&running, "running").await;
+        let finished = server.submit(json!({"type": "noop"})).await;
+        server.until_status(&finished, "success").await;
+        let schedule = json!({"spec": {"every_ms": 30 * 60 * 1_000, "start": {"type": "noop"}}});
+        server.send("PUT", "/resources/schedule/ticks", &server.admin(), Some(schedule)).await.expect(201);
+        Self { undecided, running, finished }
+    }
+
+    async fn statuses(&self, server: &TestServer) -> [Value; 3] {
+        let status = async |job: &str| server.get(&format!("/jobs/{job}")).await.body["job"]["status"].clone();
+        [status(&self.undecided).await, status(&self.running).await, status(&self.finished).await]
+    }
+}
+
+/// A start with a clock that is 400 days ahead ends nothing, says so everywhere, and leaves nothing waiting for that future.
+/// The control is the same start by a server that is told to tolerate it.
+#[tokio::test]
+async fn a_start_with_a_wrong_clock_does_nothing_that_cannot_be_undone() {
+    for tolerated in [false, true] {
+        let clock = WrongClock::start(0);
+        let mut env = clock.env();
+        env.push(("LOG_LEVEL".to_owned(), "debug".to_owned()));
+        let tolerance = if tolerated { "[clock]\ngap_max = \"1000d\"\n" } else { "" };
+        let config = format!("{SHORT_LEASES}{tolerance}");
+        let mut server = TestServer::with(Setup { config, env, ..Setup::default() }).await;
+        let fleet = Fleet::join(&server, &server.url("")).await;
+        let stake = AtStake::prepare(&server).await;
+        let untouched = [json!("awaiting_approval"), json!("running"), json!("success")];
+        server.stop().await;
+
+        clock.turn(FOUR_HUNDRED_DAYS);
+        server.start_again().await;
+        until_server_wrong(&server, FOUR_HUNDRED_DAYS).await;
+        if tolerated {
+            server.until_status(&stake.undecided, "canceled").await;
+            assert_ne!(stake.statuses(&server).await, untouched, "the control: nothing holds the clock");
+            continue;
+        }
+        let health = server.get("/health").await.expect(200);
+        assert_eq!((&health["status"], &health["clock"]), (&json!("degraded"), &json!("held")), "{health}");
+        assert!(health["reason"].as_str().is_some_and(|why| why.contains("bowline clock accept")), "{health}");
+        until(Duration::from_secs(20), "the alarm is raised", async || {
+            let metrics = server.get("/metrics").await.body;
+            let events = server.get("/events?type=clock_held").await.body;
+            let raised = metrics.as_str().is_some_and(|text| text.contains("orchestrator_clock_held 1"));
+            let told = events["events"].as_array().is_some_and(|events| events.len() == 1);
+            let logged = server.child().stderr().contains("the clock is far from the ledger's last known time");
+            if raised && told && logged { Ok(()) } else { Err(format!("{raised} {events} {logged}")) }
+        })
+        .await;
+        // Work is taken and done, by agents whose credentials would have ended long ago.
+        let command = ask(&server, fleet.calm_command(2, 0)).await;
+        server.until_status(&command, "success").await;
+        let retry = json!({"type": "fail", "policy": {"retry": {"max_attempts": 5, "base_ms": 86_400_000,
+            "max_backoff_ms": 86_400_000, "jitter": "none"}}});
+        let failing = server.submit(retry).await;
+        let failing = server.until_status(&failing, "pending").await;
+        is_ahead(moment(&failing["job"]["run_at"]).expect("a time"), really_now(), ONE_DAY).expect("a day from now");
+        assert_eq!(stake.statuses(&server).await, untouched);
+
+        server.stop().await;
+        clock.turn(0);
+        server.start_again().await;
+        until_server_wrong(&server, 0).await;
+        let health = server.get("/health").await.expect(200);
+        assert_eq!(health["status"], "ok", "{health}");
+        assert_eq!(stake.statuses(&server).await, untouched);
+        let schedule = server.get("/schedules/ticks").await.expect(200);
+        let next = moment(&schedule["next_at"]).expect("a time");
+        assert!(next < really_now().plus_millis(31 * 60 * 1_000), "nothing waits for the wrong future: {schedule}");
+        let again = ask(&server, fleet.calm_command(2, 0)).await;
+        server.until_status(&again, "success").await;
+        server.post(&format!("/jobs/{}/cancel", stake.running), json!({})).await.expect(200);
+        server.until_status(&stake.running, "canceled").await;
+        assert!(server.stop().await.success());
+        server.assert_verified();
+    }
+}

@@ -1,0 +1,114 @@
+//! The clock that decides, as the ledger remembers it: the newest moment it was written to, and the last acceptance.
+
+use bowline_model::job::{Fact, JobKind};
+use bowline_model::{JobStatus, Lane, Timestamp};
+use bowline_store::{ClockAccepted, ClockStatus, LedgerClock, StoreError, StoreResult};
+
+use super::Desk;
+use crate::changes::{Changes, Heard, Telling};
+use crate::db::{Db, Sql, Val};
+use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
+
+/// Under which keys the ledger keeps them.
+const SEEN: &str = "clock_seen";
+const ACCEPTED: &str = "clock_accepted";
+/// Retries that are freed at once when a clock that was ahead is put right.
+const FREED_MAX: i64 = 10_000;
+
+/// Tells the clock what the ledger knows, before anything is decided by it.
+pub async fn learn_time(db: &mut impl Db, clock: &LedgerClock) -> StoreResult<()> {
+    let mut known = value(db, SEEN).await?.and_then(|text| text.parse().ok()).map(Timestamp::from_micros);
+    if known.is_none() {
+        // A ledger from before it kept the time: its newest event.
+        known = db.query(NEWEST, &[], |row| row.at(0)).await?.into_iter().next();
+    }
+    clock.learn(known, value(db, ACCEPTED).await?);
+    Ok(())
+}
+
+/// Writes down how late it is.
+pub async fn note_time(db: &mut impl Db, desk: &Desk<'_>) -> StoreResult<ClockStatus> {
+    let accepted = value(db, ACCEPTED).await?;
+    if desk.clock.is_news(accepted.as_deref()) {
+        desk.clock.accept(accepted);
+    }
+    let status = desk.clock.status();
+    put(db, SEEN, &status.now.as_micros().to_string()).await?;
+    Ok(status)
+}
+
+/// From now on the clock is believed. What hangs on the time until now is moved along: leases keep what was left of them,
+/// and where time goes back, nothing that was reckoned from the later time waits for it.
+pub async fn accept_clock(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+) -> StoreResult<(ClockAccepted, Option<String>, Heard)> {
+    let ClockStatus { now: before, clock: now, held_since } = desk.clock.status();
+    if held_since.is_none() {
+        return Ok((ClockAccepted { before, now: before, was_held: false }, None, Heard::default()));
+    }
+    let moved = now.as_micros().saturating_sub(before.as_micros());
+    db.execute(LEASES, &[Val::Int(moved)]).await?;
+    let heard = if moved < 0 {
+        db.execute(SCHEDULES, &[Val::At(now)]).await?;
+        free_retries(db, desk, before, now).await?
+    } else {
+        Heard::default()
+    };
+    let accepted = now.as_micros().to_string();
+    put(db, SEEN, &accepted).await?;
+    put(db, ACCEPTED, &accepted).await?;
+    Ok((ClockAccepted { before, now, was_held: true }, Some(accepted), heard))
+}
+
+/// Retries whose pause was reckoned from a time that is not true any more are due now.
+async fn free_retries(db: &mut impl Db, desk: &mut Desk<'_>, before: Timestamp, now: Timestamp) -> StoreResult<Heard> {
+    let params = [Val::At(before), Val::Int(FREED_MAX)];
+    let waiting = db.query(RETRIES, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
+    let mut changes = Changes::at(now);
+    for (job, lane) in waiting {
+        let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
+        let is_retry = matches!(job.state.kind, JobKind::Task | JobKind::Unit(_))
+            && job.state.status == JobStatus::Pending
+            && job.state.attempts > 0;
+        let due_at = job.state.due_at.unwrap_or(now);
+        if is_retry && let Ok(step) = job.state.on(&Fact::Due, &job.policy, due_at, desk.chance()) {
+            changes.advance(&job, lane, step, Telling::default());
+        }
+    }
+    changes.write(db).await
+}
+
+async fn value(db: &mut impl Db, key: &str) -> StoreResult<Option<String>> {
+    Ok(db.query(VALUE, &[Val::Text(key)], |row| row.text(0)).await?.into_iter().next())
+}
+
+async fn put(db: &mut impl Db, key: &str, value: &str) -> StoreResult<()> {
+    db.execute(PUT, &[Val::Text(key), Val::Text(value)]).await.map(drop)
+}
+
+const VALUE: Sql = Sql::Same("select value from ledger where key = $1");
+const PUT: Sql =
+    Sql::Same("insert into ledger (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value");
+const NEWEST: Sql = Sql::Same("select at from event order by position desc limit 1");
+const LEASES: Sql = Sql::Each {
+    sqlite: "update lease set renewed_at = renewed_at + ?1, deadline_at = deadline_at + ?1",
+    postgres: "update lease set renewed_at = renewed_at + $1::bigint * interval '1 microsecond',
+                                deadline_at = deadline_at + $1::bigint * interval '1 microsecond'",
+};
+/// Looked at again at once, from now on.
+const SCHEDULES: Sql = Sql::Same("update schedule set seen = $1, due_at = $1 where seen > $1");
+const RETRIES: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at > ?1 order by t.due_at, t.number limit ?2"
+    ),
+    postgres: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at > $1 order by t.due_at, t.number limit $2 for update of t, j skip locked"
+    ),
+};

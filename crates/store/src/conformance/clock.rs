@@ -1,0 +1,126 @@
+//! Promises about a clock that is far from the ledger's last known time: work goes on, and nothing that cannot be undone
+//! happens until a person has accepted it.
+
+use bowline_model::audit::Chain;
+use bowline_model::{ErrorClass, Jitter, JobPolicy, JobStatus, RetryPolicy, Timestamp};
+
+use super::approvals::waiting;
+use super::bench::{Bench, attempts, policy};
+use super::schedules::considered;
+use crate::{AuditFilter, AuditFrom, NewJob, PruneMark, Retention};
+
+const DAY_MS: i64 = 86_400_000;
+const FAR_MS: i64 = 400 * DAY_MS;
+const DAY: Retention = Retention { finished_jobs_ms: DAY_MS, events_ms: DAY_MS };
+
+/// Something was stored, and then the clock jumped. The last known moment.
+async fn jumped(bench: &Bench, by_ms: i64) -> Timestamp {
+    let known = bench.ledger.note_time().await.expect("the time is noted").now;
+    bench.pass_ms(by_ms);
+    known
+}
+
+async fn now(bench: &Bench) -> Timestamp {
+    bench.ledger.now().await.expect("the ledger tells the time")
+}
+
+/// Work is taken, handed out and finished as ever, at a time that goes on from the last known moment.
+pub async fn work_goes_on_while_the_clock_is_held(bench: &Bench) {
+    for by_ms in [FAR_MS, -121_000] {
+        let known = jumped(bench, by_ms).await;
+        assert_eq!(now(bench).await, known);
+        let status = bench.ledger.clock_status();
+        assert_eq!((status.held_since, status.clock), (Some(known), bench.now()));
+        let run = bench.running(NewJob { policy: attempts(3), ..bench.job() }).await;
+        bench.pass_ms(1_000);
+        assert_eq!(now(bench).await, known.plus_millis(1_000), "time goes on");
+        bench.fail(&run, ErrorClass::Transient).await;
+        let (record, _) = bench.find(run.job).await;
+        assert!(record.created_at >= known && record.created_at <= known.plus_millis(1_000), "{record:?}");
+        let due_at = record.state.due_at.unwrap_or(known);
+        assert!(due_at < known.plus_millis(DAY_MS), "a pause is reckoned from the last known moment: {due_at}");
+        bench.ledger.accept_clock("ops".into(), None).await.expect("the clock is accepted");
+    }
+}
+
+/// Nothing expires, times out, is lost, or is removed.
+pub async fn nothing_ends_by_a_clock_that_is_held(bench: &Bench) {
+    let undecided = waiting(bench).await;
+    let limited = policy(JobPolicy { timeout_ms: 60_000, ..JobPolicy::default() });
+    let running = bench.running(NewJob { policy: limited, ..bench.job() }).await;
+    let finished = bench.running(bench.job()).await;
+    bench.succeed(&finished).await;
+    jumped(bench, FAR_MS).await;
+    // Held, and for longer than any of their times.
+    for _ in 0..2 {
+        assert_eq!(bench.promote().await, 0);
+        let reaped = bench.reap_since(Timestamp::default()).await;
+        assert_eq!((reaped.lost, reaped.overdue), (0, 0), "{reaped:?}");
+        let pruned = bench.ledger.prune(DAY, PruneMark::default()).await.expect("the ledger can be pruned");
+        assert_eq!(pruned.jobs, 0);
+        bench.pass_ms(2 * DAY_MS);
+    }
+    assert_eq!(bench.status(undecided).await, JobStatus::AwaitingApproval);
+    assert_eq!(bench.status(running.job).await, JobStatus::Running);
+    assert_eq!(bench.status(finished.job).await, JobStatus::Succeeded);
+}
+
+/// Accepted, the clock is believed, what is over is over, and runs have as much time left as before.
+pub async fn an_accepted_clock_decides_again(bench: &Bench) {
+    let undecided = waiting(bench).await;
+    let limited = policy(JobPolicy { timeout_ms: 60_000, ..JobPolicy::default() });
+    let running = bench.running(NewJob { policy: limited, ..bench.job() }).await;
+    let finished = bench.running(bench.job()).await;
+    bench.succeed(&finished).await;
+    let known = jumped(bench, FAR_MS).await;
+    now(bench).await;
+    let accepted = bench.ledger.accept_clock("ops".into(), Some("moved".to_owned())).await.expect("accepted");
+    assert_eq!((accepted.was_held, accepted.before, accepted.now), (true, known, bench.now()));
+    assert_eq!(now(bench).await, bench.now());
+    assert!(!bench.ledger.clock_status().is_held());
+    let reaped = bench.reap_since(bench.now()).await;
+    assert_eq!((reaped.lost, reaped.overdue), (0, 0), "{reaped:?}");
+    bench.pass_ms(62_000);
+    bench.beat(&running).await;
+    assert_eq!(bench.reap_since(bench.now().plus_millis(-2_000)).await.overdue, 1, "a minute is a minute");
+    bench.promote().await;
+    assert_eq!(bench.status(undecided).await, JobStatus::Canceled);
+    let pruned = bench.ledger.prune(DAY, PruneMark::default()).await.expect("the ledger can be pruned");
+    assert!(pruned.jobs >= 1, "{pruned:?}");
+    // Accepting what is believed changes nothing; both are recorded.
+    let again = bench.ledger.accept_clock("ops".into(), None).await.expect("accepted");
+    assert!(!again.was_held && again.before == again.now);
+    let filter = AuditFilter { action: Some("clock.accept".to_owned()), ..AuditFilter::default() };
+    let page = bench.ledger.list_audit(Chain::of(None), filter, AuditFrom::Before(None), 10).await.expect("read");
+    let records: Vec<(&str, Option<&str>)> =
+        page.items.iter().map(|record| (record.result.as_str(), record.reason.as_deref())).collect();
+    assert_eq!(records, [("unchanged", None), ("done", Some("moved"))]);
+}
+
+/// A clock that was ahead, was accepted and is put right leaves nothing waiting for the wrong future.
+pub async fn nothing_waits_for_a_future_that_was_wrong(bench: &Bench) {
+    let retry =
+        RetryPolicy { base_ms: 3_600_000, max_backoff_ms: 3_600_000, jitter: Jitter::None, ..RetryPolicy::default() };
+    let failed =
+        bench.running(NewJob { policy: policy(JobPolicy { retry, ..JobPolicy::default() }), ..bench.job() }).await;
+    let running = bench.running(bench.job()).await;
+    jumped(bench, FAR_MS).await;
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, wrongly");
+    bench.fail(&failed, ErrorClass::Transient).await;
+    assert_eq!(bench.status(failed.job).await, JobStatus::Pending);
+    considered(bench, "hourly").await;
+    bench.beat(&running).await;
+    bench.ledger.note_time().await.expect("the time is noted");
+    bench.pass_ms(-FAR_MS);
+    now(bench).await;
+    assert!(bench.ledger.clock_status().is_held());
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
+    assert_eq!(now(bench).await, bench.now());
+    assert_eq!(bench.status(failed.job).await, JobStatus::Queued, "it waits no longer");
+    let due = bench.ledger.due_schedules(10).await.expect("read");
+    assert_eq!(due.due.len(), 1, "the schedule is looked at again: {due:?}");
+    // A silent worker is noticed in the time of a lease, not after 400 days.
+    bench.pass_ms(60_000);
+    assert_eq!(bench.reap_since(bench.now().plus_millis(-50_000)).await.lost, 1);
+}
