@@ -307,6 +307,26 @@ fn work() -> Vec<Route> {
         .gives::<bowline_protocol::ShipAnswer>(200),
         Route::new(
             "POST",
+            "/workers/{id}/evidence",
+            "offerEvidence",
+            "An agent offers what it executed, in case the ledger has forgotten it",
+            exec(S::WorkersRun),
+            post(workers::offer),
+        )
+        .takes::<bowline_protocol::EvidenceRequest>()
+        .gives::<bowline_protocol::EvidenceAnswer>(200),
+        Route::new(
+            "GET",
+            "/evidence/unknown-runs",
+            "listUnknownRuns",
+            "List runs that agents executed, of jobs that the ledger does not have",
+            exec(S::FleetRead),
+            get(workers::list_unknown_runs),
+        )
+        .asks::<workers::UnknownRunQuery>()
+        .gives::<workers::UnknownRunPage>(200),
+        Route::new(
+            "POST",
             "/runs/{id}/events",
             "tellEvents",
             "A worker tells what happened in its run",

@@ -50,7 +50,7 @@ pub async fn run(client: &Client, screen: &mut Screen, command: ClockCommand) ->
             let facts = Facts::new().with("clock", &clock.clock).with("ledger", &clock.now).with("state", state);
             screen.facts(&facts)?;
             if clock.held {
-                screen.note(&clock.says.to_string());
+                screen.note(clock.says.as_ref());
             }
         }
         ClockCommand::Accept { reason } => {

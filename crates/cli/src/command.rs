@@ -12,6 +12,7 @@ use crate::clock::ClockCommand;
 use crate::connection::Connection;
 use crate::dlq::DlqCommand;
 use crate::events::EventsArgs;
+use crate::evidence::EvidenceCommand;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hosts::HostsCommand;
@@ -27,8 +28,8 @@ use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, clock, dlq, events, hosts, job, lanes, resource, schedule, secret, tenant, token,
-    trigger, whoami, workers, workflow,
+    approvals, audit, blocks, clock, dlq, events, evidence, hosts, job, lanes, resource, schedule, secret, tenant,
+    token, trigger, whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -114,6 +115,10 @@ pub enum ClientCommand {
     #[command(subcommand)]
     Clock(ClockCommand),
 
+    /// What agents executed and the ledger does not know
+    #[command(subcommand)]
+    Evidence(EvidenceCommand),
+
     /// Tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
@@ -174,6 +179,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
         ClientCommand::Audit(command) => Box::pin(audit::run(&client, screen, command)).await,
         ClientCommand::Clock(command) => clock::run(&client, screen, command).await,
+        ClientCommand::Evidence(command) => evidence::run(&client, screen, command).await,
         ClientCommand::Tenant(command) => tenant::run(&client, screen, command).await,
         ClientCommand::Token(command) => token::run(&client, screen, command).await,
         ClientCommand::Whoami => whoami::run(&client, screen).await,

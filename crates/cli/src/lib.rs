@@ -16,6 +16,7 @@ mod connection;
 mod dlq;
 mod duration;
 mod events;
+mod evidence;
 mod exit;
 mod failure;
 mod fleet;

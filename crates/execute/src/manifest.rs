@@ -39,6 +39,12 @@ pub struct Manifest {
     pub host: HostName,
     /// Grows with each hand-out of the job.
     pub fence: u32,
+    /// Which attempt at the job this is; 0 in manifests from before it was kept.
+    #[serde(default)]
+    pub attempt: u32,
+    /// The whole command, of which `job` is the part for this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<JobId>,
     /// Grows with each lease of the host.
     pub host_fence: u64,
     pub lock: HostLock,

@@ -129,6 +129,7 @@ kinds! {
     HostReleased "host_released" Info "A host that was kept for a missing run was released",
     JobReplayed "job_replayed" Info "Dead letter replayed as a new job",
     DeadLetterPurged "dead_letter_purged" Info "Dead letter purged",
+    UnknownRunsFound "unknown_runs_found" Warning "An agent executed runs of jobs that the ledger does not have",
     ClockHeld "clock_held" Error "The clock is far from the last known time, expiry and retention wait",
     ClockAccepted "clock_accepted" Warning "The clock is believed again",
     ServerStarted "server_started" Info "Server started",

@@ -101,6 +101,7 @@ impl FoldedJob {
                 self.end_run(event, data.outcome.unwrap_or(RunStatus::Failed))?;
             }
             K::RunRefused => {
+                self.state.attempts = self.state.attempts.saturating_sub(1);
                 self.waits(S::Pending, data.due_at);
                 self.end_run(event, data.outcome.unwrap_or(RunStatus::Failed))?;
             }
@@ -183,6 +184,7 @@ impl FoldedJob {
             | K::JobReplayed
             | K::DeadLetterPurged
             | K::ServerStarted
+            | K::UnknownRunsFound
             | K::ClockHeld
             | K::ClockAccepted
             | K::WorkerRegistered

@@ -2,12 +2,14 @@
 //!
 //! `POST /workers/register`, `GET /workers/{id}/tasks?max=&wait=`, `POST /workers/{id}/heartbeat`,
 //! `POST /runs/{id}/events`, `POST /tasks/result`. Who a worker is comes from its token, never from the path. Agents also
-//! enroll (`POST /agents/enroll`), renew their credentials (`POST /agents/renew`), ship the news of many runs at once (`POST /workers/{id}/events`) and bring output
-//! (`PUT /runs/{id}/output/{stream}?offset=`).
+//! enroll (`POST /agents/enroll`), renew their credentials (`POST /agents/renew`), ship the news of many runs at once
+//! (`POST /workers/{id}/events`), bring output (`PUT /runs/{id}/output/{stream}?offset=`) and offer what they executed
+//! (`POST /workers/{id}/evidence`).
 //! Never here: behaviour. Unknown fields in requests are refused; workers must ignore fields they do not know in answers.
 
 mod enroll;
 mod events;
+mod evidence;
 mod heartbeat;
 mod host;
 mod register;
@@ -18,6 +20,7 @@ mod task;
 
 pub use enroll::{EnrollAnswer, EnrollRequest, RenewAnswer, RenewRequest, enroll_message, renew_message};
 pub use events::{EventsAck, EventsRequest, WorkerEvent};
+pub use evidence::{EvidenceAnswer, EvidenceRequest, RunEvidence};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest};
 pub use host::{HostTask, TargetHost};
 pub use register::{RegisterAnswer, RegisterRequest};

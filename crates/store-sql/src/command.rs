@@ -9,11 +9,12 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
-    Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Fired,
-    Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob, NewOutput, NewSignal,
-    Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer,
-    ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, SealingKeySet, StoreError, StoreResult,
-    Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
+    Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Evidence,
+    EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob,
+    NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped,
+    ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, SealingKeySet,
+    StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer,
+    TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -111,6 +112,7 @@ commands! {
     RecordAudit(Vec<Deed>) -> (),
     Ping(()) -> Timestamp,
     NoteTime(()) -> ClockStatus,
+    TakeEvidence(Box<Evidence>) -> EvidenceTaken,
     AcceptClock((Author, Option<String>)) -> ClockAccepted,
 }
 
@@ -174,6 +176,7 @@ impl Command {
             | Self::RecordAudit(..)
             | Self::Ping(..)
             | Self::NoteTime(..)
+            | Self::TakeEvidence(..)
             | Self::Look(_) => None,
         }
     }
@@ -192,6 +195,7 @@ impl Command {
             Self::FireSchedules(firings, _) => {
                 firings.iter().map(|firing| firing.jobs.len().max(1)).sum::<usize>().max(1)
             }
+            Self::TakeEvidence(evidence, _) => evidence.runs.len().max(1),
             Self::Conduct(..) => 1_000,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             Self::Apply(documents, _) => documents

@@ -104,6 +104,12 @@ const ALL: &[Migration] = &[
         postgres: include_str!("migrations/postgres/0016_admission.sql"),
     },
     Migration {
+        number: 17,
+        name: "truth",
+        sqlite: include_str!("migrations/sqlite/0017_truth.sql"),
+        postgres: include_str!("migrations/postgres/0017_truth.sql"),
+    },
+    Migration {
         number: 20,
         name: "actors",
         sqlite: include_str!("migrations/sqlite/0020_actors.sql"),

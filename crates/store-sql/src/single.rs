@@ -199,6 +199,11 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
         Command::RecordAudit(..) => Answer::RecordAudit(()),
         Command::Ping((), _) => Answer::Ping(desk.now),
         Command::NoteTime((), _) => Answer::NoteTime(write::note_time(db, desk).await?),
+        Command::TakeEvidence(evidence, _) => {
+            let (taken, heard) = write::take_evidence(db, desk, evidence).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::TakeEvidence(taken)
+        }
         Command::AcceptClock(..) => {
             let (answer, accepted, heard) = write::accept_clock(db, desk).await?;
             after.accepted_clock = accepted;

@@ -14,6 +14,7 @@ pub mod conformance;
 mod dead_letters;
 mod error;
 mod events;
+mod evidence;
 mod fleet;
 mod flows;
 mod hosts;
@@ -36,6 +37,7 @@ pub use clock::{Clock, ManualClock, SteadyClock};
 pub use dead_letters::*;
 pub use error::StoreError;
 pub use events::*;
+pub use evidence::*;
 pub use fleet::*;
 pub use flows::*;
 pub use hosts::*;
@@ -67,6 +69,7 @@ pub trait Ledger:
     + FleetStore
     + FlowStore
     + AgentStore
+    + EvidenceStore
     + OutputStore
     + AuditStore
     + MaintenanceStore

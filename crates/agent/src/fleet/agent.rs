@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::fleet::error::FleetError;
+use crate::fleet::evidence::evidence_loop;
 use crate::fleet::guard::Guard;
 use crate::fleet::identity::{Credential, address, identify};
 use crate::fleet::intake::{Desk, TASK_TYPE, accept_loop};
@@ -177,6 +178,7 @@ impl FleetAgent {
         if let Some(first) = terms.renew_after {
             loops.spawn(renew_loop(Arc::clone(&fleet), settings.data.clone().into(), credential, first));
         }
+        loops.spawn(evidence_loop(Arc::clone(&fleet)));
         if let Some(Reach::Simulate(world)) = &settings.reach {
             loops.spawn(stage_loop(Arc::clone(&fleet), world.clone(), orders));
         }

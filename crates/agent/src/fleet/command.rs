@@ -54,6 +54,8 @@ pub fn manifest(task: &Task, wish: &HostTask, allow_new_privileges: bool) -> Res
         job: wish.unit_id,
         host: host.name.clone(),
         fence: task.fence,
+        attempt: task.attempt,
+        command: Some(task.job_id),
         host_fence: u64::try_from(host.fence).unwrap_or(0),
         lock: match host.lock {
             fleet::HostLock::Exclusive => HostLock::Exclusive,

@@ -18,6 +18,7 @@ mod begin;
 mod command;
 mod dispatch;
 mod error;
+mod evidence;
 mod guard;
 mod heartbeat;
 mod identity;

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use bowline_model::{RunId, WorkerName};
 use bowline_protocol::{
-    EnrollAnswer, EnrollRequest, EventsAck, EventsRequest, HeartbeatAnswer, HeartbeatRequest, RegisterAnswer,
-    RegisterRequest, RenewAnswer, RenewRequest, ResultAnswer, ResultRequest, ShipAnswer, ShipRequest,
+    EnrollAnswer, EnrollRequest, EventsAck, EventsRequest, EvidenceAnswer, EvidenceRequest, HeartbeatAnswer,
+    HeartbeatRequest, RegisterAnswer, RegisterRequest, RenewAnswer, RenewRequest, ResultAnswer, ResultRequest,
+    ShipAnswer, ShipRequest,
 };
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response, Url};
@@ -196,6 +197,12 @@ impl Client {
     /// News of many runs.
     pub async fn ship(&self, worker: &WorkerName, request: &ShipRequest) -> Result<ShipAnswer, CallError> {
         let url = self.url(&["workers", worker.as_str(), "events"]);
+        read(self.send(Method::POST, url, Some(request), BULK_MAX).await?).await
+    }
+
+    /// Offers what was executed here.
+    pub async fn evidence(&self, worker: &WorkerName, request: &EvidenceRequest) -> Result<EvidenceAnswer, CallError> {
+        let url = self.url(&["workers", worker.as_str(), "evidence"]);
         read(self.send(Method::POST, url, Some(request), BULK_MAX).await?).await
     }
 

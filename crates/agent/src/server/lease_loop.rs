@@ -58,6 +58,7 @@ async fn keep_leases(link: &Link, holder: &impl Holder) {
         match beat(link, holder).await {
             Ok(()) => {
                 if backoff.reset() {
+                    link.reunited.notify_one();
                     info!(worker.id = %worker, "worker {worker} is heard again");
                 }
                 (heard_at, cut_off) = (sent_at, false);

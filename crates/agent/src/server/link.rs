@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bowline_model::{RetryPolicy, WorkerName};
 use bowline_protocol::RegisterRequest;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::WorkerError;
@@ -29,6 +30,8 @@ pub(crate) struct Link {
     pub no_more: CancellationToken,
     /// what was not told by now will not be told.
     pub end: CancellationToken,
+    /// The server was away and answers again; it may be another one by now.
+    pub reunited: Notify,
     /// Something happened after which going on makes no sense.
     pub failed: CancellationToken,
     failure: Mutex<Option<WorkerError>>,
@@ -43,6 +46,7 @@ impl Link {
             draining: CancellationToken::new(),
             no_more: CancellationToken::new(),
             end: CancellationToken::new(),
+            reunited: Notify::new(),
             failed: CancellationToken::new(),
             failure: Mutex::default(),
         }

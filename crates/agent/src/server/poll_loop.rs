@@ -90,6 +90,7 @@ async fn ask(link: &Link, taker: &impl Taker) -> Result<Vec<Box<RawValue>>, Call
 
 fn recovered(link: &Link, had_failed: bool) {
     if had_failed {
+        link.reunited.notify_one();
         let worker = link.worker();
         info!(worker.id = %worker, "worker {worker} is asking for tasks again");
     }

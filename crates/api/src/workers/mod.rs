@@ -1,6 +1,7 @@
 //! The worker protocol: one endpoint, one file.
 
 mod drain;
+mod evidence;
 mod heartbeat;
 mod list;
 mod register;
@@ -11,6 +12,7 @@ mod tasks;
 mod tell;
 
 pub use drain::{DrainAnswer, DrainRequest, drain};
+pub use evidence::{ListQuery as UnknownRunQuery, UnknownRunPage, list_unknown_runs, offer};
 pub use heartbeat::heartbeat;
 pub use list::{WorkerList, list};
 pub use register::register;

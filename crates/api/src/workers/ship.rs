@@ -111,7 +111,7 @@ fn telling(news: RunNews, worker: &WorkerName, tenant: TenantId) -> ToldEvents {
     }
 }
 
-fn report(news: &RunNews, end: RunEnd, worker: &WorkerName, tenant: TenantId) -> RunReport {
+pub(super) fn report(news: &RunNews, end: RunEnd, worker: &WorkerName, tenant: TenantId) -> RunReport {
     let (outcome, error) = match end.status {
         ResultStatus::Success => (Outcome::Succeeded, None),
         ResultStatus::Canceled => (Outcome::Canceled, None),

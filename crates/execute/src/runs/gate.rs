@@ -4,7 +4,7 @@ use bowline_model::RunId;
 use bowline_model::planted::{self, Mistake};
 
 use super::begin::BeginError;
-use super::memory::Memory;
+use super::memory::{Memory, is_same_or_later};
 use super::standing::Standing;
 use crate::manifest::{HostLock, Manifest};
 
@@ -32,13 +32,13 @@ pub fn admit<'a>(
     }
 }
 
-/// The same hand-out of the job, or a later one: in a directory here, or remembered.
+/// The same attempt at the job, or a later one: in a directory here, or remembered.
 fn executed_before<'a>(
     manifest: &Manifest,
     here: impl Iterator<Item = (&'a Manifest, &'a Standing)>,
     memory: &Memory,
 ) -> Result<(), BeginError> {
-    if let Some(done) = memory.executed(manifest.job, manifest.fence) {
+    if let Some(done) = memory.executed(manifest.job, manifest.fence, manifest.attempt) {
         return Err(BeginError::AlreadyExecuted {
             run: done.run,
             outcome: Some(done.outcome),
@@ -46,7 +46,8 @@ fn executed_before<'a>(
         });
     }
     for (other, standing) in here {
-        let same_job = other.job == manifest.job && other.fence >= manifest.fence;
+        let (done, asked) = ((other.fence, other.attempt), (manifest.fence, manifest.attempt));
+        let same_job = other.job == manifest.job && is_same_or_later(done, asked);
         match standing {
             _ if !same_job || other.run == manifest.run => {}
             Standing::NeverStarted { .. } => {}

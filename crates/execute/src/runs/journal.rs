@@ -155,11 +155,25 @@ mod tests {
         let first = manifest(1, 4, 9);
         remember(&mut Journal::open(&path, 10).unwrap(), &first);
         let journal = Journal::open(&path, 10).unwrap();
-        let known = |fence| journal.memory().executed(first.job, fence).map(|done| (done.run, done.exit_code));
+        let known = |fence| journal.memory().executed(first.job, fence, 0).map(|done| (done.run, done.exit_code));
         assert_eq!(known(4), Some((first.run, Some(3))));
         assert_eq!(known(3), Some((first.run, Some(3))), "an older hand-out is over as well");
         assert_eq!(known(5), None, "a later one is a new attempt");
         assert_eq!(journal.memory().host_fence(&first.host), 9);
+    }
+
+    #[test]
+    fn an_attempt_is_known_by_its_number_under_whatever_fence_it_comes_again() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("journal.log");
+        let second = Manifest { attempt: 2, ..manifest(1, 3, 9) };
+        remember(&mut Journal::open(&path, 10).unwrap(), &second);
+        let journal = Journal::open(&path, 10).unwrap();
+        let known = |fence, attempt| journal.memory().executed(second.job, fence, attempt).is_some();
+        assert!(known(7, 2), "a restored server gives it out again under a higher fence");
+        assert!(known(7, 1), "and what came before it");
+        assert!(!known(7, 3), "the next attempt is a new one");
+        assert!(!known(7, 0), "whose number is not known is judged by its fence");
     }
 
     #[test]
@@ -173,9 +187,9 @@ mod tests {
         }
         for journal in [journal, Journal::open(&path, 10).unwrap()] {
             assert_eq!(journal.memory().runs().len(), 10);
-            assert!(journal.memory().executed(manifest(49, 29, 1).job, 29).is_some());
-            assert!(journal.memory().executed(manifest(39, 29, 1).job, 0).is_none());
-            assert!(journal.memory().executed(manifest(200, 1, 1).job, 1).is_none());
+            assert!(journal.memory().executed(manifest(49, 29, 1).job, 29, 0).is_some());
+            assert!(journal.memory().executed(manifest(39, 29, 1).job, 0, 0).is_none());
+            assert!(journal.memory().executed(manifest(200, 1, 1).job, 1, 0).is_none());
             assert_eq!(journal.memory().host_fence(&sample().host), 77);
         }
         assert!(fs::read_to_string(&path).unwrap().lines().count() < 1_100);
@@ -196,7 +210,7 @@ mod tests {
         for _ in 0..2 {
             let journal = Journal::open(&path, 10).unwrap();
             let known: Vec<_> =
-                (1..4).map(|job| journal.memory().executed(manifest(job, 1, 1).job, 1).is_some()).collect();
+                (1..4).map(|job| journal.memory().executed(manifest(job, 1, 1).job, 1, 0).is_some()).collect();
             assert_eq!(known, [true, false, true]);
         }
         assert_eq!(fs::read(path.with_extension("log.damaged")).unwrap(), bytes);

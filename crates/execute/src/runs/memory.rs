@@ -11,9 +11,15 @@ use crate::manifest::Manifest;
 
 /// A run that was executed here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Executed {
+pub struct Executed {
     pub job: JobId,
     pub fence: u32,
+    /// Which attempt at the job it was; 0 in lines from before it was kept.
+    #[serde(default)]
+    pub attempt: u32,
+    /// The whole command, of which `job` was the part for this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<JobId>,
     pub run: RunId,
     pub host: HostName,
     pub host_fence: u64,
@@ -24,10 +30,17 @@ pub(super) struct Executed {
 
 impl Executed {
     pub(super) fn new(manifest: &Manifest, outcome: EndedAs, exit_code: Option<i32>, at: Timestamp) -> Self {
-        let Manifest { run, job, host, fence, host_fence, .. } = manifest;
-        let (run, job, host) = (*run, *job, host.clone());
-        Self { job, fence: *fence, run, host, host_fence: *host_fence, outcome, exit_code, at }
+        let Manifest { run, job, host, fence, attempt, command, host_fence, .. } = manifest;
+        let (run, job, command, host) = (*run, *job, *command, host.clone());
+        let (fence, attempt, host_fence) = (*fence, *attempt, *host_fence);
+        Self { job, fence, attempt, command, run, host, host_fence, outcome, exit_code, at }
     }
+}
+
+/// Whether what was executed is this attempt or one after it, each as fence and attempt. A server that was restored from an
+/// older copy gives out an attempt again under a higher fence; its number says what it is.
+pub(super) const fn is_same_or_later(done: (u32, u32), asked: (u32, u32)) -> bool {
+    done.0 >= asked.0 || (asked.1 > 0 && done.1 >= asked.1)
 }
 
 /// The newest runs, and every host.
@@ -62,9 +75,9 @@ impl Memory {
         }
     }
 
-    /// The run in which this hand-out of the job, or a later one, was executed.
-    pub(super) fn executed(&self, job: JobId, fence: u32) -> Option<&Executed> {
-        self.highest(job).filter(|done| done.fence >= fence)
+    /// The run in which this attempt at the job, or a later one, was executed.
+    pub(super) fn executed(&self, job: JobId, fence: u32, attempt: u32) -> Option<&Executed> {
+        self.highest(job).filter(|done| is_same_or_later((done.fence, done.attempt), (fence, attempt)))
     }
 
     /// The highest fence the host was leased under; 0 for one that is not known.

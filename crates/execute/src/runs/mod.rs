@@ -25,7 +25,7 @@ pub use cancel::CancelError;
 pub use forget::{Confirmed, ForgetError};
 pub use gate::admit;
 pub use inside::Inside;
-pub use memory::Memory;
+pub use memory::{Executed, Memory};
 pub use open::OpenError;
 pub use read::ReadError;
 pub use recover::{Recovered, Unreadable};

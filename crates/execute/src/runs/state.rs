@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::begin::BeginError;
 use super::gate;
 use super::journal::Journal;
+use super::memory::Executed;
 use super::settings::Settings;
 use super::standing::{Found, Standing};
 use super::watcher::Watcher;
@@ -103,6 +104,11 @@ impl Runs {
     /// The runs that have had something new since this was asked last.
     pub fn take_changed(&self) -> BTreeSet<RunId> {
         std::mem::take(&mut self.shared.lock().changed)
+    }
+
+    /// Runs that were executed and forgotten: after the newest `skip`, up to `max`, the newest first.
+    pub fn executed(&self, skip: usize, max: usize) -> Vec<Executed> {
+        self.shared.lock().journal.memory().runs().iter().rev().skip(skip).take(max).cloned().collect()
     }
 
     /// Every run that has a directory here.

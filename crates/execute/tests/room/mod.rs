@@ -113,6 +113,8 @@ pub fn command(argv: &[&str]) -> Manifest {
         job: JobId::mint(at, entropy()),
         host: HostName::new(&format!("host-{run}")).unwrap(),
         fence: 1,
+        attempt: 0,
+        command: None,
         host_fence: 1,
         lock: HostLock::Exclusive,
         argv: argv.iter().map(|item| (*item).to_owned()).collect(),

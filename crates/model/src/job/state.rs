@@ -26,7 +26,8 @@ const BUSY_PAUSE_MS: i64 = 1_000;
 pub struct JobState {
     pub kind: JobKind,
     pub status: JobStatus,
-    /// Attempts begun, without hand-outs that were never accepted. Numbers are dense: attempt 1, 2, 3.
+    /// Attempts begun, without hand-outs that were never accepted and those that a busy executor refused. Numbers are dense:
+    /// attempt 1, 2, 3; an executor recognises an attempt by its number.
     pub attempts: u32,
     /// Attempts that failed since the job was accepted or last retried by a person.
     pub failures: u32,
@@ -291,6 +292,7 @@ impl JobState {
     fn refused(&self, now: Timestamp, chance: f64) -> Step {
         let at = now.plus_millis(BUSY_PAUSE_MS + (chance * BUSY_PAUSE_MS as f64) as i64);
         let mut step = self.step(JobStatus::Pending, EventKind::RunRefused);
+        step.next.attempts = step.next.attempts.saturating_sub(1);
         step.next.due_at = Some(at);
         step.retry_at = Some(at);
         step

@@ -2,6 +2,7 @@
 
 mod agents;
 mod audit;
+mod evidence;
 mod fleet;
 mod flows;
 mod hosts;

@@ -7,6 +7,7 @@ use bowline_model::fleet::{
     CommandFact, End, HostLock, Move, PinnedCommand, Progress, Rollout, Sweep, Tally, Turn, grant, read_targets,
 };
 use bowline_model::host::{GroupVars, Host};
+use bowline_model::idempotency::RequestHash;
 use bowline_model::job::Fact;
 use bowline_model::{ErrorClass, EventKind, JobId, JobState, JobStatus, Lane, RunError, TaskType};
 use bowline_store::{Conducted, StoreError, StoreResult};
@@ -157,7 +158,7 @@ async fn plan(
         let (state, kind) = JobState::planned(fleet.lock, ask(&mut turns, *id, *unit, fleet.lock));
         let row = JobRow {
             number: *unit,
-            id: JobId::mint(desk.now, desk.entropy()),
+            id: unit_id(&fleet.job, *id),
             tenant: fleet.job.tenant,
             channel: 0,
             priority: fleet.job.priority,
@@ -188,6 +189,15 @@ async fn plan(
     let data = EventData { hosts, ..EventData::default() };
     changes.tell(fleet.job.tenant, Some(number), None, EventKind::HostsPlanned, data);
     changes.write(db).await
+}
+
+/// The id of a command's unit on a host. It follows from both, so that a ledger restored from a copy made before the unit was
+/// planned plans the same one, and the agent that executed it knows it again.
+fn unit_id(command: &JobRow, host: i64) -> JobId {
+    let hash = RequestHash::of_parts(&[command.id.as_uuid().as_bytes(), &host.to_be_bytes()]);
+    let mut entropy = [0; 10];
+    entropy.copy_from_slice(&hash.as_bytes()[..10]);
+    JobId::mint(command.created_at, entropy)
 }
 
 /// Whether the host is free for one more; from now on that one is in its line.

@@ -13,6 +13,7 @@ pub mod claims;
 pub mod clock;
 pub mod dead_letters;
 pub mod events;
+pub mod evidence;
 pub mod fleets;
 pub mod flows;
 pub mod hosts;
@@ -436,6 +437,11 @@ macro_rules! for_each_promise {
                 output_ends_at_its_limit_and_some_time_after_its_run
                 retention_says_whose_output_is_to_go
                 all_servers_of_a_ledger_keep_output_in_one_place
+            ;
+            evidence:
+                an_end_that_the_ledger_lacks_is_taken_over_once
+                runs_of_jobs_that_are_not_here_are_noted_once
+                hosts_are_leased_under_higher_numbers_than_agents_have_seen
             ;
             clock:
                 work_goes_on_while_the_clock_is_held

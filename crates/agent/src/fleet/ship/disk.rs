@@ -198,6 +198,7 @@ impl Shipper {
                      happened in it is kept and offered again every minute, for a day"
                 );
                 self.fleet.roster.done(run);
+                self.fleet.link.reunited.notify_one();
             }
             AfterRefusal::StillAbsent => debug!(run.id = %run, "the server still does not know run {run}"),
             AfterRefusal::Quarantined => {

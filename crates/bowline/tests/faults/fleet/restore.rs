@@ -3,8 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bowline_testkit::until;
+use serde_json::json;
+
 use super::judge::executed;
-use super::scene::{Fleet, ask, server};
+use super::scene::{Fleet, ask, runs_on, server};
+use crate::support::{Setup, TestServer};
 
 /// A server restored from an older copy does not execute again what was executed since.
 #[tokio::test]
@@ -33,6 +37,101 @@ async fn what_was_executed_is_not_executed_again_after_a_restore() {
     fleet.start(None);
     server.until_status(&job, "success").await;
     executed(&fleet.account(), 1, 1).expect("it was executed once");
+}
+
+/// Puts an older copy in the place of the ledger.
+async fn restore(server: &mut TestServer, copy: &Path) {
+    server.stop().await;
+    std::fs::remove_dir_all(server.data_dir()).expect("the ledger is lost");
+    copy_dir(copy, &server.data_dir());
+    server.start_again().await;
+}
+
+/// A server with time enough between a hand-out and its confirmation.
+async fn patient_server() -> TestServer {
+    let config = "[lease]\nttl_ms = 6000\naccept_ms = 6000\nheartbeat_ms = 500\ndeadline_grace_ms = 500\n".to_owned();
+    TestServer::with(Setup { config, ..Setup::default() }).await
+}
+
+/// The copy has a run that is handed out and not confirmed. Since then it was executed: it is not executed again.
+#[tokio::test]
+async fn what_was_handed_out_at_the_copy_is_not_executed_again() {
+    let mut server = patient_server().await;
+    let fleet = Fleet::join(&server, &server.url("")).await;
+    // The agent's poll waits at the server; the agent itself cannot confirm anything.
+    fleet.agent().stop();
+    let job = ask(&server, fleet.command(1)).await;
+    until(Duration::from_secs(20), "the run is handed out", async || {
+        let runs = runs_on(&server, &job, "web1").await;
+        match runs.first() {
+            Some(run) if run["status"] == "starting" => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    server.kill_9();
+    let copy = tempfile::tempdir().expect("a directory");
+    copy_dir(&server.data_dir(), copy.path());
+    server.start_again().await;
+    fleet.agent().cont();
+    server.until_status(&job, "success").await;
+    executed(&fleet.account(), 1, 1).expect("it was executed");
+
+    restore(&mut server, copy.path()).await;
+    // The agent has gone on all the time.
+    let shown = server.until_status(&job, "success").await;
+    executed(&fleet.account(), 1, 1).expect("it was executed once");
+    assert_eq!(shown["command"]["hosts"]["by_status"]["success"], 1, "{shown}");
+    // And its host takes new commands.
+    let next = ask(&server, fleet.command(1)).await;
+    server.until_status(&next, "success").await;
+    server.stop().await;
+    server.assert_verified();
+}
+
+/// What agents know is asked for: ends of what ran at the copy, and jobs that came after it.
+#[tokio::test]
+async fn what_agents_know_is_taken_over_after_a_restore() {
+    let mut server = patient_server().await;
+    let fleet = Fleet::join(&server, &server.url("")).await;
+    let running = ask(&server, fleet.calm_command(4, 0)).await;
+    fleet.begun(1).await;
+    server.until_status(&running, "running").await;
+    server.kill_9();
+    let copy = tempfile::tempdir().expect("a directory");
+    copy_dir(&server.data_dir(), copy.path());
+    server.start_again().await;
+    server.until_status(&running, "success").await;
+    let mut later = Vec::new();
+    for _ in 0..3 {
+        let job = ask(&server, fleet.calm_command(1, 0)).await;
+        server.until_status(&job, "success").await;
+        later.push(job);
+    }
+    executed(&fleet.account(), 4, 4).expect("all were executed");
+
+    restore(&mut server, copy.path()).await;
+    for job in &later {
+        assert_eq!(server.get(&format!("/jobs/{job}")).await.status, 404, "the past is back");
+    }
+    server.until_status(&running, "success").await;
+    let listed = until(Duration::from_secs(30), "what is missing is listed", async || {
+        let page = server.get("/evidence/unknown-runs").await.expect(200);
+        let runs = page["runs"].as_array().expect("runs").clone();
+        if runs.len() == 3 { Ok(runs) } else { Err(page.to_string()) }
+    })
+    .await;
+    for job in &later {
+        let run = listed.iter().find(|run| run["job_id"] == json!(job)).expect("each is named");
+        assert_eq!((&run["agent"], &run["status"]), (&json!("web1"), &json!("success")), "{run}");
+    }
+    let events = server.get("/events?type=unknown_runs_found").await.expect(200);
+    assert!(!events["events"].as_array().expect("events").is_empty(), "{events}");
+    executed(&fleet.account(), 4, 4).expect("nothing was executed again");
+    let next = ask(&server, fleet.calm_command(1, 0)).await;
+    server.until_status(&next, "success").await;
+    server.stop().await;
+    server.assert_verified();
 }
 
 fn copy_dir(from: &Path, to: &Path) {

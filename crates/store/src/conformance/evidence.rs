@@ -1,0 +1,91 @@
+//! Promises about what agents executed and the ledger lacks.
+
+use bowline_model::fleet::Rollout;
+use bowline_model::{EventKind, HostName, JobId, JobStatus, Outcome, RunId, RunStatus};
+
+use super::bench::{Bench, at_most_once, worker_name};
+use super::fleets::spec;
+use crate::{ClaimedRun, EventFilter, Evidence, EvidenceTaken, NewJob, RunEvidence};
+
+fn evidence(bench: &Bench, run: &ClaimedRun, outcome: Outcome) -> RunEvidence {
+    RunEvidence {
+        report: bench.report_of(run, outcome),
+        attempt: run.attempt,
+        unit: run.job,
+        job: None,
+        host: HostName::new("h0").expect("a name"),
+        host_fence: 7,
+        kept: false,
+        at: bench.now(),
+    }
+}
+
+async fn offer(bench: &Bench, runs: Vec<RunEvidence>) -> EvidenceTaken {
+    let agent = worker_name("worker");
+    let since = bench.now().plus_millis(-60_000);
+    let offered = Evidence { tenant: bench.tenant, agent, runs, since };
+    bench.ledger.take_evidence(offered).await.expect("the ledger takes evidence")
+}
+
+pub async fn an_end_that_the_ledger_lacks_is_taken_over_once(bench: &Bench) {
+    let lost = bench.running(NewJob { policy: at_most_once(), ..bench.job() }).await;
+    let known = bench.running(bench.job()).await;
+    bench.succeed(&known).await;
+    bench.silence().await;
+    assert_eq!(bench.find(lost.job).await.1[0].status, RunStatus::Lost);
+    let again = bench.running(bench.job()).await;
+    let runs = || {
+        let success = Outcome::Succeeded;
+        vec![evidence(bench, &lost, success), evidence(bench, &known, success), evidence(bench, &again, success)]
+    };
+    let taken = offer(bench, runs()).await;
+    assert_eq!(taken, EvidenceTaken { known: 1, taken: 2, unknown: 0, new: 0 });
+    assert_eq!(bench.status(lost.job).await, JobStatus::Succeeded);
+    assert_eq!(bench.status(again.job).await, JobStatus::Succeeded);
+    assert_eq!(offer(bench, runs()).await, EvidenceTaken { known: 3, ..EvidenceTaken::default() });
+    // What the agent ships itself is left to that.
+    let shipped = bench.running(bench.job()).await;
+    let kept = RunEvidence { kept: true, ..evidence(bench, &shipped, Outcome::Succeeded) };
+    assert_eq!(offer(bench, vec![kept]).await, EvidenceTaken { known: 1, ..EvidenceTaken::default() });
+    assert_eq!(bench.status(shipped.job).await, JobStatus::Running);
+}
+
+pub async fn runs_of_jobs_that_are_not_here_are_noted_once(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let stranger = |n: u8, age_ms: i64| {
+        let id = RunId::mint(bench.now(), [n; 10]);
+        let unit = JobId::mint(bench.now(), [n; 10]);
+        let mut told = evidence(bench, &run, Outcome::Succeeded);
+        told.report.run = id;
+        RunEvidence { unit, job: Some(unit), at: bench.now().plus_millis(-age_ms), ..told }
+    };
+    // Here, but under another run; too old to tell; and two that are not here.
+    let other_run = RunEvidence { unit: run.job, ..stranger(1, 0) };
+    let runs = || vec![other_run.clone(), stranger(2, 70_000), stranger(3, 0), stranger(4, 0), stranger(4, 0)];
+    let taken = offer(bench, runs()).await;
+    assert_eq!(taken, EvidenceTaken { known: 2, taken: 0, unknown: 3, new: 2 });
+    assert_eq!(offer(bench, runs()).await.new, 0, "what is noted is noted");
+    let page = bench.ledger.list_unknown_runs(bench.tenant, None, 1).await.expect("read");
+    assert_eq!((page.items.len(), page.items[0].run), (1, stranger(4, 0).report.run), "the newest first");
+    let rest = bench.ledger.list_unknown_runs(bench.tenant, page.next, 10).await.expect("read");
+    assert_eq!((rest.items.len(), rest.items[0].run, rest.next), (1, stranger(3, 0).report.run, None));
+    let neighbour = bench.ledger.list_unknown_runs(bench.neighbour, None, 10).await.expect("read");
+    assert!(neighbour.items.is_empty(), "a neighbour sees none of it");
+    let filter = EventFilter { kinds: vec![EventKind::UnknownRunsFound], ..EventFilter::default() };
+    assert_eq!(bench.stream(filter, 1).await.len(), 1);
+}
+
+pub async fn hosts_are_leased_under_higher_numbers_than_agents_have_seen(bench: &Bench) {
+    bench.hosts(1).await;
+    let command = bench.command(spec(), Rollout::default()).await;
+    bench.submit(command).await;
+    let first = bench.begin().await.remove(0);
+    let host = first.unit.clone().expect("for a host");
+    let told =
+        RunEvidence { host: host.host.clone(), host_fence: 1_000, ..evidence(bench, &first, Outcome::Succeeded) };
+    offer(bench, vec![told]).await;
+    let command = bench.command(spec(), Rollout::default()).await;
+    bench.submit(command).await;
+    let next = bench.begin().await.remove(0);
+    assert!(next.unit.as_ref().expect("for a host").host_fence > 1_000, "{next:?}");
+}
