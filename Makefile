@@ -32,7 +32,7 @@ fmt: need-cargo ## format the code
 lint: need-cargo ## clippy over everything, warnings denied
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-audit: need-cargo ## licences, bans and sources of the dependencies; writes sbom/
+audit: need-cargo ## licences, bans, sources and known vulnerabilities of the dependencies; writes sbom/
 	@scripts/audit.sh
 
 bench: need-cargo ## measure Bowline beside the raw ceiling of this machine
