@@ -36,7 +36,7 @@ impl Brokers {
         let spec: RabbitmqSpec = serde_json::from_str(&found.version.spec)
             .map_err(|_| permanent(format!("the resource rabbitmq {name} cannot be read")))?;
         let url = spec.address().map_err(|error| permanent(format!("the resource rabbitmq {name}: url: {error}")))?;
-        let password = self.secrets.for_server(tenant, &spec.password.secret_ref).await;
+        let password = self.secrets.for_connector(tenant, name.as_str(), &url.host, &spec.password.secret_ref).await;
         let password = password.map_err(|error| {
             tracing::warn!("broker {name} is not used, because its password cannot be had: {}", error.whole());
             RunError::new(error.class(), format!("the password of broker {name}: {error}"))

@@ -337,10 +337,11 @@ async fn a_secret_is_sent_and_left_nowhere() {
         let put = server.send("PUT", &path, &server.admin(), Some(json!({"spec": spec}))).await;
         assert!(put.status < 300, "{}", put.body);
     };
-    refer("key", json!({"ref": "file://key"})).await;
-    refer("calls", json!({"ref": "file://key", "commands": ["http_request"]})).await;
-    refer("charge", json!({"ref": "file://key", "commands": ["charge"]})).await;
-    refer("gone", json!({"ref": "file://gone"})).await;
+    refer("key", json!({"ref": "file://key", "connectors": ["http_request"], "hosts": ["127.0.0.1"]})).await;
+    refer("charge", json!({"ref": "file://key", "commands": ["*"]})).await;
+    refer("silent", json!({"ref": "file://key"})).await;
+    refer("elsewhere", json!({"ref": "file://key", "connectors": ["http_request"], "hosts": ["api.example"]})).await;
+    refer("gone", json!({"ref": "file://gone", "connectors": ["http_request"], "hosts": ["*"]})).await;
 
     // A server that tells everybody what it was told, and one that fails with it.
     let other = ScriptedServer::start(|request, stream| {
@@ -353,8 +354,8 @@ async fn a_secret_is_sent_and_left_nowhere() {
         let secret = json!({"secret_ref": name, "prefix": "Bearer "});
         json!({"url": other.url(path), "headers": {"Authorization": secret}, "accept": ["2xx"]})
     };
-    for name in ["key", "calls"] {
-        let job = ask(&server, with(name, "/echo")).await;
+    for _ in 0..2 {
+        let job = ask(&server, with("key", "/echo")).await;
         let shown = server.until_status(&job, "success").await;
         let result = &shown["job"]["result"];
         assert_eq!(
@@ -368,7 +369,9 @@ async fn a_secret_is_sent_and_left_nowhere() {
     assert!(message.contains("422") && message.contains("***"), "{message}");
     for (name, why) in [
         ("nowhere", "there is no secret_ref nowhere"),
-        ("charge", "the secret_ref charge is not for this command"),
+        ("charge", "the secret_ref charge is not for http_request"),
+        ("silent", "the secret_ref silent is not for http_request"),
+        ("elsewhere", "the secret_ref elsewhere may not be sent to 127.0.0.1"),
         ("gone", "secret gone has no value"),
     ] {
         let message = refused(&server, with(name, "/echo")).await;

@@ -59,7 +59,7 @@ async fn server(address: &BrokerAddress) -> TestServer {
     let config = format!("[log]\nlevel = \"debug\"\n{BROKER_ALLOWED}");
     let server = TestServer::with(Setup { config, ..Setup::default() }).await;
     keep(&server, "mq", &address.password);
-    put(&server, "secret_ref/mq", json!({"ref": "file://mq"})).await;
+    put(&server, "secret_ref/mq", json!({"ref": "file://mq", "connectors": ["orders", "wrong", "away", "inside", "named", "smtp"], "hosts": ["127.0.0.1", "127.0.0.2", "127.2"]})).await;
     let broker = json!({"url": address.url(), "username": address.user, "password": {"secret_ref": "mq"}});
     put(&server, "rabbitmq/orders", broker).await;
     server
@@ -98,7 +98,8 @@ async fn what_cannot_be_published_fails_the_job_with_the_reason_and_no_password(
     let address = shared_rabbitmq();
     let (eyes, server) = (Eyes::on(&address).await, server(&address).await);
     keep(&server, "wrong", "hunter22-is-not-it");
-    put(&server, "secret_ref/wrong", json!({"ref": "file://wrong"})).await;
+    put(&server, "secret_ref/wrong", json!({"ref": "file://wrong", "connectors": ["wrong"], "hosts": ["127.0.0.1"]}))
+        .await;
     let with =
         |url: String, secret: &str| json!({"url": url, "username": address.user, "password": {"secret_ref": secret}});
     put(&server, "rabbitmq/wrong", with(address.url(), "wrong")).await;

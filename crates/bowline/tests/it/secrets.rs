@@ -113,8 +113,8 @@ fn found_in(directories: &[&Path], text: &str) -> Vec<PathBuf> {
 #[tokio::test]
 async fn a_value_reaches_the_command_and_nothing_else() {
     let server = server().await;
-    refer(&server, "db", json!({"ref": "file://db", "version": "1"})).await;
-    refer(&server, "key", json!({"ref": "env://ACME_KEY"})).await;
+    refer(&server, "db", json!({"ref": "file://db", "version": "1", "commands": ["*"]})).await;
+    refer(&server, "key", json!({"ref": "env://ACME_KEY", "commands": ["*"]})).await;
     let mut agent = Agent::join(&server).await;
     let length = VALUE.len();
     let witness = agent.directory.path().join("witness");
@@ -238,7 +238,7 @@ async fn a_reference_is_checked_and_a_value_refused() {
 async fn secrets_are_listed_and_tried_without_being_shown() {
     let server = server().await;
     keep(&server, "open", "hunter22", 0o644);
-    refer(&server, "db", json!({"ref": "file://db"})).await;
+    refer(&server, "db", json!({"ref": "file://db", "commands": ["*"]})).await;
     refer(&server, "open", json!({"ref": "file://open"})).await;
     refer(&server, "none", json!({"ref": "env://ACME_NONE"})).await;
     let check = async |name: &str| server.post(&format!("/secrets/{name}/check"), json!({})).await;
@@ -273,7 +273,7 @@ async fn secrets_are_listed_and_tried_without_being_shown() {
 #[tokio::test]
 async fn a_secret_without_a_value_fails_the_host_and_nothing_is_begun() {
     let server = server().await;
-    refer(&server, "gone", json!({"ref": "file://not-there"})).await;
+    refer(&server, "gone", json!({"ref": "file://not-there", "commands": ["*"]})).await;
     let agent = Agent::join(&server).await;
     let witness = agent.directory.path().join("witness");
     let spec = json!({
@@ -298,7 +298,7 @@ async fn a_secret_without_a_value_fails_the_host_and_nothing_is_begun() {
 #[tokio::test]
 async fn an_agent_without_a_key_gets_no_secrets() {
     let server = server().await;
-    refer(&server, "db", json!({"ref": "file://db"})).await;
+    refer(&server, "db", json!({"ref": "file://db", "commands": ["*"]})).await;
     server.send("PUT", "/hosts/web1", &server.admin(), Some(json!({}))).await.expect(201);
     let key = crate::support::agent::AgentKey::make();
     let join = server.join_token(json!({})).await;

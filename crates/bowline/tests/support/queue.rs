@@ -93,7 +93,7 @@ pub fn broker_documents(server: &TestServer, address: &BrokerAddress) -> Vec<Val
     fs::set_permissions(directory.join("mq"), Permissions::from_mode(0o600)).expect("its mode");
     let broker = json!({"url": address.url(), "username": address.user, "password": {"secret_ref": "mq"}});
     vec![
-        json!({"kind": "secret_ref", "name": "mq", "spec": {"ref": "file://mq"}}),
+        json!({"kind": "secret_ref", "name": "mq", "spec": {"ref": "file://mq", "connectors": ["mq"], "hosts": ["127.0.0.1"]}}),
         json!({"kind": "rabbitmq", "name": "mq", "spec": broker}),
     ]
 }

@@ -25,6 +25,8 @@ struct SpecView {
     reference: Text,
     version: Text,
     commands: Vec<Text>,
+    connectors: Vec<Text>,
+    hosts: Vec<Text>,
     description: Text,
 }
 
@@ -39,7 +41,14 @@ const COLUMNS: [Column; 7] = [
 ];
 
 fn row(screen: &Screen, secret: &RefView) -> Vec<Cell> {
-    let commands: Vec<&str> = secret.spec.commands.iter().map(Text::as_str).collect();
+    let users = secret.spec.commands.iter().chain(&secret.spec.connectors);
+    let users: Vec<&str> =
+        users.map(|user| if user.as_str() == "*" { "every command" } else { user.as_str() }).collect();
+    let hosts: Vec<&str> = secret.spec.hosts.iter().map(Text::as_str).collect();
+    let mut for_whom = users.join(", ");
+    if !hosts.is_empty() {
+        for_whom = format!("{for_whom} (to {})", hosts.join(", "));
+    }
     let reference = match secret.active.as_str() {
         "" => Cell::painted("none is active", Paint::Bad),
         _ => (&secret.spec.reference).into(),
@@ -48,7 +57,7 @@ fn row(screen: &Screen, secret: &RefView) -> Vec<Cell> {
         (&secret.name).into(),
         reference,
         (&secret.spec.version).into(),
-        if commands.is_empty() { Cell::painted("every command", Paint::Quiet) } else { Cell::new(commands.join(", ")) },
+        if users.is_empty() { Cell::painted("nothing yet", Paint::Quiet) } else { Cell::new(for_whom) },
         screen.ago(&secret.updated_at).into(),
         (&secret.by).into(),
         (&secret.spec.description).into(),

@@ -12,8 +12,12 @@ use super::{NoValue, NotAllowed};
 pub enum SecretError {
     #[error("there is no secret_ref {0}, or none of its versions is active")]
     NoRef(ResourceName),
-    #[error("the secret_ref {0} is not for this command")]
+    #[error("the secret_ref {0} is not for this command; its `commands` do not name it")]
     NotFor(ResourceName),
+    #[error("the secret_ref {name} is not for {connector}; its `connectors` do not name it")]
+    NotForConnector { name: ResourceName, connector: String },
+    #[error("the secret_ref {name} may not be sent to {host}; its `hosts` do not name it")]
+    NotForHost { name: ResourceName, host: String },
     #[error("the place of secret {name} is not allowed")]
     NotAllowed {
         name: ResourceName,
@@ -42,6 +46,8 @@ impl SecretError {
         match self {
             Self::NoRef(_) => "NO_SECRET_REF",
             Self::NotFor(_) => "NOT_FOR_THIS_COMMAND",
+            Self::NotForConnector { .. } => "NOT_FOR_THIS_CONNECTOR",
+            Self::NotForHost { .. } => "NOT_FOR_THIS_HOST",
             Self::NotAllowed { .. } => "PLACE_NOT_ALLOWED",
             Self::NoValue { .. } => "NO_VALUE",
             Self::Unavailable { .. } | Self::Store(_) => "UNAVAILABLE",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_model::fleet::CommandSpec;
 use bowline_model::resource::{BadSpec, ResourceKind};
-use bowline_model::secret::{NamedSecret, SecretPlace, SecretRefSpec};
+use bowline_model::secret::{NamedSecret, NotAllowedBy, SecretPlace, SecretRefSpec, SecretUse};
 use bowline_model::{ResourceName, TenantId};
 use bowline_seal::{SecretValue, Values};
 use bowline_store::{Clock, Ledger, ResourceKey, StoreError};
@@ -113,21 +113,32 @@ impl Secrets {
         spec: &CommandSpec,
     ) -> Result<(), (String, SecretError)> {
         for (variable, name) in spec.server_secrets() {
-            let found = self.find(tenant, command, &name).await;
+            let found = self.find(tenant, SecretUse::Command(command), &name).await;
             found.map_err(|error| (variable.to_owned(), error))?;
         }
         Ok(())
     }
 
-    /// The `secret_ref` of this name, if this command may have what it refers to.
+    /// The `secret_ref` of this name, if what it refers to may be used so.
     async fn find(
         &self,
         tenant: TenantId,
-        command: Option<&ResourceName>,
+        wanted: SecretUse<'_>,
         name: &ResourceName,
     ) -> Result<SecretRefSpec, SecretError> {
         let spec = self.find_ref(tenant, name).await?;
-        if spec.is_for(command) { Ok(spec) } else { Err(SecretError::NotFor(name.clone())) }
+        let (connector, host) = match wanted {
+            SecretUse::Command(_) => ("", ""),
+            SecretUse::Connector { name, host } => (name, host),
+        };
+        match spec.allows(wanted) {
+            Ok(()) => Ok(spec),
+            Err(NotAllowedBy::Commands) => Err(SecretError::NotFor(name.clone())),
+            Err(NotAllowedBy::Connectors) => {
+                Err(SecretError::NotForConnector { name: name.clone(), connector: connector.to_owned() })
+            }
+            Err(NotAllowedBy::Hosts) => Err(SecretError::NotForHost { name: name.clone(), host: host.to_owned() }),
+        }
     }
 
     async fn find_ref(&self, tenant: TenantId, name: &ResourceName) -> Result<SecretRefSpec, SecretError> {
@@ -148,17 +159,22 @@ impl Secrets {
     pub async fn resolve(&self, tenant: TenantId, needs: &SecretNeeds) -> Result<Values, SecretError> {
         let mut values = Values::new();
         for name in &needs.names {
-            let spec = self.find(tenant, needs.command.as_ref(), name).await?;
+            let spec = self.find(tenant, SecretUse::Command(needs.command.as_ref()), name).await?;
             let value = self.value(tenant, name, &spec, true).await?;
             values.insert(format!("secret://{name}"), value);
         }
         Ok(values)
     }
 
-    /// A value that the server itself needs, to speak to somebody in a tenant's name. A `secret_ref` that is for certain
-    /// commands only is not for that.
-    pub async fn for_server(&self, tenant: TenantId, name: &ResourceName) -> Result<SecretValue, SecretError> {
-        let spec = self.find(tenant, None, name).await?;
+    /// A value that the server itself sends to a host in a tenant's name: by a call, or to a broker.
+    pub async fn for_connector(
+        &self,
+        tenant: TenantId,
+        connector: &str,
+        host: &str,
+        name: &ResourceName,
+    ) -> Result<SecretValue, SecretError> {
+        let spec = self.find(tenant, SecretUse::Connector { name: connector, host }, name).await?;
         self.value(tenant, name, &spec, true).await
     }
 

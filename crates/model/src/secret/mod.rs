@@ -11,4 +11,4 @@ mod spec;
 pub use looks::{looks_secret, sounds_secret};
 pub use named::{NamedSecret, NotASecretName};
 pub use reference::{NotARef, SecretPlace, SecretRef};
-pub use spec::SecretRefSpec;
+pub use spec::{HTTP_REQUEST, NotAllowedBy, SecretRefSpec, SecretUse};

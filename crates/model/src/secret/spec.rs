@@ -20,15 +20,49 @@ pub struct SecretRefSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub version: Option<String>,
-    /// Only these command types get it. Every command of the tenant, unless given.
+    /// The command types that get it; `*` is every command of the tenant, also one that was written for a single job. None,
+    /// unless given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
-    pub commands: Vec<ResourceName>,
+    pub commands: Vec<String>,
+    /// What of the server may use it in the tenant's name: `http_request` for calls, or the name of a `rabbitmq` resource. None,
+    /// unless given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub connectors: Vec<String>,
+    /// Where connectors may send it: host names or addresses, `*.example.com` for every name below one, `*` for everywhere.
+    /// Nowhere, unless given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub hosts: Vec<String>,
 }
+
+/// What a secret is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretUse<'a> {
+    /// A command on hosts; `None` is one that was written for a single job.
+    Command(Option<&'a ResourceName>),
+    /// A connector of the server, which sends it to this host.
+    Connector { name: &'a str, host: &'a str },
+}
+
+/// Which part of a `secret_ref` does not allow a use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotAllowedBy {
+    Commands,
+    Connectors,
+    Hosts,
+}
+
+/// Everything of its kind.
+const ANY: &str = "*";
+/// The connector that calls have.
+pub const HTTP_REQUEST: &str = "http_request";
 
 impl SecretRefSpec {
     const VERSION_MAX: usize = 64;
-    const COMMANDS_MAX: usize = 1_000;
+    const LIST_MAX: usize = 1_000;
+    const HOST_MAX: usize = 253;
     const DESCRIPTION_MAX: usize = 1_000;
 
     pub fn check(&self) -> Result<(), BadSpec> {
@@ -45,15 +79,61 @@ impl SecretRefSpec {
                 return Err(BadSpec::forbidden(path, format!("this looks like {what}; a value is never kept here")));
             }
         }
-        if self.commands.len() > Self::COMMANDS_MAX {
-            return Err(BadSpec::at("commands", format!("at most {} command types", Self::COMMANDS_MAX)));
+        for (path, list) in [("commands", &self.commands), ("connectors", &self.connectors), ("hosts", &self.hosts)] {
+            if list.len() > Self::LIST_MAX {
+                return Err(BadSpec::at(path, format!("at most {} entries", Self::LIST_MAX)));
+            }
+        }
+        for text in self.commands.iter().filter(|text| *text != ANY) {
+            ResourceName::new(text).map_err(|error| BadSpec::at("commands", error.to_string()))?;
+        }
+        for text in self.connectors.iter().filter(|text| *text != HTTP_REQUEST) {
+            ResourceName::new(text).map_err(|error| BadSpec::at("connectors", error.to_string()))?;
+        }
+        for text in self.hosts.iter().filter(|text| *text != ANY) {
+            let name = text.strip_prefix("*.").unwrap_or(text);
+            let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+            if name.is_empty() || name.len() > Self::HOST_MAX || !name.chars().all(known) {
+                let wanted = "a host name, an address, `*.example.com` or `*`; without a scheme, a path or a port";
+                return Err(BadSpec::at("hosts", format!("`{text}` is not {wanted}")));
+            }
+        }
+        if !self.connectors.is_empty() && self.hosts.is_empty() {
+            return Err(BadSpec::at("hosts", "name the hosts that its connectors may send it to"));
         }
         Ok(())
     }
 
-    /// Whether a command may have it; `None` is one that was written for a single job.
-    pub fn is_for(&self, command: Option<&ResourceName>) -> bool {
-        self.commands.is_empty() || command.is_some_and(|name| self.commands.contains(name))
+    /// Whether it may be used so; otherwise which part of it stands against that.
+    pub fn allows(&self, wanted: SecretUse<'_>) -> Result<(), NotAllowedBy> {
+        let lists = |list: &[String], name: &str| list.iter().any(|text| text == name);
+        match wanted {
+            SecretUse::Command(name) => {
+                let named = name.is_some_and(|name| lists(&self.commands, name.as_str()));
+                if named || lists(&self.commands, ANY) { Ok(()) } else { Err(NotAllowedBy::Commands) }
+            }
+            SecretUse::Connector { name, .. } if !lists(&self.connectors, name) => Err(NotAllowedBy::Connectors),
+            SecretUse::Connector { host, .. } => {
+                if self.hosts.iter().any(|pattern| covers(pattern, host)) {
+                    Ok(())
+                } else {
+                    Err(NotAllowedBy::Hosts)
+                }
+            }
+        }
+    }
+}
+
+/// Whether a host is what an entry of `hosts` means.
+fn covers(pattern: &str, host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    match pattern.strip_prefix("*.") {
+        _ if pattern == ANY => true,
+        None => pattern.eq_ignore_ascii_case(host),
+        Some(parent) => {
+            let (host, parent) = (host.to_ascii_lowercase(), parent.to_ascii_lowercase());
+            host.strip_suffix(&parent).is_some_and(|below| below.len() > 1 && below.ends_with('.'))
+        }
     }
 }
 
@@ -76,10 +156,47 @@ mod tests {
         let text = r#"{"ref":"file://stripe","version":"2026-11","commands":["charge"]}"#;
         assert_eq!(spec.canonical(), text);
         let Spec::SecretRef(spec) = spec else { panic!("another kind") };
-        assert!(spec.is_for(Some(&ResourceName::new("charge").unwrap())));
-        assert!(!spec.is_for(Some(&ResourceName::new("refund").unwrap())) && !spec.is_for(None));
-        let Ok(Spec::SecretRef(spec)) = read(json!({"ref": "env://ACME_KEY"})) else { panic!("refused") };
-        assert!(spec.is_for(None));
+        let (charge, refund) = (ResourceName::new("charge").unwrap(), ResourceName::new("refund").unwrap());
+        let command = |spec: &SecretRefSpec, name: Option<&ResourceName>| spec.allows(SecretUse::Command(name)).is_ok();
+        assert!(command(&spec, Some(&charge)) && !command(&spec, Some(&refund)) && !command(&spec, None));
+        let Ok(Spec::SecretRef(spec)) = read(json!({"ref": "env://ACME_KEY", "commands": ["*"]})) else {
+            panic!("refused")
+        };
+        assert!(command(&spec, Some(&refund)) && command(&spec, None));
+    }
+
+    /// Security: what does not say where a secret goes sends it nowhere.
+    #[test]
+    fn it_goes_nowhere_unless_it_says_where() {
+        let spec = |value| match read(value) {
+            Ok(Spec::SecretRef(spec)) => spec,
+            other => panic!("{other:?}"),
+        };
+        let to = |spec: &SecretRefSpec, name, host| spec.allows(SecretUse::Connector { name, host });
+        let silent = spec(json!({"ref": "file://x"}));
+        assert_eq!(silent.allows(SecretUse::Command(None)), Err(NotAllowedBy::Commands));
+        assert_eq!(to(&silent, HTTP_REQUEST, "api.example"), Err(NotAllowedBy::Connectors));
+        let calls = spec(
+            json!({"ref": "file://x", "connectors": ["http_request"], "hosts": ["api.example", "*.shop.example", "::1"]}),
+        );
+        assert_eq!(to(&calls, "orders", "api.example"), Err(NotAllowedBy::Connectors));
+        for good in ["api.example", "API.Example.", "a.shop.example", "a.b.shop.example", "[::1]"] {
+            assert_eq!(to(&calls, HTTP_REQUEST, good), Ok(()), "{good}");
+        }
+        for bad in ["shop.example", "evilshop.example", "api.example.evil", "example", "::2", ".shop.example"] {
+            assert_eq!(to(&calls, HTTP_REQUEST, bad), Err(NotAllowedBy::Hosts), "{bad}");
+        }
+        let anywhere = spec(json!({"ref": "file://x", "connectors": ["orders"], "hosts": ["*"]}));
+        assert_eq!(to(&anywhere, "orders", "mq.example"), Ok(()));
+        for (value, path) in [
+            (json!({"ref": "file://x", "connectors": ["http_request"]}), "hosts"),
+            (json!({"ref": "file://x", "connectors": ["http_request"], "hosts": ["https://a.example"]}), "hosts"),
+            (json!({"ref": "file://x", "connectors": ["http_request"], "hosts": ["a.example/path"]}), "hosts"),
+            (json!({"ref": "file://x", "connectors": ["a b"], "hosts": ["a"]}), "connectors"),
+            (json!({"ref": "file://x", "commands": ["a b"]}), "commands"),
+        ] {
+            assert_eq!(read(value.clone()).expect_err("it is refused").path, path, "{value}");
+        }
     }
 
     /// B067, B072: no value, in whatever field, and what is refused is named by its place and not repeated.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bowline_connect::egress::{Call, Doors, EgressError};
 use bowline_connect::header::{HeaderName, HeaderValue, USER_AGENT};
 use bowline_execute::redact::Redactor;
+use bowline_model::secret::HTTP_REQUEST;
 use bowline_model::trace::traceparent;
-use bowline_model::{ErrorClass, ResourceName, RunError, TaskType, TenantId};
+use bowline_model::{ErrorClass, RunError, TaskType, TenantId};
 use bowline_seal::{SecretValue, Values};
 use bowline_store::Clock;
 
@@ -14,7 +15,7 @@ use super::output::outcome;
 use super::payload::Wish;
 use crate::builtin::check::{BadPayload, CheckFuture, Checked};
 use crate::builtin::handlers::{Handler, HandlerFuture, Task};
-use crate::secrets::{SecretNeeds, Secrets};
+use crate::secrets::Secrets;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Grows with every attempt, so that whoever is asked can refuse one that comes late.
@@ -91,18 +92,17 @@ impl HttpRequest {
         if wish.secrets.is_empty() {
             return Ok(Values::new());
         }
-        let needs = SecretNeeds {
-            command: ResourceName::new(Self::NAME).ok(),
-            names: wish.secrets.iter().map(|(_, header)| header.secret_ref.clone()).collect(),
-        };
-        let values = self.secrets.resolve(task.tenant, &needs).await.map_err(|error| {
-            tracing::warn!(run.id = %task.run, "run {} does not get its secrets: {}", task.run, error.whole());
-            RunError::new(error.class(), error.to_string())
-        })?;
+        let host = wish.url.host_str().unwrap_or_default().to_owned();
+        let mut values = Values::new();
         for (name, header) in &wish.secrets {
-            let value = values.get(&format!("secret://{}", header.secret_ref));
-            let value = value.ok_or_else(|| RunError::new(ErrorClass::Handler, "a secret was not resolved"))?;
+            // Redirects to somebody else leave headers behind, so what counts is who is called first.
+            let value = self.secrets.for_connector(task.tenant, HTTP_REQUEST, &host, &header.secret_ref).await;
+            let value = value.map_err(|error| {
+                tracing::warn!(run.id = %task.run, "run {} does not get its secrets: {}", task.run, error.whole());
+                RunError::new(error.class(), error.to_string())
+            })?;
             wish.headers.insert(name, header.filled(name, value.reveal())?);
+            values.insert(format!("secret://{}", header.secret_ref), value);
         }
         Ok(values)
     }
