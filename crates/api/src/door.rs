@@ -14,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bowline_auth::{Actor, Caller, Denied};
 use bowline_model::audit::Author;
+use bowline_model::person::Person;
 use bowline_model::{TenantId, WorkerName};
 use bowline_store::StoreError;
 use bowline_supervise::meters::{ErrorLabels, HttpLabels, RouteLabels};
@@ -246,7 +247,14 @@ impl Known {
             tenant: self.0.tenant.map(TenantId::from_uuid),
             request_id: self.1.request_id.clone(),
             ip: self.1.ip.map(|ip| ip.to_string().into()),
+            person: self.person(),
         }
+    }
+
+    /// Which person the caller is, where people are counted.
+    fn person(&self) -> Person {
+        let mail = self.0.email.as_ref().map(|email| Person::mail(email.as_str()));
+        Person::named([self.0.actor.to_string(), self.0.person.clone()].into_iter().chain(mail))
     }
 
     /// The worker this caller is. Its name comes from the credential; a path that says otherwise is somebody else's.

@@ -21,6 +21,8 @@ pub enum ErrorClass {
     Busy,
     /// The executor went silent.
     Lost,
+    /// What was approved is not what would have run. Nothing was started.
+    Superseded,
 }
 
 impl ErrorClass {
@@ -33,12 +35,13 @@ impl ErrorClass {
             Self::Exit => "exit",
             Self::Busy => "busy",
             Self::Lost => "lost",
+            Self::Superseded => "superseded",
         }
     }
 
     /// Whether another attempt may be made at all. A broken handler may be retried: the next worker may be a newer one.
     pub const fn is_retriable(self) -> bool {
-        !matches!(self, Self::Permanent)
+        !matches!(self, Self::Permanent | Self::Superseded)
     }
 }
 

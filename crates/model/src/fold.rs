@@ -86,6 +86,7 @@ impl FoldedJob {
             K::JobDue => self.waits(self.ready(), None),
             K::HostGranted => self.waits(S::Queued, None),
             K::UnitBlocked => self.waits(S::Blocked, None),
+            K::UnitSuperseded => self.waits(S::Failed, None),
             K::JobStarted => {
                 self.state.attempts += 1;
                 self.state.fence = event.fence.unwrap_or(self.state.fence + 1);
@@ -167,6 +168,7 @@ impl FoldedJob {
             | K::JobApprovalNoted
             | K::JobRejected
             | K::JobSuperseded
+            | K::ApprovalSuperseded
             | K::JobApprovalExpired
             | K::JobDeadlinePassed
             | K::JobStopped
@@ -210,6 +212,7 @@ impl FoldedJob {
     fn add_to_command(&mut self, event: &Told) {
         use {EventKind as K, JobStatus as S};
         match event.kind {
+            K::JobAwaitsApproval => self.waits(S::AwaitingApproval, event.data.due_at),
             K::JobApproved => self.waits(S::Pending, event.data.due_at),
             K::JobOpened | K::JobRetried => self.waits(S::Running, event.data.due_at),
             K::JobCancelRequested | K::JobDeadlinePassed => self.waits(S::Canceling, None),

@@ -24,6 +24,7 @@ pub mod job;
 pub mod lane;
 pub mod lease;
 pub mod name;
+pub mod person;
 pub mod planted;
 pub mod resource;
 pub mod retry;

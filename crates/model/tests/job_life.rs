@@ -31,6 +31,7 @@ fn facts() -> Vec<Fact> {
         Fact::Retried,
         Fact::HostGranted,
         Fact::Blocked,
+        Fact::Superseded,
     ]
 }
 
@@ -154,7 +155,9 @@ fn tell(step: &bowline_model::job::Step, fact: &Fact, now: Timestamp) -> Told {
         | Fact::LeaseExpired { fence }
         | Fact::Returned { fence }
         | Fact::DeadlinePassed { fence } => Some(*fence),
-        Fact::Due | Fact::CancelRequested | Fact::Retried | Fact::HostGranted | Fact::Blocked => None,
+        Fact::Due | Fact::CancelRequested | Fact::Retried | Fact::HostGranted | Fact::Blocked | Fact::Superseded => {
+            None
+        }
     };
     let (outcome, class) = match fact {
         Fact::Reported { outcome, .. } => (

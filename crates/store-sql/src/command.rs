@@ -10,7 +10,7 @@ use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerN
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
     Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Evidence,
-    EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewBlock, NewJob,
+    EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewApproval, NewBlock, NewJob,
     NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped,
     ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, SealingKeySet,
     StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer,
@@ -78,6 +78,7 @@ commands! {
     Promote(u32) -> Promoted,
     Cancel(JobOrder) -> OrderAnswer,
     Retry(JobOrder) -> OrderAnswer,
+    RetryCommand((JobOrder, Option<Box<NewApproval>>)) -> OrderAnswer,
     Replay(DeadLetterOrder) -> Vec<Closed>,
     Purge(DeadLetterOrder) -> Vec<Closed>,
     Note(Notice) -> (),
@@ -128,7 +129,7 @@ impl Command {
     /// hosts is recorded when it is submitted (`write/audit.rs`).
     pub const fn author(&self) -> Option<&Author> {
         match self {
-            Self::Cancel(order, _) | Self::Retry(order, _) => Some(&order.by),
+            Self::Cancel(order, _) | Self::Retry(order, _) | Self::RetryCommand((order, _), _) => Some(&order.by),
             Self::Replay(order, _) | Self::Purge(order, _) => Some(&order.by),
             Self::CreateTenant((_, _, by), _)
             | Self::CreateToken((_, by), _)

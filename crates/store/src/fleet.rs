@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bowline_model::audit::Author;
-use bowline_model::fleet::{ApprovalRefused, ApprovalState, Decided, HostLock, Rollout, Tally};
+use bowline_model::fleet::{ApprovalRefused, ApprovalState, Decided, HostDigest, HostLock, Named, Rollout, Tally};
 use bowline_model::idempotency::RequestHash;
 use bowline_model::{
     HostName, InventoryName, JobId, JobState, JobStatus, RunError, RunId, RunStatus, TenantId, Timestamp, WorkerName,
 };
 
-use crate::{Page, RunRecord, StoreResult};
+use crate::{JobOrder, OrderAnswer, Page, RunRecord, StoreResult};
 
 /// What makes a job a command on hosts.
 #[derive(Debug, Clone)]
@@ -38,6 +38,10 @@ pub struct NewApproval {
     pub quorum: u32,
     pub four_eyes: bool,
     pub expires_ms: u64,
+    /// What the command names, as it is when it is asked for. Compared again when a run is handed out.
+    pub named: Named,
+    /// What is asked for on each host, in the order of the hosts. Compared again when its run is handed out.
+    pub digests: Vec<HostDigest>,
 }
 
 /// A command on hosts as it stands.
@@ -67,6 +71,10 @@ pub struct ApprovalRecord {
     pub four_eyes: bool,
     pub requester: String,
     pub expires_at: Option<Timestamp>,
+    /// What is asked about is a second try of hosts that were named before.
+    pub retry: bool,
+    /// What was found to have changed after it was approved.
+    pub superseded: Option<String>,
     pub votes: Vec<VoteRecord>,
 }
 
@@ -281,6 +289,15 @@ pub trait FleetStore: Send + Sync {
         limit: u32,
     ) -> StoreResult<Page<(i64, HostName), u64>>;
 
+    /// All hosts of a command in the order they are begun, after this many; `None` for one that is in no inventory any more.
+    async fn list_targets(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        after: u64,
+        limit: u32,
+    ) -> StoreResult<Page<(i64, Option<HostName>), u64>>;
+
     /// One host of a command, with all attempts, oldest first.
     async fn find_unit(
         &self,
@@ -290,6 +307,10 @@ pub trait FleetStore: Send + Sync {
     ) -> StoreResult<Option<(UnitRecord, Vec<RunRecord>)>>;
 
     async fn decide(&self, order: ApprovalOrder) -> StoreResult<ApprovalAnswer>;
+
+    /// Tries those hosts of a command again that did not succeed. If `approval` says so, somebody must say yes first: an
+    /// earlier yes was for an earlier try. What was rejected, or changed before anybody decided, is not tried again.
+    async fn retry_command(&self, order: JobOrder, approval: Option<NewApproval>) -> StoreResult<OrderAnswer>;
 
     /// Jobs that wait for approval, oldest first.
     async fn list_approvals(

@@ -46,6 +46,11 @@ pub struct ApprovalView {
     pub four_eyes: bool,
     pub requested_by: String,
     pub expires_at: Option<Timestamp>,
+    /// What is asked about is a second try: a yes to the first one was for that one.
+    pub retry: bool,
+    /// What was found to have changed after it was approved. Nothing more of it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superseded: Option<String>,
     pub votes: Vec<VoteView>,
 }
 
@@ -93,6 +98,8 @@ impl From<ApprovalRecord> for ApprovalView {
             four_eyes: approval.four_eyes,
             requested_by: approval.requester,
             expires_at: approval.expires_at,
+            retry: approval.retry,
+            superseded: approval.superseded,
             votes: approval.votes.into_iter().map(Into::into).collect(),
         }
     }

@@ -37,5 +37,5 @@ pub async fn retry(
     MaybeBody(body): MaybeBody<RetryRequest>,
 ) -> Result<Json<OrderView>, Problem> {
     let order = OrderRequest { reason: body.reason }.order(&known, job)?;
-    show(job, app.engine.ledger.retry_job(order).await?, "be retried")
+    show(job, app.engine.commands.retry(&app.engine.inventories, order).await?, "be retried")
 }

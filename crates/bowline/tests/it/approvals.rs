@@ -32,7 +32,7 @@ async fn walk(server: &TestServer, size: usize) -> (Vec<String>, usize) {
 async fn pages_are_whole(setup: Setup) {
     let server = TestServer::with(setup).await;
     server.simulated_hosts(1).await;
-    let spec = json!({"spec": {"argv": ["true"], "approval": {}}});
+    let spec = json!({"spec": {"argv": ["true"], "approval": {"four_eyes": false}}});
     server.send("PUT", "/resources/command/restart", &server.admin(), Some(spec)).await.expect(201);
     let mut expected = Vec::new();
     for n in 0..7 {

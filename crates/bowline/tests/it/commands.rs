@@ -74,7 +74,7 @@ async fn a_command_runs_on_every_host_that_is_meant() {
 async fn the_webhook_takes_a_delivery_once_and_speaks_its_own_words() {
     let server = TestServer::start().await;
     server.simulated_hosts(3).await;
-    put_command(&server, "restart", json!({"argv": ["true"], "approval": {}})).await;
+    put_command(&server, "restart", json!({"argv": ["true"], "approval": {"four_eyes": false}})).await;
     let agent = server.agent("agent-1", reach()).await;
     let id = server.get("/hosts/h0002").await.expect(200)["host"]["id"].clone();
     let body = json!({"external_id": "evt-1", "command_type": "restart", "hosts": ["h0000", id]});
@@ -125,7 +125,9 @@ async fn an_approval_is_for_exactly_what_was_shown() {
     assert_eq!(server.post(&path, json!({"hash": hash})).await.status, 403, "whoever asked cannot approve");
     let waiting = server.get("/approvals").await.expect(200);
     assert_eq!(waiting["approvals"].as_array().expect("a list").len(), 1);
-    let token = json!({"kind": "api", "name": "second", "scopes": ["approvals.write", "jobs.read"]});
+    let token = json!({
+        "kind": "api", "name": "second", "scopes": ["approvals.write", "jobs.read"], "email": "second@example.com",
+    });
     let second = server.token(token).await;
     let approve = |body: Value| server.send("POST", &path, &second, Some(body));
     // A new host that the selector means: something else would run.

@@ -208,7 +208,7 @@ async fn an_approval_is_for_what_was_shown() {
     let server = TestServer::start().await;
     fleet(&server, 3).await;
     let _executor = Simulation::start(&server).await;
-    let spec = json!({"spec": {"argv": ["reboot"], "approval": {}}});
+    let spec = json!({"spec": {"argv": ["reboot"], "approval": {"four_eyes": false}}});
     server.send("PUT", "/resources/command/reboot", &server.admin(), Some(spec)).await.expect(201);
     let run = Child::spawn(command(&server, &["run", "reboot", "--on", "all"]), "bowline run");
     said(&run, "waits for approval").await;

@@ -7,14 +7,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bowline_model::audit::Author;
-use bowline_model::fleet::{ApprovalRule, BadRollout, Cannot, CommandSpec, HostScope, PinnedCommand, Rollout, Scope};
+use bowline_model::fleet::{
+    ApprovalRule, BadRollout, Cannot, CommandSpec, HostDigest, HostScope, Named, PinnedCommand, Rollout, Scope,
+    approval_hash,
+};
 use bowline_model::host::{NotASelector, Selector, Vars};
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::resource::{BadSpec, ResourceKind};
 use bowline_model::{HostName, InventoryName, JobId, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{
-    ApprovalAnswer, ApprovalOrder, FleetRecord, HostRecord, Ledger, NewApproval, NewFleet, Origin, ResourceKey,
-    StoreError, StoreResult, Submitted,
+    ApprovalAnswer, ApprovalOrder, FleetRecord, HostRecord, JobOrder, Ledger, NewApproval, NewFleet, OrderAnswer,
+    Origin, ResourceKey, StoreError, StoreResult, Submitted,
 };
 
 use super::resources::check_command_spec;
@@ -103,6 +106,10 @@ pub struct Resolved {
     pub snapshot: Arc<Snapshot>,
     /// In the order they are begun.
     pub hosts: Vec<HostRecord>,
+    /// What the command names, and what that means now.
+    pub named: Named,
+    /// What would run on each host, in their order.
+    pub digests: Vec<HostDigest>,
     /// Of all of it.
     pub hash: RequestHash,
     /// Who must say yes, if somebody must.
@@ -150,7 +157,7 @@ impl Commands {
         request: CommandRequest,
     ) -> Result<JobRequest, CommandError> {
         let asked = hash_of(&request);
-        let Resolved { command, resource, snapshot, hosts, hash, approval } =
+        let Resolved { command, resource, snapshot, hosts, named, digests, hash, approval } =
             self.resolve(inventories, tenant, &request).await?;
         let fleet = NewFleet {
             inventory: snapshot.id,
@@ -169,6 +176,8 @@ impl Commands {
                 quorum: rule.quorum,
                 four_eyes: rule.four_eyes,
                 expires_ms: rule.expires_ms,
+                named,
+                digests,
             }),
         };
         Ok(JobRequest {
@@ -199,7 +208,7 @@ impl Commands {
         choice: &CommandChoice,
         params: Vars,
     ) -> Result<(), CommandError> {
-        let (command, _) = self.pin(tenant, choice).await?;
+        let command = self.pin(tenant, choice).await?.command;
         check_params(command.spec.params.as_ref(), params).await?;
         Ok(())
     }
@@ -232,7 +241,7 @@ impl Commands {
         if request.deadline_ms.is_some_and(|ms| !(1_000..=DEADLINE_MAX_MS).contains(&ms)) {
             return Err(CommandError::Deadline);
         }
-        let (mut command, resource) = self.pin(tenant, &request.command).await?;
+        let Pinned { mut command, resource, active, rule } = self.pin(tenant, &request.command).await?;
         self.secrets.check_command(tenant, command.name.as_ref(), &command.spec).await.map_err(
             |(variable, source)| match source {
                 SecretError::Store(error) => CommandError::Store(error),
@@ -244,21 +253,21 @@ impl Commands {
         let snapshot = snapshot.ok_or_else(|| CommandError::NoInventory(request.inventory.clone()))?;
         let hosts = choose(&snapshot, &request.hosts)?;
         check_places(&command, &snapshot, &hosts)?;
-        let approval = command.spec.approval.clone().filter(|rule| is_needed(rule, &snapshot, &hosts));
-        let hash = approval_hash(&command, &request.rollout, request.deadline_ms, &snapshot, &hosts);
-        Ok(Resolved { command, resource, snapshot, hosts, hash, approval })
+        let approval = rule.filter(|rule| is_needed(rule, &snapshot, &hosts));
+        let named = Named { active, secrets: self.secrets.identities(tenant, &command.spec).await? };
+        let digests = digests(&command, &snapshot, &hosts);
+        let text = payload_of(&command);
+        let inventory = snapshot.name.as_str();
+        let hash = approval_hash(&text, &request.rollout, request.deadline_ms, inventory, &named, &digests);
+        Ok(Resolved { command, resource, snapshot, hosts, named, digests, hash, approval })
     }
 
-    async fn pin(
-        &self,
-        tenant: TenantId,
-        choice: &CommandChoice,
-    ) -> Result<(PinnedCommand, Option<i64>), CommandError> {
+    async fn pin(&self, tenant: TenantId, choice: &CommandChoice) -> Result<Pinned, CommandError> {
         match choice {
             CommandChoice::Inline(spec) => {
                 check_command_spec(spec).await?;
-                let pinned = PinnedCommand { name: None, version: None, spec: (**spec).clone(), params: Vars::new() };
-                Ok((pinned, None))
+                let command = PinnedCommand { name: None, version: None, spec: (**spec).clone(), params: Vars::new() };
+                Ok(Pinned { rule: command.spec.approval.clone(), command, resource: None, active: None })
             }
             CommandChoice::Named { name, version } => {
                 let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
@@ -273,17 +282,79 @@ impl Commands {
                 if version.is_none() && found.active.is_none() {
                     return Err(CommandError::NotActive(name.clone()));
                 }
-                let spec: CommandSpec = serde_json::from_str(&found.version.spec)
-                    .map_err(|e| StoreError::Broken(format!("command {name} cannot be read: {e}")))?;
-                let pinned = PinnedCommand {
-                    name: Some(name.clone()),
-                    version: Some(found.version.version),
-                    spec,
-                    params: Vars::new(),
+                let spec = spec_of(name, &found.version.spec)?;
+                let own = found.version.version;
+                // Who must say yes is said by the version that counts, whichever runs: an older one would be a way around it.
+                let rule = match found.active {
+                    Some(active) if active != own => self.rule_of(tenant, name, active).await?,
+                    _ => spec.approval.clone(),
                 };
-                Ok((pinned, Some(found.id)))
+                let command = PinnedCommand { name: Some(name.clone()), version: Some(own), spec, params: Vars::new() };
+                Ok(Pinned { command, resource: Some(found.id), active: found.active, rule })
             }
         }
+    }
+
+    /// The rule about approval in this version of a command type.
+    async fn rule_of(
+        &self,
+        tenant: TenantId,
+        name: &ResourceName,
+        version: u32,
+    ) -> Result<Option<ApprovalRule>, StoreError> {
+        let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
+        let found = self.ledger.find_resource(key, Some(version)).await?;
+        let found =
+            found.ok_or_else(|| StoreError::Conflict(format!("command {name} was changed meanwhile; try again")))?;
+        Ok(spec_of(name, &found.version.spec)?.approval)
+    }
+
+    /// Tries those hosts of a command again that did not succeed, or any other job. An earlier yes was for an earlier try:
+    /// whether somebody must be asked is said by the version of the command that counts now.
+    pub async fn retry(&self, inventories: &Inventories, order: JobOrder) -> StoreResult<OrderAnswer> {
+        let (tenant, job) = (order.tenant, order.job);
+        let Some(fleet) = self.ledger.find_fleet(tenant, job).await? else {
+            return self.ledger.retry_job(order).await;
+        };
+        let approval = self.approval_of_retry(inventories, tenant, job, &fleet).await?;
+        self.ledger.retry_command(order, approval).await
+    }
+
+    async fn approval_of_retry(
+        &self,
+        inventories: &Inventories,
+        tenant: TenantId,
+        job: JobId,
+        fleet: &FleetRecord,
+    ) -> StoreResult<Option<NewApproval>> {
+        let Some((command, _)) = self.stored_command(tenant, job).await? else { return Ok(None) };
+        let rule = match &command.name {
+            None => command.spec.approval.clone(),
+            Some(name) => match self.active_version(tenant, name).await? {
+                Some(active) => self.rule_of(tenant, name, active).await?,
+                None => command.spec.approval.clone(),
+            },
+        };
+        let Some(rule) = rule else { return Ok(None) };
+        if let Some(snapshot) = inventories.snapshot(tenant, &fleet.inventory).await? {
+            let targets = self.targets(tenant, job, &snapshot).await?;
+            let hosts: Vec<HostRecord> = targets.into_iter().flatten().collect();
+            if !is_needed(&rule, &snapshot, &hosts) {
+                return Ok(None);
+            }
+        }
+        // What cannot be resolved any more is asked about, and no vote finds it as it was.
+        let unresolved =
+            || AsItIs { hash: RequestHash::of_parts(&[b"unresolved"]), named: Named::default(), digests: Vec::new() };
+        let now = self.as_it_is(inventories, tenant, job, fleet, true).await?.unwrap_or_else(unresolved);
+        Ok(Some(NewApproval {
+            hash: now.hash,
+            quorum: rule.quorum,
+            four_eyes: rule.four_eyes,
+            expires_ms: rule.expires_ms,
+            named: now.named,
+            digests: now.digests,
+        }))
     }
 
     /// Somebody's yes or no to a job that waits for it. `NotFound` when there is no such job.
@@ -296,7 +367,10 @@ impl Commands {
     ) -> StoreResult<ApprovalAnswer> {
         let VoteRequest { by, yes, reason, seen } = vote;
         let current = match self.ledger.find_fleet(tenant, job).await? {
-            Some(fleet) => self.current_hash(inventories, tenant, job, &fleet).await?,
+            Some(fleet) => {
+                let retry = fleet.approval.as_ref().is_some_and(|approval| approval.retry);
+                self.as_it_is(inventories, tenant, job, &fleet, retry).await?.map(|now| now.hash)
+            }
             // The ledger will not find it either, and records that somebody tried.
             None => None,
         };
@@ -305,53 +379,106 @@ impl Commands {
         self.ledger.decide(ApprovalOrder { tenant, job, by, yes, reason, seen, current }).await
     }
 
-    /// The hash of what would run by now.
-    async fn current_hash(
+    /// What would run by now. `retry`: on the hosts that were named, instead of those that would be named now.
+    async fn as_it_is(
         &self,
         inventories: &Inventories,
         tenant: TenantId,
         job: JobId,
         fleet: &FleetRecord,
-    ) -> StoreResult<Option<RequestHash>> {
-        let Some((record, _)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
-        let pinned: Option<PinnedCommand> = record.payload.as_deref().and_then(|text| serde_json::from_str(text).ok());
-        let Some(pinned) = pinned else { return Ok(None) };
-        if let (Some(name), Some(version)) = (&pinned.name, pinned.version) {
-            let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
-            let active = self.ledger.find_resource(key, None).await?.and_then(|found| found.active);
-            if active != Some(version) {
-                return Ok(None);
-            }
-        }
-        let Some(snapshot) = inventories.snapshot(tenant, &fleet.inventory).await? else { return Ok(None) };
-        let hosts = match &fleet.selector {
-            Some(text) => choose(&snapshot, &HostChoice::Selector(text.clone())).ok(),
-            None => self.named_hosts(tenant, job, &snapshot).await?,
+        retry: bool,
+    ) -> StoreResult<Option<AsItIs>> {
+        let Some((command, text)) = self.stored_command(tenant, job).await? else { return Ok(None) };
+        let active = match &command.name {
+            Some(name) => self.active_version(tenant, name).await?,
+            None => None,
         };
-        Ok(hosts.map(|hosts| approval_hash(&pinned, &fleet.rollout, fleet.deadline_ms, &snapshot, &hosts)))
+        let named = Named { active, secrets: self.secrets.identities(tenant, &command.spec).await? };
+        let Some(snapshot) = inventories.snapshot(tenant, &fleet.inventory).await? else { return Ok(None) };
+        let digests = match &fleet.selector {
+            Some(selector) if !retry => match choose(&snapshot, &HostChoice::Selector(selector.clone())) {
+                Ok(hosts) => digests(&command, &snapshot, &hosts),
+                Err(_) => return Ok(None),
+            },
+            _ => {
+                let targets = self.targets(tenant, job, &snapshot).await?;
+                // One that is gone is not tried again. Before anything ran, it is a change.
+                if !retry && targets.iter().any(Option::is_none) {
+                    return Ok(None);
+                }
+                let of = |host: Option<HostRecord>| {
+                    host.map_or(HostDigest::NONE, |record| digests(&command, &snapshot, &[record])[0])
+                };
+                targets.into_iter().map(of).collect()
+            }
+        };
+        let inventory = snapshot.name.as_str();
+        let hash = approval_hash(&text, &fleet.rollout, fleet.deadline_ms, inventory, &named, &digests);
+        Ok(Some(AsItIs { hash, named, digests }))
     }
 
-    async fn named_hosts(
-        &self,
-        tenant: TenantId,
-        job: JobId,
-        snapshot: &Snapshot,
-    ) -> StoreResult<Option<Vec<HostRecord>>> {
+    /// The command of a job, and its text.
+    async fn stored_command(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<(PinnedCommand, String)>> {
+        let Some((record, _)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };
+        let text = record.payload.map(|text| text.to_string()).unwrap_or_default();
+        Ok(serde_json::from_str(&text).ok().map(|command| (command, text)))
+    }
+
+    async fn active_version(&self, tenant: TenantId, name: &ResourceName) -> StoreResult<Option<u32>> {
+        let key = ResourceKey { tenant, kind: ResourceKind::Command, name: name.clone() };
+        Ok(self.ledger.find_resource(key, None).await?.and_then(|found| found.active))
+    }
+
+    /// The hosts that a job was asked for, as they are now; `None` for one that is not there any more.
+    async fn targets(&self, tenant: TenantId, job: JobId, snapshot: &Snapshot) -> StoreResult<Vec<Option<HostRecord>>> {
         let (mut hosts, mut after) = (Vec::new(), 0);
         loop {
-            let page = self.ledger.list_unplanned(tenant, job, after, 5_000).await?;
-            for (id, name) in &page.items {
-                match snapshot.find(name) {
-                    Some(record) if record.id == *id => hosts.push(record.clone()),
-                    _ => return Ok(None),
-                }
-            }
+            let page = self.ledger.list_targets(tenant, job, after, 5_000).await?;
+            hosts.extend(page.items.into_iter().map(|(id, name)| {
+                let record = name.and_then(|name| snapshot.find(&name).cloned());
+                record.filter(|record| record.id == id)
+            }));
             match page.next {
                 Some(next) => after = next,
-                None => return Ok(Some(hosts)),
+                None => return Ok(hosts),
             }
         }
     }
+}
+
+/// A command, and what its type says about it.
+struct Pinned {
+    command: PinnedCommand,
+    resource: Option<i64>,
+    /// The version of its type that counts.
+    active: Option<u32>,
+    /// Who must say yes, according to that version.
+    rule: Option<ApprovalRule>,
+}
+
+/// A stored command, as it would run now.
+struct AsItIs {
+    hash: RequestHash,
+    named: Named,
+    digests: Vec<HostDigest>,
+}
+
+fn spec_of(name: &ResourceName, text: &str) -> Result<CommandSpec, StoreError> {
+    serde_json::from_str(text).map_err(|e| StoreError::Broken(format!("command {name} cannot be read: {e}")))
+}
+
+/// What would run on each host.
+fn digests(command: &PinnedCommand, snapshot: &Snapshot, hosts: &[HostRecord]) -> Vec<HostDigest> {
+    let wants = !command.spec.wants_of_host().is_empty();
+    let of = |record: &HostRecord| {
+        let scope = if wants {
+            command.spec.scope_of(&record.host.labels, &snapshot.vars_of(record))
+        } else {
+            HostScope::default()
+        };
+        HostDigest::of(record.id, &record.host, command, &scope)
+    };
+    hosts.iter().map(of).collect()
 }
 
 /// A decision somebody wants to make.
@@ -432,30 +559,6 @@ fn payload_of(command: &PinnedCommand) -> String {
 
 fn json_of(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("plain data can be written as JSON")
-}
-
-/// What somebody who approves says yes to: the command with its parameters, its spread, and every host by number, name and
-/// connection.
-fn approval_hash(
-    command: &PinnedCommand,
-    rollout: &Rollout,
-    deadline_ms: Option<u64>,
-    snapshot: &Snapshot,
-    hosts: &[HostRecord],
-) -> RequestHash {
-    let mut parts: Vec<Vec<u8>> = vec![
-        b"bowline command 1".to_vec(),
-        payload_of(command).into_bytes(),
-        json_of(rollout),
-        json_of(&deadline_ms),
-        snapshot.name.as_str().as_bytes().to_vec(),
-    ];
-    for record in hosts {
-        parts.push(record.id.to_be_bytes().to_vec());
-        parts.push(record.host.name.as_str().as_bytes().to_vec());
-        parts.push(json_of(&record.host.connection));
-    }
-    RequestHash::of_parts(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 /// What was asked for, without the keys. Not what it was resolved to: a second delivery of the same wish is the same wish.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bowline_model::fleet::PinnedCommand;
 use bowline_model::job::Place;
-use bowline_model::{HostName, JobStatus, TaskType, TenantId, Timestamp, WorkerName};
+use bowline_model::{ErrorClass, HostName, JobStatus, RunError, TaskType, TenantId, Timestamp, WorkerName};
 use bowline_store::{FleetRecord, JobRecord, KeptRecord, Ledger, StoreResult, UnitFilter, WorkerRecord};
 use serde_json::{Value, json};
 
@@ -47,11 +47,44 @@ pub async fn explain_command(
         }
     };
     reasons.extend(blocked_hosts(ledger, tenant, job, fleet).await?);
+    reasons.extend(superseded(ledger, tenant, job, fleet).await?);
     if let (Some(why), false) = (&fleet.stopped, status.is_terminal()) {
         let sentence = format!("no more hosts are begun: {why}");
         reasons.push(Reason { code: "stopped", sentence, data: json!({"reason": why}) });
     }
     Ok(Why::new(status, reasons))
+}
+
+/// What did not run because it was not what had been approved.
+async fn superseded(
+    ledger: &dyn Ledger,
+    tenant: TenantId,
+    job: &JobRecord,
+    fleet: &FleetRecord,
+) -> StoreResult<Vec<Reason>> {
+    let Some(approval) = &fleet.approval else { return Ok(Vec::new()) };
+    let mut reasons = Vec::new();
+    if let Some(why) = &approval.superseded {
+        let sentence = format!("what was approved has changed, so nothing more of it starts: {why}; ask for it anew");
+        reasons.push(Reason { code: "approval_superseded", sentence, data: json!({"reason": why}) });
+    }
+    if fleet.tally.of(JobStatus::Failed) == 0 {
+        return Ok(reasons);
+    }
+    let filter = UnitFilter { status: Some(JobStatus::Failed), host: None };
+    let units = ledger.list_units(tenant, job.id, filter, None, LOOKED_AT_MAX).await?.items;
+    let is_superseded = |error: &RunError| error.class == ErrorClass::Superseded;
+    let hosts: Vec<&HostName> =
+        units.iter().filter(|unit| unit.error.as_ref().is_some_and(is_superseded)).map(|unit| &unit.host).collect();
+    if let Some(first) = hosts.first() {
+        let sentence = match hosts.len() {
+            1 => format!("it did not run on {first}: what would run there is not what was approved"),
+            many => format!("it did not run on {many} hosts, such as {first}: what would run there was not approved"),
+        };
+        let named: Vec<_> = hosts.iter().take(NAMED_MAX).collect();
+        reasons.push(Reason { code: "hosts_superseded", sentence, data: json!({"hosts": named}) });
+    }
+    Ok(reasons)
 }
 
 fn approval(fleet: &FleetRecord) -> Reason {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_model::fleet::CommandSpec;
+use bowline_model::fleet::{CommandSpec, SecretIdentity};
 use bowline_model::resource::{BadSpec, ResourceKind};
 use bowline_model::secret::{NamedSecret, NotAllowedBy, SecretPlace, SecretRefSpec, SecretUse};
 use bowline_model::{ResourceName, TenantId};
@@ -117,6 +117,22 @@ impl Secrets {
             found.map_err(|error| (variable.to_owned(), error))?;
         }
         Ok(())
+    }
+
+    /// What the secrets of the server are that a command names, apart from their values; `None` for one that is not there.
+    pub async fn identities(
+        &self,
+        tenant: TenantId,
+        spec: &CommandSpec,
+    ) -> Result<BTreeMap<String, Option<SecretIdentity>>, StoreError> {
+        let mut identities = BTreeMap::new();
+        for (_, name) in spec.server_secrets() {
+            let key = ResourceKey { tenant, kind: ResourceKind::SecretRef, name: name.clone() };
+            let found = self.ledger.find_resource(key, None).await?.filter(|record| record.active.is_some());
+            let spec: Option<SecretRefSpec> = found.and_then(|record| serde_json::from_str(&record.version.spec).ok());
+            identities.insert(name.to_string(), spec.as_ref().map(SecretIdentity::of));
+        }
+        Ok(identities)
     }
 
     /// The `secret_ref` of this name, if what it refers to may be used so.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::id::TenantId;
+use crate::person::Person;
 
 /// Somebody who acts. As text it is its name: `token:…`, `service:…`, `join:…`, or a part of the house.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,6 +20,14 @@ pub struct Author {
     pub request_id: Option<Arc<str>>,
     /// The address the request came from, as the server saw it.
     pub ip: Option<Arc<str>>,
+    /// Which person they are, where people are counted; unknown is somebody known by `name` alone.
+    pub person: Person,
+}
+
+impl Author {
+    pub fn person(&self) -> Person {
+        if self.person.is_unknown() { Person::named([&*self.name]) } else { self.person.clone() }
+    }
 }
 
 impl Deref for Author {

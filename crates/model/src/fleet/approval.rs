@@ -4,6 +4,7 @@
 //! the approval is superseded, and somebody must ask anew.
 
 use crate::idempotency::RequestHash;
+use crate::person::Person;
 use crate::planted::{self, Mistake};
 
 /// Where an approval stands.
@@ -59,15 +60,15 @@ pub struct Approval {
     pub quorum: u32,
     pub four_eyes: bool,
     /// Who asked for the job.
-    pub requester: String,
+    pub requester: Person,
     /// Who said yes so far.
-    pub yes: Vec<String>,
+    pub yes: Vec<Person>,
 }
 
 /// A decision somebody makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vote {
-    pub by: String,
+    pub by: Person,
     pub yes: bool,
     /// The hash of what they looked at, if they said so.
     pub seen: Option<RequestHash>,
@@ -93,9 +94,11 @@ pub enum Decided {
 pub enum ApprovalRefused {
     #[error("the job does not wait for approval: it was {}", .0.as_str())]
     NotWaiting(ApprovalState),
-    #[error("whoever asked for the job cannot approve it")]
+    #[error(
+        "four eyes: the person who asked for the job cannot approve it; a token made with theirs or of their address is theirs"
+    )]
     OwnJob,
-    #[error("one person decides once")]
+    #[error("one person decides once; a token made with theirs or of their address is theirs")]
     Twice,
     #[error("what was looked at is not what would run")]
     OtherHash,
@@ -112,10 +115,10 @@ impl Approval {
         if !vote.yes {
             return Ok(Decided::Rejected);
         }
-        if self.four_eyes && vote.by == self.requester {
+        if self.four_eyes && vote.by.is_same(&self.requester) {
             return Err(ApprovalRefused::OwnJob);
         }
-        if self.yes.contains(&vote.by) {
+        if self.yes.iter().any(|other| vote.by.is_same(other)) {
             return Err(ApprovalRefused::Twice);
         }
         if vote.current != self.hash && !planted::on(Mistake::ApprovalUnbound) {
@@ -143,13 +146,13 @@ mod tests {
             hash: hash("a"),
             quorum,
             four_eyes,
-            requester: "ann".to_owned(),
-            yes: yes.iter().map(|&name| name.to_owned()).collect(),
+            requester: Person::named(["ann"]),
+            yes: yes.iter().map(|&name| Person::named([name])).collect(),
         }
     }
 
     fn vote(by: &str, yes: bool) -> Vote {
-        Vote { by: by.to_owned(), yes, seen: None, current: hash("a") }
+        Vote { by: Person::named([by]), yes, seen: None, current: hash("a") }
     }
 
     #[test]
@@ -160,6 +163,15 @@ mod tests {
         assert_eq!(approval(2, false, &[]).on(&vote("bob", true)), Ok(Decided::Noted { missing: 1 }));
         assert_eq!(approval(2, false, &["bob"]).on(&vote("bob", true)), Err(ApprovalRefused::Twice));
         assert_eq!(approval(2, false, &["bob"]).on(&vote("eve", true)), Ok(Decided::Approved));
+    }
+
+    #[test]
+    fn people_are_counted_and_not_their_credentials() {
+        let of_ann = Vote { by: Person::named(["eve", "ann"]), ..vote("eve", true) };
+        assert_eq!(approval(1, true, &[]).on(&of_ann), Err(ApprovalRefused::OwnJob));
+        let of_bob = Vote { by: Person::named(["eve", "bob"]), ..vote("eve", true) };
+        assert_eq!(approval(2, true, &["bob"]).on(&of_bob), Err(ApprovalRefused::Twice));
+        assert_eq!(approval(2, true, &["kim"]).on(&of_bob), Ok(Decided::Approved));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct ApprovalRule {
     /// How many different people must say yes.
     #[schemars(range(min = 1, max = 100))]
     pub quorum: u32,
-    /// Whoever asked for the job cannot approve it.
+    /// Whoever asked for the job cannot approve it; so unless this says `false`.
     pub four_eyes: bool,
     /// After this time without a decision the job is over.
     #[schemars(range(min = 1000, max = 2_592_000_000_u64))]
@@ -52,7 +52,7 @@ pub struct ApprovalRule {
 
 impl Default for ApprovalRule {
     fn default() -> Self {
-        Self { hosts_over: None, selector: None, quorum: 1, four_eyes: false, expires_ms: 24 * 60 * 60 * 1_000 }
+        Self { hosts_over: None, selector: None, quorum: 1, four_eyes: true, expires_ms: 24 * 60 * 60 * 1_000 }
     }
 }
 
@@ -303,12 +303,18 @@ impl CommandSpec {
         scope
     }
 
+    /// Every text of it, with its places filled; the first that cannot be is named.
+    pub fn filled(&self, scope: &Scope<'_>) -> Result<Vec<(String, String)>, (String, Cannot)> {
+        let fill = |(path, template): (String, &Template)| match template.fill(scope) {
+            Ok(text) => Ok((path, text)),
+            Err(cannot) => Err((path, cannot)),
+        };
+        self.templates().into_iter().map(fill).collect()
+    }
+
     /// Whether every place can be filled; the first that cannot is named.
     pub fn try_fill(&self, scope: &Scope<'_>) -> Result<(), (String, Cannot)> {
-        for (path, template) in self.templates() {
-            template.fill(scope).map_err(|cannot| (path, cannot))?;
-        }
-        Ok(())
+        self.filled(scope).map(drop)
     }
 
     /// The rules each host's part of the job runs under. It has no dead letters: the job itself tells what failed.

@@ -27,6 +27,10 @@ pub enum CommandFact {
     Retried {
         deadline_at: Option<Timestamp>,
     },
+    /// The same, and somebody must say yes first, until this moment.
+    RetryAwaitsApproval {
+        until: Timestamp,
+    },
     /// Every host has ended, or will never begin.
     Ended(End),
     /// A host's late word has changed how it ended.
@@ -86,7 +90,15 @@ impl JobState {
 
             (S::Failed | S::Canceled, F::Retried { deadline_at }) => to(S::Running, deadline_at, EventKind::JobRetried),
 
-            (status, F::CancelRequested | F::Retried { .. }) if status.is_terminal() => Err(Refused::Finished(status)),
+            (S::Failed | S::Canceled, F::RetryAwaitsApproval { until }) => {
+                to(S::AwaitingApproval, Some(until), EventKind::JobAwaitsApproval)
+            }
+
+            (status, F::CancelRequested | F::Retried { .. } | F::RetryAwaitsApproval { .. })
+                if status.is_terminal() =>
+            {
+                Err(Refused::Finished(status))
+            }
             (status, _) => Err(Refused::NotFrom(status)),
         }
     }
@@ -106,6 +118,7 @@ mod tests {
             CommandFact::Superseded,
             CommandFact::CancelRequested,
             CommandFact::Retried { deadline_at: None },
+            CommandFact::RetryAwaitsApproval { until: at(9_000) },
             CommandFact::Ended(End::Succeeded),
             CommandFact::Ended(End::Failed),
             CommandFact::Ended(End::Canceled),

@@ -2,6 +2,7 @@
 //! host is kept when a run went missing, who must approve it.
 
 mod approval;
+mod approved;
 mod command;
 mod isolation;
 mod life;
@@ -12,6 +13,7 @@ mod template;
 mod turns;
 
 pub use approval::{Approval, ApprovalRefused, ApprovalState, Decided, Vote};
+pub use approved::{HostDigest, Named, SecretIdentity, approval_hash, read_digests, write_digests};
 pub use command::{ApprovalRule, CommandSpec, HostLock, PinnedCommand};
 pub use isolation::{Limits, Sandbox};
 pub use life::{CommandFact, End};

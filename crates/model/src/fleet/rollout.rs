@@ -226,6 +226,8 @@ pub struct Progress {
     /// Why no more hosts are begun.
     pub stopped: Option<String>,
     pub sweep: Sweep,
+    /// Why what was approved is not what would run any more, as was found when a host was about to start.
+    pub superseded: Option<String>,
 }
 
 /// What is to be done next.
@@ -270,6 +272,9 @@ impl Progress {
         }
         if let Some(why) = &self.stopped {
             return if live > 0 { Move::Wait } else { Move::End(End::Failed, Some(why.clone())) };
+        }
+        if let Some(why) = &self.superseded {
+            return Move::Stop(format!("what was approved has changed: {why}"));
         }
         if let Some(why) = self.must_stop(rollout, tally) {
             return Move::Stop(why);
@@ -331,7 +336,15 @@ mod tests {
     }
 
     fn running(total: u64, planned: u64, batch_end: u64) -> Progress {
-        Progress { status: JobStatus::Running, total, planned, batch_end, stopped: None, sweep: Sweep::None }
+        Progress {
+            status: JobStatus::Running,
+            total,
+            planned,
+            batch_end,
+            stopped: None,
+            sweep: Sweep::None,
+            superseded: None,
+        }
     }
 
     #[test]
@@ -371,6 +384,17 @@ mod tests {
         let end = next(&running(10, 10, 10), &[(Failed, 1), (Succeeded, 9)]);
         assert_eq!(end, Move::End(End::Failed, Some("of 10 hosts 1 failed".to_owned())));
         assert_eq!(next(&running(10, 10, 10), &[(Succeeded, 10)]), Move::End(End::Succeeded, None));
+    }
+
+    #[test]
+    fn nothing_more_begins_once_what_was_approved_has_changed() {
+        let progress = Progress { superseded: Some("because".to_owned()), ..running(10, 2, 2) };
+        let next = |progress: &Progress, counts| progress.next(&Rollout::default(), &tally(counts));
+        let why = "what was approved has changed: because".to_owned();
+        assert_eq!(next(&progress, &[(JobStatus::Failed, 1), (JobStatus::Running, 1)]), Move::Stop(why.clone()));
+        let stopped = Progress { stopped: Some(why.clone()), ..progress };
+        assert_eq!(next(&stopped, &[(JobStatus::Running, 1)]), Move::Wait);
+        assert_eq!(next(&stopped, &[(JobStatus::Failed, 2)]), Move::End(End::Failed, Some(why)));
     }
 
     #[test]

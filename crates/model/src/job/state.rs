@@ -63,6 +63,8 @@ pub enum Fact {
     HostGranted,
     /// It may not run on its host, as was found when it was about to.
     Blocked,
+    /// What was approved for its host is not what would run, as was found when it was about to.
+    Superseded,
 }
 
 /// Where a job waits. The ledger keeps one row there, and nowhere else.
@@ -177,6 +179,7 @@ impl JobState {
 
             (S::Pending, Fact::HostGranted) if waits_for_host => Ok(self.step(S::Queued, EventKind::HostGranted)),
             (S::Queued, Fact::Blocked) if self.kind.is_unit() => Ok(self.step(S::Blocked, EventKind::UnitBlocked)),
+            (S::Queued, Fact::Superseded) if self.kind.is_unit() => Ok(self.step(S::Failed, EventKind::UnitSuperseded)),
             (S::Pending, Fact::Due) if !waits_for_host && self.due_at.is_none_or(|due| due <= now) => {
                 Ok(self.step(self.ready(), EventKind::JobDue))
             }

@@ -279,7 +279,7 @@ pub async fn canceler(world: Rc<World>) {
         } else if !commands.is_empty() && world.chance() < 0.1 {
             let (tenant, job) = commands[pick(&world, commands.len())];
             let order = order(tenant, job);
-            drop(call(&world, |engine| async move { engine.ledger.retry_job(order).await }).await);
+            drop(call(&world, |engine| async move { engine.commands.retry(&engine.inventories, order).await }).await);
         }
     }
 }

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use bowline_model::audit::Author;
 use bowline_model::{HostName, InventoryName, JobId, TenantId};
 use bowline_store::{
-    ApprovalAnswer, ApprovalOrder, BlockAnswer, BlockRecord, Conducted, FleetRecord, FleetStore, HostLine, NewBlock,
-    Page, ReleaseOrder, RunRecord, StoreResult, UnitFilter, UnitRecord, WaitingApproval,
+    ApprovalAnswer, ApprovalOrder, BlockAnswer, BlockRecord, Conducted, FleetRecord, FleetStore, HostLine, JobOrder,
+    NewApproval, NewBlock, OrderAnswer, Page, ReleaseOrder, RunRecord, StoreResult, UnitFilter, UnitRecord,
+    WaitingApproval,
 };
 
 use crate::command::Command;
@@ -54,6 +55,20 @@ impl FleetStore for SqlLedger {
 
     async fn decide(&self, order: ApprovalOrder) -> StoreResult<ApprovalAnswer> {
         self.wish(|line| Command::Decide(order, line)).await
+    }
+
+    async fn list_targets(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        after: u64,
+        limit: u32,
+    ) -> StoreResult<Page<(i64, Option<HostName>), u64>> {
+        self.look(move |db| Box::pin(read::list_targets(db, tenant, job, after, limit))).await
+    }
+
+    async fn retry_command(&self, order: JobOrder, approval: Option<NewApproval>) -> StoreResult<OrderAnswer> {
+        self.wish(|line| Command::RetryCommand((order, approval.map(Box::new)), line)).await
     }
 
     async fn list_approvals(

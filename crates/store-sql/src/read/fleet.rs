@@ -1,5 +1,7 @@
 //! Commands on hosts, read: how far they have come, host by host.
 
+use std::collections::HashMap;
+
 use bowline_model::fleet::{ApprovalState, HostLock, read_targets};
 use bowline_model::idempotency::RequestHash;
 use bowline_model::{HostName, InventoryName, JobId, JobState, JobStatus, RunId, RunStatus, TenantId, WorkerName};
@@ -53,7 +55,7 @@ fn read_fleet(row: &dyn Row) -> StoreResult<Found> {
     Ok(Found { number: row.int(0)?, record, planned })
 }
 
-/// From the columns state, hash, quorum, four_eyes, requester, expires_at.
+/// From the columns state, hash, quorum, four_eyes, requester, expires_at, retry, superseded.
 fn read_approval(row: &dyn Row, at: usize) -> StoreResult<ApprovalRecord> {
     let state = row.int(at)?;
     Ok(ApprovalRecord {
@@ -64,6 +66,8 @@ fn read_approval(row: &dyn Row, at: usize) -> StoreResult<ApprovalRecord> {
         four_eyes: row.bool(at + 3)?,
         requester: row.text(at + 4)?,
         expires_at: row.opt_at(at + 5)?,
+        retry: row.bool(at + 6)?,
+        superseded: row.opt_text(at + 7)?,
         votes: Vec::new(),
     })
 }
@@ -178,15 +182,33 @@ pub async fn list_unplanned(
     let targets = read_targets(&targets).map_err(broken)?;
     let from = usize::try_from(fleet.planned + after).unwrap_or(usize::MAX).min(targets.len());
     let to = from.saturating_add(limit as usize).min(targets.len());
-    let names: std::collections::HashMap<i64, HostName> = db
-        .query_many(NAMES, &[Col::Int(targets[from..to].to_vec())], |row| {
-            Ok((row.int(0)?, HostName::new(&row.text(1)?).map_err(broken)?))
-        })
-        .await?
-        .into_iter()
-        .collect();
+    let names = names_of(db, &targets[from..to], NAMES).await?;
     let items = targets[from..to].iter().filter_map(|id| names.get(id).map(|name| (*id, name.clone()))).collect();
     let next = (to < targets.len()).then(|| after + (to - from) as u64);
+    Ok(Page { items, next })
+}
+
+async fn names_of(db: &mut impl Db, hosts: &[i64], sql: Sql) -> StoreResult<HashMap<i64, HostName>> {
+    let read = |row: &dyn Row| Ok((row.int(0)?, HostName::new(&row.text(1)?).map_err(broken)?));
+    Ok(db.query_many(sql, &[Col::Int(hosts.to_vec())], read).await?.into_iter().collect())
+}
+
+pub async fn list_targets(
+    db: &mut impl Db,
+    tenant: TenantId,
+    job: JobId,
+    after: u64,
+    limit: u32,
+) -> StoreResult<Page<(i64, Option<HostName>), u64>> {
+    let nothing = || Page { items: Vec::new(), next: None };
+    let Some(fleet) = find(db, tenant, job).await? else { return Ok(nothing()) };
+    let targets = db.query(TARGETS, &[Val::Int(fleet.number)], |row| row.bytes(0)).await?.into_iter().next();
+    let targets = read_targets(&targets.unwrap_or_default()).map_err(broken)?;
+    let from = usize::try_from(after).unwrap_or(usize::MAX).min(targets.len());
+    let to = from.saturating_add(limit as usize).min(targets.len());
+    let mut names = names_of(db, &targets[from..to], NAMES_THERE).await?;
+    let items = targets[from..to].iter().map(|id| (*id, names.remove(id))).collect();
+    let next = (to < targets.len()).then_some(to as u64);
     Ok(Page { items, next })
 }
 
@@ -249,7 +271,8 @@ macro_rules! unit_columns {
 
 const FLEET: Sql = Sql::Same(
     "select f.number, i.name, f.command, f.shared, f.selector, f.rollout, f.deadline_ms, f.total, f.planned, f.stopped,
-            a.state, a.hash, a.quorum, a.four_eyes, a.requester, case when j.status = 1 then j.due_at else null end
+            a.state, a.hash, a.quorum, a.four_eyes, a.requester, case when j.status = 1 then j.due_at else null end,
+            a.retry, a.superseded
      from job j join fleet f on f.number = j.number join inventory i on i.id = f.inventory
      left join approval a on a.number = f.number
      where j.tenant = $1 and j.id = $2 and j.parent is null",
@@ -260,6 +283,10 @@ const NAMES: Sql = Sql::Each {
     sqlite: "select id, name from host where id = ?1",
     postgres: "select id, name from host where id = any ($1::bigint[])",
 };
+const NAMES_THERE: Sql = Sql::Each {
+    sqlite: "select id, name from host where id = ?1 and removed_at is null",
+    postgres: "select id, name from host where id = any ($1::bigint[]) and removed_at is null",
+};
 const UNITS: Sql = unit_columns!(
     "and j.host > $2 and ($4 = 0 or j.status = $4) and ($5 = '' or h.name = $5) order by j.host limit $3"
 );
@@ -267,7 +294,8 @@ const UNIT: Sql = unit_columns!("and h.name = $2 order by j.host desc limit 1");
 const RUNS: Sql = Sql::Same(concat!("select ", run_columns!(), " from run r where r.number = $1 order by r.fence"));
 /// 1 is an approval that is required.
 const APPROVALS: Sql = Sql::Same(
-    "select j.id, j.number, f.command, f.total, j.created_at, a.state, a.hash, a.quorum, a.four_eyes, a.requester, j.due_at
+    "select j.id, j.number, f.command, f.total, j.created_at, a.state, a.hash, a.quorum, a.four_eyes, a.requester, j.due_at,
+            a.retry, a.superseded
      from approval a join job j on j.number = a.number join fleet f on f.number = a.number
      where a.tenant = $1 and a.state = 1 and a.number > $2 order by a.number limit $3",
 );

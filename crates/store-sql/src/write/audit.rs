@@ -210,7 +210,10 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
             }
         }
         (Command::Cancel(order, _), Answer::Cancel(answer)) => about_job(form, Action::JobCancel, order, *answer),
-        (Command::Retry(order, _), Answer::Retry(answer)) => about_job(form, Action::JobRetry, order, *answer),
+        (Command::Retry(order, _), Answer::Retry(answer))
+        | (Command::RetryCommand((order, _), _), Answer::RetryCommand(answer)) => {
+            about_job(form, Action::JobRetry, order, *answer)
+        }
         (Command::Replay(order, _), Answer::Replay(closed)) => {
             about_letters(form, Action::DeadLetterReplay, order, closed)
         }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bowline_model::RunId;
 use bowline_model::claim::{ChannelHead, Demand, assign, plan};
 use bowline_model::event::EventData;
 use bowline_model::host::Connection;
 use bowline_model::job::Fact;
+use bowline_model::{ErrorClass, RunError, RunId};
 use bowline_store::{ClaimRules, Claimant, ClaimedRun, StoreResult};
 
 use super::Desk;
@@ -230,6 +230,7 @@ fn hand_out(
                 let reason = "its host was taken out of the inventory".to_owned();
                 return Ok(refuse(desk, changes, &job, key, &Fact::CancelRequested, reason));
             }
+            Start::Superseded(reason) => return Ok(refuse(desk, changes, &job, key, &Fact::Superseded, reason)),
         }
     }
     let step = match job.state.on(&Fact::Claimed, &job.policy, desk.now, 0.0) {
@@ -291,8 +292,9 @@ fn refuse(
 ) -> Handed {
     match job.state.on(fact, &job.policy, desk.now, 0.0) {
         Ok(step) => {
+            let error = (*fact == Fact::Superseded).then(|| RunError::new(ErrorClass::Superseded, &*reason));
             let data = EventData { reason: Some(reason), ..EventData::default() };
-            changes.advance(job, key.lane, step, Telling { data, ..Telling::default() });
+            changes.advance(job, key.lane, step, Telling { data, error, ..Telling::default() });
             Handed::Refused
         }
         Err(refused) => {

@@ -14,6 +14,7 @@ use bowline_store::{Conducted, StoreError, StoreResult};
 use serde_json::json;
 
 use super::Desk;
+use super::approved::{digests_of, keep_digests};
 use super::tally::read_tallies;
 use super::turns::{know_hosts, turns_at};
 use crate::changes::{Changes, Heard, Telling};
@@ -36,6 +37,8 @@ struct Fleet {
     rollout: Rollout,
     progress: Progress,
     swept: i64,
+    /// It had to be approved.
+    approved: bool,
 }
 
 fn read(row: &dyn Row) -> StoreResult<Fleet> {
@@ -55,8 +58,10 @@ fn read(row: &dyn Row) -> StoreResult<Fleet> {
             batch_end: whole(at + 6)?,
             stopped: row.opt_text(at + 7)?,
             sweep: Sweep::from_code(row.int(at + 8)?),
+            superseded: row.opt_text(at + 11)?,
         },
         swept: row.int(at + 9)?,
+        approved: row.opt_int(at + 10)?.is_some(),
         job,
     })
 }
@@ -176,6 +181,12 @@ async fn plan(
         unit.channel = channels[key];
     }
     insert(db, desk, &units, &policy).await?;
+    if fleet.approved
+        && let Some(digests) = digests_of(db, number).await?
+    {
+        let units = units.iter().filter_map(|(unit, ..)| Some((unit.number, unit.host?)));
+        keep_digests(db, &digests, units).await?;
+    }
     let params = [Val::Int(number), Val::Int(to as i64), Val::Int(i64::try_from(batch_end).unwrap_or(i64::MAX))];
     db.execute(PLANNED, &params).await?;
 
@@ -270,7 +281,9 @@ async fn stop(db: &mut impl Db, desk: &Desk<'_>, fleet: &Fleet, why: String) -> 
     db.execute(STOP, &params).await?;
     let mut changes = Changes::at(desk.now);
     let data = EventData { reason: Some(why), ..EventData::default() };
-    changes.tell(fleet.job.tenant, Some(number), None, EventKind::JobStopped, data);
+    let superseded = fleet.progress.superseded.is_some();
+    let kind = if superseded { EventKind::ApprovalSuperseded } else { EventKind::JobStopped };
+    changes.tell(fleet.job.tenant, Some(number), None, kind, data);
     changes.write(db).await
 }
 
@@ -279,6 +292,14 @@ async fn go_through(db: &mut impl Db, desk: &mut Desk<'_>, fleet: &Fleet, sweep:
     let number = fleet.job.number;
     let params = [Val::Int(number), Val::Int(fleet.swept), Val::Int(SWEPT)];
     let units = db.query(UNITS, &params, JobRow::read).await?;
+    if sweep == Sweep::Retry
+        && fleet.approved
+        && let Some(digests) = digests_of(db, number).await?
+    {
+        // What is tried again was approved again, as its hosts are now.
+        keep_digests(db, &digests, units.iter().filter_map(|unit| Some((unit.number, unit.host?)))).await?;
+        renew_scopes(db, fleet, &units).await?;
+    }
     let mut changes = Changes::at(desk.now);
     for unit in &units {
         let fact = match (sweep, unit.state.status) {
@@ -300,6 +321,27 @@ async fn go_through(db: &mut impl Db, desk: &mut Desk<'_>, fleet: &Fleet, sweep:
     changes.write(db).await
 }
 
+/// What these units want to know about their hosts, as it is now.
+async fn renew_scopes(db: &mut impl Db, fleet: &Fleet, units: &[JobRow]) -> StoreResult<()> {
+    let number = fleet.job.number;
+    let payload = db.query(TARGETS, &[Val::Int(number)], |row| row.text(1)).await?.into_iter().next();
+    let command: PinnedCommand = serde_json::from_str(&payload.unwrap_or_default())
+        .map_err(|e| StoreError::Broken(format!("job #{number}: {e}")))?;
+    let scopes = Scopes::load(db, fleet, &command).await?;
+    if !scopes.wanted {
+        return Ok(());
+    }
+    let hosts: Vec<i64> = units.iter().filter_map(|unit| unit.host).collect();
+    let found = db.query_many(HOSTS, &[Col::Int(hosts)], host).await?;
+    let found: HashMap<i64, Option<String>> =
+        found.into_iter().map(|record| (record.id, scopes.of(&record.host, &command))).collect();
+    let renewed: Vec<(i64, &str)> =
+        units.iter().filter_map(|unit| Some((unit.number, found.get(&unit.host?)?.as_deref()?))).collect();
+    let cols =
+        [Col::Int(renewed.iter().map(|unit| unit.0).collect()), Col::Text(renewed.iter().map(|unit| unit.1).collect())];
+    db.execute_many(SCOPES, &cols).await.map(drop)
+}
+
 /// It is over, or was over in another way than we thought.
 async fn finish(
     db: &mut impl Db,
@@ -315,6 +357,7 @@ async fn finish(
     };
     let class = match (fact, fleet.job.state.status) {
         (CommandFact::Ended(End::Failed), JobStatus::Canceling) => ErrorClass::Timeout,
+        _ if fleet.progress.superseded.is_some() => ErrorClass::Superseded,
         _ => ErrorClass::Permanent,
     };
     let error = why.map(|why| RunError::new(class, why));
@@ -331,15 +374,17 @@ const LIVING: Sql = Sql::Each {
     sqlite: concat!(
         "select ",
         job_columns!(),
-        ", c.lane, f.inventory, f.shared, f.rollout, f.total, f.planned, f.batch_end, f.stopped, f.sweep, f.swept
+        ", c.lane, f.inventory, f.shared, f.rollout, f.total, f.planned, f.batch_end, f.stopped, f.sweep, f.swept, a.state, a.superseded
          from fleet f join job j on j.number = f.number join channel c on c.id = j.channel
+         left join approval a on a.number = f.number
          where f.live = 1 and f.number > ?1 order by f.number limit ?2"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
-        ", c.lane, f.inventory, f.shared, f.rollout, f.total, f.planned, f.batch_end, f.stopped, f.sweep, f.swept
+        ", c.lane, f.inventory, f.shared, f.rollout, f.total, f.planned, f.batch_end, f.stopped, f.sweep, f.swept, a.state, a.superseded
          from fleet f join job j on j.number = f.number join channel c on c.id = j.channel
+         left join approval a on a.number = f.number
          where f.live and f.number > $1 order by f.number limit $2 for update of j, f skip locked"
     ),
 };
@@ -355,6 +400,11 @@ const HOSTS: Sql = Sql::Each {
     postgres: concat!("select ", host_columns!(), " from host h where h.id = any ($1::bigint[])"),
 };
 const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
+const SCOPES: Sql = Sql::Each {
+    sqlite: "update job set payload = ?2 where number = ?1",
+    postgres: "update job j set payload = k.payload::json
+               from unnest($1::bigint[], $2::text[]) as k (number, payload) where j.number = k.number",
+};
 const PLANNED: Sql = Sql::Same("update fleet set planned = $2, batch_end = $3 where number = $1");
 const STOP: Sql = Sql::Same("update fleet set sweep = $2, swept = 0, stopped = $3 where number = $1");
 const SWEEP_ON: Sql = Sql::Same("update fleet set sweep = $2, swept = $3 where number = $1");

@@ -6,6 +6,7 @@
 mod agents;
 mod apply;
 mod approvals;
+mod approved;
 mod audit;
 mod blocks;
 mod claim;
@@ -54,7 +55,7 @@ pub use flows::{keep_definition, signal_flows, steer_flow, turn_flows};
 pub use heartbeat::heartbeat;
 pub use hosts::{put_inventory, remove_hosts};
 pub use kept::{let_go_of_the_past, release};
-pub use order::{cancel, retry};
+pub use order::{cancel, retry, retry_command};
 pub use output::{add_output, place_for_output};
 pub use promote::promote;
 pub use prune::prune;

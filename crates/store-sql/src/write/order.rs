@@ -4,10 +4,12 @@ use bowline_model::event::EventData;
 use bowline_model::fleet::{ApprovalState, CommandFact};
 use bowline_model::flow::FlowFact;
 use bowline_model::job::{Fact, JobKind, Refused, Step};
+use bowline_model::person::Person;
 use bowline_model::{JobStatus, Lane, RunStatus};
-use bowline_store::{JobOrder, OrderAnswer, StoreError, StoreResult};
+use bowline_store::{JobOrder, NewApproval, OrderAnswer, StoreError, StoreResult};
 
 use super::Desk;
+use super::approvals::{Asked, ask_for_approval, forget};
 use super::promote::deadline;
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Db, Sql, Val};
@@ -22,28 +24,68 @@ pub async fn retry(db: &mut impl Db, desk: &mut Desk<'_>, order: &JobOrder) -> S
     carry_out(db, desk, order, Order::Retry).await
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Order {
-    Cancel,
-    Retry,
+/// The same for a command, of which somebody knows whether it must be approved before it is tried again.
+pub async fn retry_command(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    order: &JobOrder,
+    approval: Option<&NewApproval>,
+) -> StoreResult<(OrderAnswer, Heard)> {
+    let by = Asking { name: &order.by.name, person: order.by.person().also(&*order.by.name) };
+    carry_out(db, desk, order, Order::RetryCommand(approval, by)).await
 }
 
-async fn decide(db: &mut impl Db, desk: &Desk<'_>, job: &JobRow, order: Order) -> StoreResult<Result<Step, Refused>> {
+/// Who wants a second try.
+struct Asking<'a> {
+    name: &'a str,
+    person: Person,
+}
+
+enum Order<'a> {
+    Cancel,
+    Retry,
+    RetryCommand(Option<&'a NewApproval>, Asking<'a>),
+}
+
+async fn decide(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    job: &JobRow,
+    order: &Order<'_>,
+) -> StoreResult<Result<Step, Refused>> {
+    let cancels = matches!(order, Order::Cancel);
     if job.state.kind == JobKind::Workflow {
-        let fact = if order == Order::Cancel { FlowFact::CancelRequested } else { FlowFact::Retried };
+        let fact = if cancels { FlowFact::CancelRequested } else { FlowFact::Retried };
         return Ok(job.state.on_flow(fact, desk.now));
     }
     if job.state.kind != JobKind::Command {
-        let fact = if order == Order::Cancel { Fact::CancelRequested } else { Fact::Retried };
+        let fact = if cancels { Fact::CancelRequested } else { Fact::Retried };
         return Ok(job.state.on(&fact, &job.policy, desk.now, 0.0));
     }
     let fact = match order {
         Order::Cancel => CommandFact::CancelRequested,
-        Order::Retry => {
-            // What nobody approved never runs, whoever wants it again.
-            let approved = ApprovalState::Approved.code();
-            if !db.query(UNAPPROVED, &[Val::Int(job.number), Val::Int(approved)], |_| Ok(())).await?.is_empty() {
-                return Ok(Err(Refused::NotFrom(job.state.status)));
+        Order::Retry | Order::RetryCommand(..) => {
+            // What nobody approved never runs, whoever wants it again. A yes was for one try.
+            let state = db.query(STATE, &[Val::Int(job.number)], |row| row.int(0)).await?.into_iter().next();
+            let had_a_yes = |state| {
+                state == ApprovalState::Approved.code()
+                    || state == ApprovalState::Superseded.code() && job.state.status == JobStatus::Failed
+            };
+            match (order, state) {
+                (_, Some(state)) if !had_a_yes(state) => return Ok(Err(Refused::NotFrom(job.state.status))),
+                (Order::Retry, Some(_)) => return Ok(Err(Refused::NotFrom(job.state.status))),
+                (Order::RetryCommand(Some(approval), by), _) => {
+                    let until = desk.now.plus_millis(i64::try_from(approval.expires_ms).unwrap_or(i64::MAX));
+                    let step = job.state.on_command(CommandFact::RetryAwaitsApproval { until }, desk.now);
+                    if step.is_ok() {
+                        let asked = Asked { approval, requester: by.name, person: by.person.clone(), retry: true };
+                        ask_for_approval(db, job.number, job.tenant, &asked).await?;
+                    }
+                    return Ok(step);
+                }
+                // Nobody has to be asked any more.
+                (Order::RetryCommand(None, _), Some(_)) => forget(db, job.number).await?,
+                _ => {}
             }
             CommandFact::Retried { deadline_at: deadline(db, desk, job.number).await? }
         }
@@ -55,13 +97,13 @@ async fn carry_out(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
     order: &JobOrder,
-    wanted: Order,
+    wanted: Order<'_>,
 ) -> StoreResult<(OrderAnswer, Heard)> {
     let params = [Val::Id(*order.tenant.as_uuid()), Val::Id(*order.job.as_uuid())];
     let found = db.query(JOB, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
     let Some((job, lane)) = found.into_iter().next() else { return Ok((OrderAnswer::NotFound, Heard::default())) };
     let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
-    let step = match decide(db, desk, &job, wanted).await? {
+    let step = match decide(db, desk, &job, &wanted).await? {
         Ok(step) => step,
         Err(Refused::Unchanged(status)) => return Ok((OrderAnswer::Unchanged(status), Heard::default())),
         Err(Refused::Finished(status)) => return Ok((OrderAnswer::Finished(status), Heard::default())),
@@ -85,7 +127,7 @@ async fn carry_out(
     Ok((OrderAnswer::Done(status), changes.write(db).await?))
 }
 
-const UNAPPROVED: Sql = Sql::Same("select 1 from approval where number = $1 and state <> $2");
+const STATE: Sql = Sql::Same("select state from approval where number = $1");
 const OPEN_LETTER: Sql = Sql::Same("select 1 from dead_letter where number = $1 and status = 1");
 const JOB: Sql = Sql::Each {
     sqlite: concat!(

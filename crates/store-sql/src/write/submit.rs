@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bowline_model::event::EventData;
-use bowline_model::fleet::{ApprovalState, HostLock, write_targets};
+use bowline_model::fleet::{HostLock, write_targets};
 use bowline_model::idempotency::{KeyScope, RequestHash, SecondAsk, second_ask};
+use bowline_model::person::Person;
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobId, JobState, JobStatus, TenantId, Timestamp};
 use bowline_store::{NewFleet, NewJob, StoreError, StoreResult, Submitted};
 
 use super::Desk;
+use super::approvals::{Asked, ask_for_approval};
 use super::flows::{Opened, open_flows};
 use crate::changes::{Changes, Heard};
 use crate::channels::ChannelKey;
@@ -379,16 +381,10 @@ async fn add_fleet(db: &mut impl Db, row: &JobRow, job: &NewJob, fleet: &NewFlee
     ];
     db.execute(FLEET_ADD, &params).await?;
     let Some(approval) = &fleet.approval else { return Ok(()) };
-    let params = [
-        Val::Int(row.number),
-        Val::Id(*row.tenant.as_uuid()),
-        Val::Int(ApprovalState::Required.code()),
-        Val::Bytes(approval.hash.as_bytes()),
-        Val::Int(approval.quorum.into()),
-        Val::Bool(approval.four_eyes),
-        Val::Text(&job.origin.actor),
-    ];
-    db.execute(APPROVAL_ADD, &params).await.map(drop)
+    let mail = job.origin.email.as_deref().map(Person::mail);
+    let person = Person::named([job.origin.actor.to_string()].into_iter().chain(mail));
+    let asked = Asked { approval, requester: &job.origin.actor, person, retry: false };
+    ask_for_approval(db, row.number, row.tenant, &asked).await
 }
 
 /// How jobs stand that were asked for before.
@@ -411,10 +407,6 @@ const FLEET_ADD: Sql = Sql::Same(
     "insert into fleet (number, tenant, inventory, resource, command, shared, selector, rollout, deadline_ms, targets,
                         total, live, run_at, planned, batch_end, sweep, swept)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, 0, 0)",
-);
-const APPROVAL_ADD: Sql = Sql::Same(
-    "insert into approval (number, tenant, state, hash, quorum, four_eyes, requester)
-     values ($1, $2, $3, $4, $5, $6, $7)",
 );
 const KEY_ADD: Sql = Sql::Each {
     sqlite: "insert into key (tenant, scope, key, job, hash, expires_at) values (?1, ?2, ?3, ?4, ?5, ?6)

@@ -12,6 +12,7 @@ use bowline_model::{GroupName, JobId};
 use bowline_store::{ClaimedUnit, StoreError, StoreResult};
 
 use super::Desk;
+use super::approved::{Approved, AtHost, OfCommand};
 use crate::db::{Col, Db, Row, Sql, Val};
 use crate::host_row::{group, host, host_columns};
 use crate::job_row::JobRow;
@@ -49,6 +50,8 @@ pub enum Start {
     Blocked(i64, String),
     /// Its host was taken out of the inventory.
     Gone,
+    /// It is not what was approved, for this reason.
+    Superseded(String),
 }
 
 /// Everything about the units of one claim.
@@ -58,6 +61,7 @@ pub struct Units {
     commands: HashMap<i64, Command>,
     blocks: Vec<Block>,
     trees: HashMap<i64, GroupTree>,
+    approved: Approved,
 }
 
 impl Units {
@@ -79,19 +83,29 @@ impl Units {
         let hosts: HashMap<i64, Found> = found.into_iter().collect();
         let commands: BTreeSet<i64> = units.iter().filter_map(|unit| unit.parent).collect();
         let commands = db.query_many(COMMANDS, &[Col::Int(commands.into_iter().collect())], read_command).await?;
+        let mut approvals = Vec::new();
+        let commands: HashMap<i64, Command> = commands
+            .into_iter()
+            .map(|(number, command, approval)| {
+                approvals.extend(approval);
+                (number, command)
+            })
+            .collect();
+        let inventories: BTreeSet<i64> = hosts.values().map(|found| found.inventory).collect();
+        let payload = |number: i64| commands.get(&number).map(|command| Arc::clone(&command.payload));
+        let approved = Approved::load(db, approvals, payload, &units, &inventories).await?;
         let tenants: BTreeSet<uuid::Uuid> = units.iter().map(|unit| *unit.tenant.as_uuid()).collect();
         let now = vec![desk.now; tenants.len()];
         let blocks = db.query_many(BLOCKS, &[Col::Id(tenants.into_iter().collect()), Col::At(now)], read_block).await?;
         let mut trees = HashMap::new();
         if blocks.iter().any(|block| block.selector.is_some()) {
-            let inventories: BTreeSet<i64> = hosts.values().map(|found| found.inventory).collect();
             for inventory in inventories {
                 let groups = db.query(GROUPS, &[Val::Int(inventory)], group).await?;
                 let tree = GroupTree::new(groups.iter().map(|group| (&group.name, &group.groups)));
                 trees.insert(inventory, tree.unwrap_or_default());
             }
         }
-        Ok(Self { hosts, commands: commands.into_iter().collect(), blocks, trees })
+        Ok(Self { hosts, commands, blocks, trees, approved })
     }
 
     /// Whether this unit may start now.
@@ -106,6 +120,10 @@ impl Units {
         }
         if let Some(block) = self.blocks.iter().find(|block| self.holds(block, host_id, found, &command.name)) {
             return Ok(Start::Blocked(block.id, block.reason.clone()));
+        }
+        let at = AtHost { id: host_id, host: &found.host, inventory: found.inventory };
+        if let Some(why) = self.approved.superseded(job, &at, scope) {
+            return Ok(Start::Superseded(why));
         }
         let lock = if let JobKind::Unit(lock) = job.state.kind { lock } else { HostLock::Exclusive };
         let unit = ClaimedUnit {
@@ -164,7 +182,18 @@ fn read_host(row: &dyn Row, fences: &HashMap<i64, i64>) -> StoreResult<(i64, Fou
     Ok((record.id, Found { host: record.host, inventory: row.int(8)?, removed: row.opt_at(9)?.is_some(), fence }))
 }
 
-fn read_command(row: &dyn Row) -> StoreResult<(i64, Command)> {
+fn read_command(row: &dyn Row) -> StoreResult<(i64, Command, Option<OfCommand>)> {
+    let approval = match row.opt_int(6)? {
+        None => None,
+        Some(state) => Some(OfCommand {
+            number: row.int(0)?,
+            state,
+            named: row.text(7)?,
+            superseded: row.opt_text(8)?,
+            resource: row.opt_int(9)?,
+            tenant: row.id(10)?,
+        }),
+    };
     let command = Command {
         id: JobId::from_uuid(row.id(1)?),
         name: row.text(2)?,
@@ -172,7 +201,7 @@ fn read_command(row: &dyn Row) -> StoreResult<(i64, Command)> {
         trace_id: row.opt_text(4)?.map(Into::into),
         correlation_id: row.opt_text(5)?.map(Into::into),
     };
-    Ok((row.int(0)?, command))
+    Ok((row.int(0)?, command, approval))
 }
 
 fn read_block(row: &dyn Row) -> StoreResult<Block> {
@@ -205,10 +234,14 @@ const HOSTS: Sql = Sql::Each {
     ),
 };
 const COMMANDS: Sql = Sql::Each {
-    sqlite: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id
-             from job j join fleet f on f.number = j.number where j.number = ?1",
-    postgres: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id
-               from job j join fleet f on f.number = j.number where j.number = any ($1::bigint[])",
+    sqlite: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id,
+                    a.state, a.named, a.superseded, f.resource, j.tenant
+             from job j join fleet f on f.number = j.number left join approval a on a.number = j.number
+             where j.number = ?1",
+    postgres: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id,
+                      a.state, a.named, a.superseded, f.resource, j.tenant
+               from job j join fleet f on f.number = j.number left join approval a on a.number = j.number
+               where j.number = any ($1::bigint[])",
 };
 const BLOCKS: Sql = Sql::Each {
     sqlite: "select inventory, host, selector, command, reason, id from block

@@ -2,14 +2,26 @@
 
 use std::sync::Arc;
 
-use bowline_model::fleet::{ApprovalRefused, ApprovalState, Decided, Rollout};
+use bowline_model::audit::Author;
+use bowline_model::fleet::{
+    ApprovalRefused, ApprovalState, CommandSpec, Decided, HostDigest, Named, PinnedCommand, Rollout, SecretIdentity,
+    Share, Template,
+};
+use bowline_model::host::{Connection, Group, GroupVars, Host, Vars};
 use bowline_model::idempotency::RequestHash;
-use bowline_model::{EventKind, JobId, JobStatus};
+use bowline_model::person::Person;
+use bowline_model::resource::ResourceKind;
+use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Labels, Outcome, ResourceName};
+use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::bench::{Bench, body};
-use super::fleets::spec;
-use crate::{ApprovalAnswer, ApprovalOrder, NewApproval, NewFleet, NewJob, OrderAnswer, Origin};
+use super::bench::{Bench, body, labels};
+use super::fleets::{host_name, inventory, spec};
+use super::tokens::token;
+use crate::{
+    ApprovalAnswer, ApprovalOrder, HostRecord, NewApproval, NewFleet, NewJob, OrderAnswer, Origin, ResourceKey,
+    ResourcePut, ResourceStored, TokenRecord,
+};
 
 fn hash() -> RequestHash {
     body("what will run")
@@ -18,15 +30,35 @@ fn hash() -> RequestHash {
 /// A command on two hosts that ann asked for.
 async fn asked(bench: &Bench, approval: NewApproval) -> JobId {
     bench.hosts(2).await;
-    let mut wish = bench.command(spec(), Rollout::default()).await;
+    asked_for(bench, spec(), Rollout::default(), approval).await
+}
+
+/// A command on all hosts there are.
+async fn asked_for(bench: &Bench, spec: CommandSpec, rollout: Rollout, approval: NewApproval) -> JobId {
+    let mut wish = bench.command(spec, rollout).await;
     let fleet = wish.fleet.as_deref().cloned().expect("a command");
-    wish.fleet = Some(Arc::new(NewFleet { approval: Some(approval), ..fleet }));
+    let digests = digests(bench, &wish.payload).await;
+    wish.fleet = Some(Arc::new(NewFleet { approval: Some(NewApproval { digests, ..approval }), ..fleet }));
     let origin = Origin { actor: "ann".into(), ..wish.origin.clone() };
     bench.submit(NewJob { origin, ..wish }).await
 }
 
+/// What a command would do on each host there is.
+async fn digests(bench: &Bench, payload: &str) -> Vec<HostDigest> {
+    let command: PinnedCommand = serde_json::from_str(payload).expect("a command");
+    let hosts = bench.ledger.list_hosts(bench.tenant, inventory(), None, 100).await.expect("read").items;
+    let groups = bench.ledger.list_groups(bench.tenant, inventory()).await.expect("read");
+    let vars = GroupVars::new(&groups);
+    let digest = |record: &HostRecord| {
+        let scope = command.spec.scope_of(&record.host.labels, &vars.effective(&record.host));
+        HostDigest::of(record.id, &record.host, &command, &scope)
+    };
+    hosts.iter().map(digest).collect()
+}
+
 fn rule(quorum: u32, four_eyes: bool) -> NewApproval {
-    NewApproval { hash: hash(), quorum, four_eyes, expires_ms: 60_000 }
+    let (named, digests) = (Named::default(), Vec::new());
+    NewApproval { hash: hash(), quorum, four_eyes, expires_ms: 60_000, named, digests }
 }
 
 pub(super) fn vote(bench: &Bench, job: JobId, by: &str, yes: bool) -> ApprovalOrder {
@@ -154,4 +186,237 @@ pub async fn nobody_decides_for_a_neighbour(bench: &Bench) {
     assert_eq!(decide(bench, theirs).await, ApprovalAnswer::NotFound);
     assert!(bench.ledger.list_approvals(bench.neighbour, None, 10).await.expect("read").items.is_empty());
     assert_eq!(state(bench, job).await, ApprovalState::Required);
+}
+
+/// One person's second credential is still theirs: by the token that made it, and by its address.
+pub async fn a_quorum_counts_people_and_not_tokens(bench: &Bench) {
+    let made = |id: &str, person: Option<&str>, email: Option<&str>| TokenRecord {
+        person: person.map(ToOwned::to_owned),
+        email: email.map(ToOwned::to_owned),
+        ..token(bench, id)
+    };
+    for token in [
+        made("ann", None, Some("ann@example.com")),
+        made("bob", None, None),
+        made("of-bob", Some("token:bob"), Some("eve@example.com")),
+    ] {
+        assert!(bench.ledger.create_token(token, "root".into()).await.expect("the ledger takes tokens"));
+    }
+    bench.hosts(1).await;
+    let job = bench.command(spec(), Rollout::default()).await;
+    let fleet = job.fleet.as_deref().cloned().expect("a command");
+    let approval = NewApproval { digests: digests(bench, &job.payload).await, ..rule(2, true) };
+    let origin = Origin { actor: "token:ann".into(), ..job.origin.clone() };
+    let fleet = Some(Arc::new(NewFleet { approval: Some(approval), ..fleet }));
+    let job = bench.submit(NewJob { origin, fleet, ..job }).await;
+    let by =
+        |name: &str, person: &[&str]| Author { person: Person::named(person.iter().copied()), ..Author::from(name) };
+    let vote = async |by: Author| decide(bench, ApprovalOrder { by, ..vote(bench, job, "x", true) }).await;
+    // The requester's address on another token.
+    let same_mail = vote(by("token:a2", &["token:a2", "mail:ann@example.com"])).await;
+    assert_eq!(same_mail, ApprovalAnswer::Refused(ApprovalRefused::OwnJob));
+    assert_eq!(vote(by("token:ann", &[])).await, ApprovalAnswer::Refused(ApprovalRefused::OwnJob));
+    let first = vote(by("token:of-bob", &["token:of-bob", "token:bob"])).await;
+    assert!(matches!(first, ApprovalAnswer::Decided(Decided::Noted { missing: 1 }, _)), "{first:?}");
+    let maker = vote(by("token:bob", &["token:bob"])).await;
+    assert_eq!(maker, ApprovalAnswer::Refused(ApprovalRefused::Twice), "a token counts as the one that made it");
+    let other = vote(by("service:kim", &["service:kim", "mail:kim@example.com"])).await;
+    assert!(matches!(other, ApprovalAnswer::Decided(Decided::Approved, _)), "{other:?}");
+}
+
+fn playing(name: &str, change: impl FnOnce(&mut Host)) -> Host {
+    let mut host = Host {
+        connection: Connection::Simulate { through: Labels::default() },
+        vars: json!({"target": "good"}).as_object().expect("an object").clone(),
+        ..Host::named(host_name(name))
+    };
+    change(&mut host);
+    host
+}
+
+/// A command that uses a variable of its hosts.
+fn aimed() -> CommandSpec {
+    let text = |text| Template::parse(text).expect("a template");
+    CommandSpec { argv: vec![text("wipe"), text("{{ host.vars.target }}")], ..CommandSpec::default() }
+}
+
+async fn approve(bench: &Bench, job: JobId) {
+    let answer = decide(bench, vote(bench, job, "bob", true)).await;
+    assert!(matches!(answer, ApprovalAnswer::Decided(Decided::Approved, _)), "{answer:?}");
+    bench.promote().await;
+}
+
+async fn outcome(bench: &Bench, job: JobId, host: &str) -> (JobStatus, Option<ErrorClass>) {
+    let unit = bench.ledger.find_unit(bench.tenant, job, host_name(host)).await.expect("read").expect("it began").0;
+    (unit.state.status, unit.error.map(|error| error.class))
+}
+
+const SUPERSEDED: (JobStatus, Option<ErrorClass>) = (JobStatus::Failed, Some(ErrorClass::Superseded));
+
+/// A host that is reached in another way, or says another thing about itself, than when somebody said yes.
+pub async fn a_host_that_changed_after_the_yes_is_superseded(bench: &Bench) {
+    let names = ["h0", "h1", "h2", "h3", "h4"];
+    bench.put_hosts(names.iter().map(|name| playing(name, |_| {})).collect(), Vec::new()).await;
+    let job = asked_for(bench, aimed(), Rollout::default(), rule(1, false)).await;
+    approve(bench, job).await;
+    bench.conduct().await;
+    // All are planned, and none has started.
+    let evil = json!({"target": "evil"}).as_object().expect("an object").clone();
+    let group = Group {
+        name: bowline_model::GroupName::new("g").expect("a name"),
+        groups: Default::default(),
+        vars: evil.clone(),
+    };
+    let through = labels(&[("site", "else")]);
+    bench
+        .put_hosts(
+            vec![
+                playing("h0", |host| host.vars = evil),
+                playing("h1", |host| host.connection = Connection::Simulate { through }),
+                playing("h2", |host| {
+                    host.vars = Vars::new();
+                    host.groups = [group.name.clone()].into();
+                }),
+                playing("h3", |host| host.labels = labels(&[("unused", "label")])),
+            ],
+            vec![group.clone()],
+        )
+        .await;
+    let runs = bench.begin().await;
+    let begun: Vec<&str> = runs.iter().filter_map(|run| Some(run.unit.as_ref()?.host.as_str())).collect();
+    assert_eq!(begun, ["h3", "h4"], "what the command does not use is no change");
+    for host in ["h0", "h1", "h2"] {
+        assert_eq!(outcome(bench, job, host).await, SUPERSEDED, "{host}");
+    }
+    for run in &runs {
+        bench.succeed(run).await;
+    }
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Failed);
+    assert_eq!(state(bench, job).await, ApprovalState::Approved, "the others were approved, and ran");
+}
+
+pub async fn a_superseded_host_counts_as_failed(bench: &Bench) {
+    bench.put_hosts(["h0", "h1", "h2"].iter().map(|name| playing(name, |_| {})).collect(), Vec::new()).await;
+    let rollout = Rollout { canary: Some(Share::Hosts(1)), ..Rollout::default() };
+    let job = asked_for(bench, aimed(), rollout, rule(1, false)).await;
+    approve(bench, job).await;
+    bench.put_hosts(vec![playing("h0", |host| host.vars = Vars::new())], Vec::new()).await;
+    assert!(bench.begin().await.is_empty());
+    assert_eq!(outcome(bench, job, "h0").await, SUPERSEDED);
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Failed, "the canary failed, so nothing else begins");
+    assert_eq!(bench.fleet(job).await.planned, 1);
+}
+
+fn reference(bench: &Bench, spec: &str) -> ResourcePut {
+    let name = ResourceName::new("stripe").expect("a name");
+    ResourcePut {
+        key: ResourceKey { tenant: bench.tenant, kind: ResourceKind::SecretRef, name },
+        spec: spec.into(),
+        note: None,
+        activate: true,
+        seen: None,
+        by: "ops".into(),
+    }
+}
+
+/// The identity of a secret is where it is kept and its pinned version. What else its reference says may change.
+pub async fn a_secret_that_points_elsewhere_supersedes_what_has_not_started(bench: &Bench) {
+    let put = async |spec: &str| {
+        let stored = bench.ledger.put_resource(reference(bench, spec)).await.expect("the ledger takes resources");
+        assert!(matches!(stored, ResourceStored::Stored { .. }), "{stored:?}");
+    };
+    put(r#"{"ref":"file://stripe"}"#).await;
+    bench.put_hosts(["h0", "h1", "h2"].iter().map(|name| playing(name, |_| {})).collect(), Vec::new()).await;
+    let secrets = [("KEY".to_owned(), "secret://stripe".to_owned())].into();
+    let command = CommandSpec { secrets, ..spec() };
+    let identity = SecretIdentity { reference: "file://stripe".to_owned(), version: None };
+    let named = Named { active: None, secrets: [("stripe".to_owned(), Some(identity))].into() };
+    let rollout = Rollout { serial: Some(Share::Hosts(1)), ..Rollout::default() };
+    let job = asked_for(bench, command, rollout, NewApproval { named, ..rule(1, false) }).await;
+    approve(bench, job).await;
+    put(r#"{"ref":"file://stripe","description":"the same secret"}"#).await;
+    let agent = || {
+        let mut agent = bench.agent(10);
+        let abilities = Arc::make_mut(&mut agent.abilities);
+        let all = abilities.labels.iter().chain([(Connection::SEALING_LABEL, Connection::SEALING)]);
+        abilities.labels = labels(&all.collect::<Vec<_>>());
+        agent
+    };
+    bench.conduct().await;
+    let runs = bench.claim(agent()).await;
+    assert_eq!(runs.len(), 1, "a new description is no other secret");
+    bench.beat(&runs[0]).await;
+    put(r#"{"ref":"file://other"}"#).await;
+    bench.succeed(&runs[0]).await;
+    bench.conduct().await;
+    assert!(bench.claim(agent()).await.is_empty());
+    assert_eq!(outcome(bench, job, "h1").await, SUPERSEDED);
+    // It points back. What was approved is over all the same.
+    put(r#"{"ref":"file://stripe"}"#).await;
+    bench.conduct().await;
+    assert!(bench.claim(agent()).await.is_empty());
+    assert_eq!(bench.status(job).await, JobStatus::Failed);
+    let fleet = bench.fleet(job).await;
+    assert_eq!((fleet.planned, state(bench, job).await), (2, ApprovalState::Superseded));
+    let record = fleet.approval.expect("it needed approval");
+    assert_eq!(record.superseded.as_deref(), Some("secret_ref stripe refers to another secret"));
+    assert!(bench.kinds(job).await.contains(&EventKind::ApprovalSuperseded));
+    let (job, _) = bench.find(job).await;
+    assert_eq!(job.error.map(|error| error.class), Some(ErrorClass::Superseded));
+}
+
+/// A yes is for one try.
+pub async fn a_second_try_of_an_approved_command_is_asked_for_again(bench: &Bench) {
+    bench.put_hosts(["h0", "h1"].iter().map(|name| playing(name, |_| {})).collect(), Vec::new()).await;
+    let job = asked_for(bench, aimed(), Rollout::default(), rule(1, true)).await;
+    approve(bench, job).await;
+    let runs = bench.begin().await;
+    bench.succeed(&runs[0]).await;
+    bench.report(bench.report_of(&runs[1], Outcome::Failed(ErrorClass::Permanent))).await;
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Failed);
+    assert_eq!(bench.retry(job).await, OrderAnswer::NotFrom(JobStatus::Failed), "not without a question");
+    // Hosts have changed since; what is approved now is what they are now.
+    let vars = json!({"target": "new"}).as_object().expect("an object").clone();
+    bench.put_hosts(vec![playing("h1", |host| host.vars = vars)], Vec::new()).await;
+    let now = digests(bench, &bench.find(job).await.0.payload.expect("a command")).await;
+    let again = NewApproval { hash: body("again"), digests: now, ..rule(2, true) };
+    let asked = bench.ledger.retry_command(bench.order(job), Some(again)).await;
+    assert_eq!(asked, Ok(OrderAnswer::Done(JobStatus::AwaitingApproval)));
+    let record = bench.fleet(job).await.approval.expect("it needs approval");
+    assert_eq!((record.state, record.quorum, record.votes.len()), (ApprovalState::Required, 2, 0));
+    assert_eq!((record.requester.as_str(), record.retry), ("ann", true));
+    assert!(bench.begin().await.is_empty());
+    let say =
+        async |by: &str| decide(bench, ApprovalOrder { current: body("again"), ..vote(bench, job, by, true) }).await;
+    assert_eq!(say("ann").await, ApprovalAnswer::Refused(ApprovalRefused::OwnJob), "whoever wants the second try");
+    assert!(matches!(say("bob").await, ApprovalAnswer::Decided(Decided::Noted { missing: 1 }, _)));
+    assert!(matches!(say("eve").await, ApprovalAnswer::Decided(Decided::Approved, _)));
+    bench.promote().await;
+    let runs = bench.begin().await;
+    let begun: Vec<&str> = runs.iter().filter_map(|run| Some(run.unit.as_ref()?.host.as_str())).collect();
+    assert_eq!(begun, ["h1"], "the other one had succeeded");
+    let scope = runs[0].unit.as_ref().and_then(|unit| unit.scope.clone());
+    assert_eq!(scope.as_deref(), Some(r#"{"vars":{"target":"new"}}"#), "what was approved is what runs");
+    bench.succeed(&runs[0]).await;
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Succeeded);
+}
+
+pub async fn a_rejected_second_try_never_runs(bench: &Bench) {
+    let job = asked(bench, rule(1, false)).await;
+    approve(bench, job).await;
+    for run in bench.begin().await {
+        bench.report(bench.report_of(&run, Outcome::Failed(ErrorClass::Permanent))).await;
+    }
+    bench.conduct().await;
+    let again = bench.ledger.retry_command(bench.order(job), Some(rule(1, false))).await;
+    assert_eq!(again, Ok(OrderAnswer::Done(JobStatus::AwaitingApproval)));
+    let no = decide(bench, vote(bench, job, "bob", false)).await;
+    assert_eq!(no, ApprovalAnswer::Decided(Decided::Rejected, JobStatus::Canceled));
+    assert!(bench.begin().await.is_empty());
+    let unasked = bench.ledger.retry_command(bench.order(job), None).await;
+    assert_eq!(unasked, Ok(OrderAnswer::NotFrom(JobStatus::Canceled)));
 }

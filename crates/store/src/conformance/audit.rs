@@ -70,6 +70,7 @@ pub async fn a_record_says_who_did_what_to_what_and_why(bench: &Bench) {
         tenant: Some(bench.tenant),
         request_id: Some("req-7".into()),
         ip: Some("192.0.2.1".into()),
+        ..Author::default()
     };
     let order = JobOrder { by, reason: Some("it harms".to_owned()), ..bench.order(job) };
     bench.pass_ms(5);

@@ -406,6 +406,12 @@ macro_rules! for_each_promise {
                 a_canceled_command_needs_no_decision_any_more
                 a_command_that_needs_no_approval_says_so
                 nobody_decides_for_a_neighbour
+                a_quorum_counts_people_and_not_tokens
+                a_host_that_changed_after_the_yes_is_superseded
+                a_superseded_host_counts_as_failed
+                a_secret_that_points_elsewhere_supersedes_what_has_not_started
+                a_second_try_of_an_approved_command_is_asked_for_again
+                a_rejected_second_try_never_runs
             ;
             audit:
                 a_record_says_who_did_what_to_what_and_why

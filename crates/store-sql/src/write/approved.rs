@@ -1,0 +1,194 @@
+//! Whether what is about to start on a host is what was approved. Asked for units of commands that had an approval only.
+//!
+//! Two things are compared, both as they are inside the transaction that hands the run out. What the command names (the
+//! active version of its type, the identity of its secrets): if that has changed, the approval itself is superseded, and
+//! nothing of the command starts any more. And the host: if that has changed, its own unit is superseded.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bowline_model::fleet::{
+    ApprovalState, CommandSpec, HostDigest, HostScope, Named, PinnedCommand, SecretIdentity, read_digests, read_targets,
+};
+use bowline_model::host::{GroupVars, Host};
+use bowline_model::planted::{self, Mistake};
+use bowline_model::secret::SecretRefSpec;
+use bowline_store::{StoreError, StoreResult};
+use uuid::Uuid;
+
+use crate::db::{Col, Db, Sql, Val};
+use crate::host_row::group;
+use crate::job_row::JobRow;
+
+/// The approval of a command whose units are about to start.
+pub struct OfCommand {
+    pub number: i64,
+    pub tenant: Uuid,
+    pub state: i64,
+    pub named: String,
+    pub resource: Option<i64>,
+    pub superseded: Option<String>,
+}
+
+/// What was approved, of the units of one claim.
+#[derive(Default)]
+pub struct Approved {
+    commands: HashMap<i64, Verdict>,
+    digests: HashMap<i64, HostDigest>,
+    groups: HashMap<i64, GroupVars>,
+}
+
+enum Verdict {
+    /// Nothing of it starts, for this reason.
+    Superseded(String),
+    /// Each host is looked at; `wants` if the command uses what hosts say about themselves.
+    ByHost { command: Box<PinnedCommand>, wants: bool },
+}
+
+/// A host as it is now, in its inventory.
+pub struct AtHost<'a> {
+    pub id: i64,
+    pub host: &'a Host,
+    pub inventory: i64,
+}
+
+impl Approved {
+    /// `payloads` are the commands as they are stored, by number.
+    pub async fn load(
+        db: &mut impl Db,
+        approvals: Vec<OfCommand>,
+        payloads: impl Fn(i64) -> Option<std::sync::Arc<str>>,
+        units: &[&JobRow],
+        inventories: &BTreeSet<i64>,
+    ) -> StoreResult<Self> {
+        let mut approved = Self::default();
+        if approvals.is_empty() || planted::on(Mistake::ApprovalUnbound) {
+            return Ok(approved);
+        }
+        for approval in approvals {
+            let number = approval.number;
+            let text = payloads(number).unwrap_or_default();
+            let command: PinnedCommand =
+                serde_json::from_str(&text).map_err(|e| StoreError::Broken(format!("job #{number}: {e}")))?;
+            let verdict = judge(db, &approval, command).await?;
+            approved.commands.insert(number, verdict);
+        }
+        let of_approved = |unit: &&&JobRow| unit.parent.is_some_and(|parent| approved.commands.contains_key(&parent));
+        let numbers: Vec<i64> = units.iter().filter(of_approved).map(|unit| unit.number).collect();
+        let digests = db.query_many(DIGESTS, &[Col::Int(numbers)], |row| Ok((row.int(0)?, row.bytes(1)?))).await?;
+        approved.digests =
+            digests.into_iter().filter_map(|(unit, bytes)| Some((unit, HostDigest::from_slice(&bytes)?))).collect();
+        if approved.commands.values().any(|verdict| matches!(verdict, Verdict::ByHost { wants: true, .. })) {
+            for inventory in inventories {
+                let groups = db.query(GROUPS, &[Val::Int(*inventory)], group).await?;
+                approved.groups.insert(*inventory, GroupVars::new(&groups));
+            }
+        }
+        Ok(approved)
+    }
+
+    /// Why this unit must not start, if it must not. `scope` is what it was planned with, as text.
+    pub fn superseded(&self, unit: &JobRow, at: &AtHost<'_>, scope: &str) -> Option<String> {
+        let (command, wants) = match unit.parent.and_then(|parent| self.commands.get(&parent))? {
+            Verdict::Superseded(why) => return Some(format!("what was approved has changed: {why}")),
+            Verdict::ByHost { command, wants } => (command, *wants),
+        };
+        let name = &at.host.name;
+        let changed = || Some(format!("what was approved for host {name} has changed since"));
+        let Some(approved) = self.digests.get(&unit.number) else { return changed() };
+        let digest = |scope: &HostScope| HostDigest::of(at.id, at.host, command, scope);
+        if !wants {
+            return if digest(&HostScope::default()) == *approved { None } else { changed() };
+        }
+        // What would run, and what somebody would see who looked now: both must be what was approved.
+        let planned: HostScope = serde_json::from_str(scope).unwrap_or_default();
+        let vars = match self.groups.get(&at.inventory) {
+            Some(groups) => groups.effective(at.host),
+            None => at.host.vars.clone(),
+        };
+        let now = command.spec.scope_of(&at.host.labels, &vars);
+        if digest(&planned) == *approved && digest(&now) == *approved { None } else { changed() }
+    }
+}
+
+async fn judge(db: &mut impl Db, approval: &OfCommand, command: PinnedCommand) -> StoreResult<Verdict> {
+    if approval.state != ApprovalState::Approved.code() {
+        let why = approval.superseded.clone().unwrap_or_else(|| "it is not approved any more".to_owned());
+        return Ok(Verdict::Superseded(why));
+    }
+    let now = named_now(db, approval, &command.spec).await?;
+    if let Some(why) = Named::from_text(&approval.named).changed(&now) {
+        let params = [
+            Val::Int(approval.number),
+            Val::Int(ApprovalState::Superseded.code()),
+            Val::Text(&why),
+            Val::Int(ApprovalState::Approved.code()),
+        ];
+        db.execute(SUPERSEDE, &params).await?;
+        return Ok(Verdict::Superseded(why));
+    }
+    let wants = !command.spec.wants_of_host().is_empty();
+    Ok(Verdict::ByHost { command: Box::new(command), wants })
+}
+
+/// What the command names, as it is in this transaction.
+async fn named_now(db: &mut impl Db, approval: &OfCommand, spec: &CommandSpec) -> StoreResult<Named> {
+    let mut named = Named::default();
+    if let Some(resource) = approval.resource {
+        let active = db.query(ACTIVE, &[Val::Int(resource)], |row| row.opt_int(0)).await?;
+        named.active = active.into_iter().next().flatten().and_then(|version| u32::try_from(version).ok());
+    }
+    for (_, name) in spec.server_secrets() {
+        let key = [Val::Id(approval.tenant), Val::Text(name.as_str())];
+        let found = db.query(SECRET, &key, |row| row.text(0)).await?.into_iter().next();
+        let spec: Option<SecretRefSpec> = found.and_then(|text| serde_json::from_str(&text).ok());
+        named.secrets.insert(name.to_string(), spec.as_ref().map(SecretIdentity::of));
+    }
+    Ok(named)
+}
+
+/// What was approved for each host of a command; `None` if it had no approval.
+pub async fn digests_of(db: &mut impl Db, number: i64) -> StoreResult<Option<HashMap<i64, HostDigest>>> {
+    let found = db.query(ALL_DIGESTS, &[Val::Int(number)], |row| Ok((row.bytes(0)?, row.bytes(1)?))).await?;
+    let Some((targets, digests)) = found.into_iter().next() else { return Ok(None) };
+    let targets = read_targets(&targets).map_err(|e| StoreError::Broken(format!("job #{number}: {e}")))?;
+    Ok(Some(targets.into_iter().zip(read_digests(&digests)).collect()))
+}
+
+/// Keeps with each of these units what was approved for its host.
+pub async fn keep_digests(
+    db: &mut impl Db,
+    digests: &HashMap<i64, HostDigest>,
+    units: impl Iterator<Item = (i64, i64)>,
+) -> StoreResult<()> {
+    let kept: Vec<(i64, &HostDigest)> =
+        units.map(|(unit, host)| (unit, digests.get(&host).unwrap_or(&HostDigest::NONE))).collect();
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let cols = [
+        Col::Int(kept.iter().map(|(unit, _)| *unit).collect()),
+        Col::Bytes(kept.iter().map(|(_, digest)| digest.as_bytes().as_slice()).collect()),
+    ];
+    db.execute_many(KEEP, &cols).await.map(drop)
+}
+
+const DIGESTS: Sql = Sql::Each {
+    sqlite: "select number, approved from job where number = ?1 and approved is not null",
+    postgres: "select number, approved from job where number = any ($1::bigint[]) and approved is not null",
+};
+const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
+const ACTIVE: Sql = Sql::Same("select active from resource where id = $1");
+const SECRET: Sql = Sql::Same(
+    "select v.spec from resource r join resource_version v on v.resource = r.id and v.version = r.active
+     where r.tenant = $1 and r.kind = 'secret_ref' and r.name = $2",
+);
+const SUPERSEDE: Sql = Sql::Same("update approval set state = $2, superseded = $3 where number = $1 and state = $4");
+const ALL_DIGESTS: Sql = Sql::Same(
+    "select f.targets, a.digests from fleet f join approval a on a.number = f.number
+     where f.number = $1 and a.digests is not null",
+);
+const KEEP: Sql = Sql::Each {
+    sqlite: "update job set approved = ?2 where number = ?1",
+    postgres: "update job j set approved = k.approved
+               from unnest($1::bigint[], $2::bytea[]) as k (number, approved) where j.number = k.number",
+};
