@@ -42,6 +42,7 @@ mod tenants;
 mod tls;
 mod tokens;
 mod triggers;
+mod versions;
 mod views;
 mod whoami;
 mod workers;

@@ -3,6 +3,7 @@
 //! Only the shape is known here. What a node's configuration may say, and whether the whole makes sense, is the business of
 //! the room `workflow`.
 
+pub(crate) mod inline_command;
 mod read;
 mod values;
 mod wish;

@@ -3,8 +3,9 @@
 use axum::Json;
 use bowline_auth::Scope;
 use bowline_engine::command_request;
-use bowline_engine::fleet::CommandRequest;
+use bowline_engine::fleet::{CommandChoice, CommandRequest};
 use bowline_model::Timestamp;
+use bowline_model::resource::ResourceKind;
 use bowline_model::start::{CommandField, CommandStart};
 use bowline_store::{Origin, Submitted};
 use hyper::StatusCode;
@@ -14,6 +15,7 @@ use crate::context::Context;
 use crate::door::Known;
 use crate::jobs::{IdempotencyView, SubmitAnswer, misfit};
 use crate::problem::Problem;
+use crate::versions::active_only;
 use crate::views::job_word;
 
 /// Everything about a command that `POST /jobs` can say.
@@ -40,6 +42,9 @@ impl CommandWish {
     pub async fn store(self, app: &App, known: &Known, context: &Context) -> Result<Submitted, Problem> {
         let tenant = known.tenant()?;
         let request = self.request(known)?;
+        if let CommandChoice::Named { name, version: Some(version) } = &request.command {
+            active_only(app, known, ResourceKind::Command, name.clone(), *version).await?;
+        }
         let author = Some(std::sync::Arc::new(known.author()));
         let (engine, origin) = (&app.engine, Origin { author, ..context.origin(&known.0) });
         let stored = engine.commands.submit(&engine.intake, &engine.inventories, tenant, &origin, request).await?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
-use bowline_engine::flow::Forking;
+use bowline_engine::flow::{Definition, Forking};
 use bowline_model::workflow::WorkflowSpec;
-use bowline_model::{JobId, Timestamp};
+use bowline_model::{JobId, ResourceName, Timestamp};
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
@@ -23,6 +23,7 @@ use crate::door::Known;
 use crate::jobs::{IdempotencyView, header_key, key_conflict};
 use crate::params::Named;
 use crate::problem::Problem;
+use crate::versions::active_only;
 use crate::views::job_word;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -82,10 +83,25 @@ pub async fn fork(
         Some(value) => {
             // Whoever may only run what others have written cannot write it here.
             known.require(Scope::ResourcesWrite)?;
-            Some(definition(value)?)
+            let other = definition(value)?;
+            if let Definition::Workflow(spec) = &other
+                && spec.has_inline_command()
+            {
+                known.require(Scope::FleetWrite)?;
+            }
+            Some(other)
         }
     };
     let (tenant, from_step) = (known.tenant()?, body.from_step);
+    if other.is_none()
+        && let Some(run) = app.engine.ledger.find_flow(tenant, job).await?
+        && let Some(version) = run.workflow_version
+    {
+        // The new run is pinned to what the old one was pinned to.
+        let kind = app.engine.flows.kind_of(tenant, job).await?;
+        let name = ResourceName::new(&run.workflow).map_err(Problem::validation)?;
+        active_only(&app, &known, kind, name, version).await?;
+    }
     // A yes was for one run. Whoever takes it into another says it again.
     if app.engine.flows.decided_before(tenant, job, from_step).await? {
         known.require(Scope::ApprovalsWrite)?;

@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::door::Known;
 use crate::jobs::{IdempotencyView, SubmitAnswer, key_conflict, misfit};
 use crate::problem::Problem;
+use crate::versions::active_only;
 use crate::views::{job_word, raw};
 
 /// Everything about a run that `POST /jobs` can say.
@@ -75,7 +76,11 @@ impl FlowWish {
             RunField::Workflow(WorkflowField::Inline(value)) => {
                 // Whoever may only run what others have written cannot write it into the wish.
                 known.require(Scope::ResourcesWrite)?;
-                WorkflowChoice::Inline(Box::new(read_workflow(value).map_err(|bad| unreadable("workflow", &bad))?))
+                let spec = read_workflow(value).map_err(|bad| unreadable("workflow", &bad))?;
+                if spec.has_inline_command() {
+                    known.require(Scope::FleetWrite)?;
+                }
+                WorkflowChoice::Inline(Box::new(spec))
             }
         };
         Ok(FlowRequest {
@@ -96,7 +101,14 @@ impl FlowWish {
     pub async fn begin(self, app: &App, known: &Known, context: &Context) -> Result<Begun, Unbegun> {
         let field = self.start.run_field();
         let tenant = known.tenant().map_err(Unbegun::Refused)?;
+        let named = self.start.run.named();
         let request = self.request(known).map_err(Unbegun::Refused)?;
+        if let Some((kind, name, Some(version))) = named {
+            active_only(app, known, kind, name, version).await.map_err(|problem| match problem.retry_after_s {
+                Some(_) => Unbegun::Later(problem),
+                None => Unbegun::Refused(problem),
+            })?;
+        }
         let (engine, origin) = (&app.engine, context.origin(&known.0));
         engine.flows.begin(engine.hands(), tenant, &origin, request).await.map_err(|error| {
             let later = error.is_transient();

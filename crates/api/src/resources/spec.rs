@@ -17,6 +17,10 @@ pub async fn read(app: &App, known: &Known, kind: ResourceKind, value: Value) ->
         known.require(Scope::JobsWrite)?;
     }
     let spec = Spec::from_value(kind, value).map_err(bad)?;
+    if spec.has_command() {
+        // Whoever says what is executed on hosts must be allowed to, wherever they write it.
+        known.require(Scope::FleetWrite)?;
+    }
     app.engine.resources.check_alone(known.tenant()?, &spec).await?;
     Ok(spec)
 }

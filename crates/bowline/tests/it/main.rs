@@ -7,6 +7,7 @@ mod support;
 mod agents;
 mod apply;
 mod approvals;
+mod approved;
 mod audit;
 mod auth;
 mod bad_input;

@@ -245,7 +245,7 @@ async fn another_tenants_resources_do_not_exist() {
     put(&server, PATH, restart("b")).await.expect(200);
     put(&server, "/resources/command/other", restart("b")).await.expect(201);
     let tenant = server.post("/tenants", json!({"name": "other"})).await.expect(201)["id"].clone();
-    let scopes = ["resources.read", "resources.write"];
+    let scopes = ["resources.read", "resources.write", "fleet.write"];
     let stranger = server.token(json!({"kind": "api", "name": "s", "scopes": scopes, "tenant_id": tenant})).await;
     let reason = json!({"reason": "mine now"});
     for (method, rest, body) in [

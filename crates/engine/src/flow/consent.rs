@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use bowline_model::blueprint::{Action, BlueprintSpec, HandlerAnswer, StateSpec};
+use bowline_model::resource::ResourceKind;
 use bowline_model::workflow::{NodeId, NodeSpec, WorkflowSpec};
 use bowline_model::{JobId, ResourceName, TenantId};
 use bowline_workflow::expression::Context;
@@ -63,6 +64,14 @@ impl Flows {
             }
         };
         self.any_asks(tenant, asked).await
+    }
+
+    /// Which sort of resource a run is pinned to a version of.
+    pub async fn kind_of(&self, tenant: TenantId, job: JobId) -> Result<ResourceKind, LookError> {
+        Ok(match self.definition_of(tenant, job).await? {
+            Definition::Workflow(_) => ResourceKind::Workflow,
+            Definition::Blueprint(_) => ResourceKind::Blueprint,
+        })
     }
 
     async fn definition_of(&self, tenant: TenantId, job: JobId) -> Result<Definition, LookError> {

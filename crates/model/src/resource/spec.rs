@@ -77,6 +77,18 @@ impl Spec {
         }
     }
 
+    /// Whether it says what is executed on hosts: it is a command type, or has a command written into it.
+    pub fn has_command(&self) -> bool {
+        match self {
+            Self::Command(_) => true,
+            Self::Workflow(spec) => spec.has_inline_command(),
+            Self::Schedule(spec) => spec.start.has_inline_command(),
+            Self::Trigger(spec) => spec.start.has_inline_command(),
+            // What a blueprint dispatches is worked on by workers; the type of commands is not among it.
+            Self::Blueprint(_) | Self::Rabbitmq(_) | Self::SecretRef(_) => false,
+        }
+    }
+
     /// Reads what somebody wrote. Unknown fields are refused by name.
     pub fn from_value(kind: ResourceKind, value: serde_json::Value) -> Result<Self, BadSpec> {
         let read = |e: serde_path_to_error::Error<serde_json::Error>| {

@@ -11,8 +11,8 @@ use crate::host::{Selector, Vars};
 use crate::job::JobPolicy;
 use crate::lane::Lane;
 use crate::name::{HostName, InventoryName, Labels, ResourceName, TaskType};
-use crate::resource::BadSpec;
-use crate::workflow::WorkflowField;
+use crate::resource::{BadSpec, ResourceKind};
+use crate::workflow::{WorkflowField, inline_command};
 
 /// A job as `POST /jobs` takes it, without keys and without `run_at`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -150,6 +150,34 @@ impl StartSpec {
             Self::Command(command) => command.check(),
             Self::Workflow(workflow) => workflow.check(),
         }
+    }
+
+    /// Whether what is executed on hosts is written here, instead of being named.
+    pub fn has_inline_command(&self) -> bool {
+        match self {
+            Self::Command(command) => matches!(command.command, CommandField::Inline(_)),
+            Self::Workflow(workflow) => match &workflow.run {
+                RunField::Workflow(WorkflowField::Inline(value)) => inline_command::in_definition(value),
+                _ => false,
+            },
+            Self::Task(_) => false,
+        }
+    }
+}
+
+impl RunField {
+    /// What is stored and meant: its kind, its name, and the version, if one is named.
+    pub fn named(&self) -> Option<(ResourceKind, ResourceName, Option<u32>)> {
+        let (kind, name, version) = match self {
+            Self::Workflow(WorkflowField::Name(name)) => (ResourceKind::Workflow, name, None),
+            Self::Blueprint(BlueprintField::Name(name)) => (ResourceKind::Blueprint, name, None),
+            Self::Workflow(WorkflowField::Version(version)) => (ResourceKind::Workflow, &version.name, version.version),
+            Self::Blueprint(BlueprintField::Version(version)) => {
+                (ResourceKind::Blueprint, &version.name, version.version)
+            }
+            Self::Workflow(WorkflowField::Inline(_)) | Self::Blueprint(BlueprintField::Inline(_)) => return None,
+        };
+        Some((kind, name.clone(), version))
     }
 }
 

@@ -1,0 +1,312 @@
+//! What was approved is what runs: on the host, with the secret and under the version that somebody said yes to.
+
+use std::time::Duration;
+
+use bowline_testkit::until;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Setup, TestServer};
+
+async fn put(server: &TestServer, path: &str, body: Value) {
+    let answer = server.send("PUT", path, &server.admin(), Some(body)).await;
+    assert!(matches!(answer.status, 200 | 201), "{path}: {answer:?}");
+}
+
+async fn put_command(server: &TestServer, name: &str, spec: Value) {
+    put(server, &format!("/resources/command/{name}"), json!({ "spec": spec })).await;
+}
+
+async fn put_host(server: &TestServer, name: &str, target: &str) {
+    put(server, &format!("/hosts/{name}"), json!({"connection": {"via": "simulate"}, "vars": {"target": target}}))
+        .await;
+}
+
+/// Somebody with a token and an address of their own, whom an administrator has let in.
+async fn person(server: &TestServer, name: &str, scopes: &[&str]) -> String {
+    let email = format!("{name}@example.com");
+    server.token(json!({"kind": "api", "name": name, "scopes": scopes, "email": email})).await
+}
+
+async fn ask(server: &TestServer, token: &str, body: Value) -> String {
+    let answer = server.send("POST", "/jobs", token, Some(body)).await.expect(202);
+    answer["job_id"].as_str().expect("an id").to_owned()
+}
+
+async fn approve(server: &TestServer, token: &str, job: &str, body: Value) -> Answer {
+    server.send("POST", &format!("/jobs/{job}/approve"), token, Some(body)).await
+}
+
+async fn status(server: &TestServer, job: &str) -> Value {
+    server.get(&format!("/jobs/{job}")).await.expect(200)["job"]["status"].clone()
+}
+
+async fn hash_of(server: &TestServer, job: &str) -> String {
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    shown["command"]["approval"]["hash"].as_str().expect("a hash").to_owned()
+}
+
+fn aimed() -> Value {
+    json!({"argv": ["echo", "target={{ host.vars.target }}"], "approval": {"four_eyes": false}})
+}
+
+/// What the approver saw is in the hash: variables of hosts and groups, connections, and where secrets are.
+#[tokio::test]
+async fn a_change_before_the_vote_supersedes_the_question() {
+    let server = TestServer::start().await;
+    put_host(&server, "h1", "good").await;
+    put_command(&server, "wipe", aimed()).await;
+    let body = json!({"command": "wipe", "hosts": ["h1"]});
+    let superseded = async |job: &str| {
+        let answer = approve(&server, &server.admin(), job, json!({})).await;
+        assert_eq!(answer.code(), "APPROVAL_SUPERSEDED", "{answer:?}");
+        assert_eq!(status(&server, job).await, "canceled");
+    };
+    let job = ask(&server, &server.admin(), body.clone()).await;
+    let hash = hash_of(&server, &job).await;
+    put_host(&server, "h1", "EVIL --no-preserve-root /").await;
+    let answer = approve(&server, &server.admin(), &job, json!({"hash": hash})).await;
+    assert_eq!(answer.code(), "APPROVAL_SUPERSEDED", "the hash that was seen is not enough: {answer:?}");
+    put_host(&server, "h1", "good").await;
+
+    let job = ask(&server, &server.admin(), body.clone()).await;
+    let elsewhere = json!({
+        "connection": {"via": "ssh", "address": "attacker.example"}, "vars": {"target": "good"},
+    });
+    put(&server, "/hosts/h1", elsewhere).await;
+    superseded(&job).await;
+    put_host(&server, "h1", "good").await;
+
+    let reference = |place: &str| json!({"spec": {"ref": place, "description": place}});
+    put(&server, "/resources/secret_ref/stripe", reference("file://stripe")).await;
+    let mut spec = aimed();
+    spec["secrets"] = json!({"KEY": "secret://stripe"});
+    put_command(&server, "charge", spec).await;
+    let job = ask(&server, &server.admin(), json!({"command": "charge", "hosts": ["h1"]})).await;
+    put(&server, "/resources/secret_ref/stripe", reference("file://other")).await;
+    superseded(&job).await;
+    let job = ask(&server, &server.admin(), json!({"command": "charge", "hosts": ["h1"]})).await;
+    let same = json!({"spec": {"ref": "file://other", "description": "the same secret in other words"}});
+    put(&server, "/resources/secret_ref/stripe", same).await;
+    approve(&server, &server.admin(), &job, json!({})).await.expect(200);
+}
+
+/// After the yes, too: a host that changed is left out and says so, the others run.
+#[tokio::test]
+async fn a_host_that_changes_after_the_yes_is_superseded() {
+    let server = TestServer::start().await;
+    for host in ["h1", "h2"] {
+        put_host(&server, host, "good").await;
+    }
+    put_command(&server, "wipe", aimed()).await;
+    let job = ask(&server, &server.admin(), json!({"command": "wipe", "selector": "all"})).await;
+    approve(&server, &server.admin(), &job, json!({})).await.expect(200);
+    server.until_status(&job, "running").await;
+    put_host(&server, "h1", "EVIL").await;
+    let agent = server.agent("agent-1", json!({"bowline/reach": "simulate"})).await;
+    let tasks = agent.tasks(1).await;
+    assert_eq!(tasks[0]["params"]["host"]["name"], "h2", "{tasks:?}");
+    agent.finish(&tasks[0], 0).await;
+    let shown = server.until_status(&job, "failed").await;
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"failed": 1, "success": 1}), "{shown}");
+    let hosts = server.get(&format!("/jobs/{job}/hosts?status=failed")).await.expect(200);
+    assert_eq!(
+        (&hosts["hosts"][0]["host"], &hosts["hosts"][0]["error"]["class"]),
+        (&json!("h1"), &json!("superseded"))
+    );
+    let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
+    let codes: Vec<&str> =
+        why["reasons"].as_array().expect("reasons").iter().filter_map(|reason| reason["code"].as_str()).collect();
+    assert!(codes.contains(&"hosts_superseded"), "{why}");
+    let events = server.get(&format!("/events?job_id={job}&type=unit_superseded")).await.expect(200);
+    assert_eq!(events["events"][0]["data"]["class"], "superseded", "{events}");
+    // A second try is asked for again, about what the hosts are now.
+    let again =
+        server.post(&format!("/jobs/{job}/retry"), json!({"reason": "h1 was meant to change"})).await.expect(200);
+    assert_eq!(again["status"], "awaiting_approval", "{again}");
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["command"]["approval"]["retry"], true, "{shown}");
+    assert!(agent.nothing_comes().await);
+    approve(&server, &server.admin(), &job, json!({})).await.expect(200);
+    let tasks = agent.tasks(1).await;
+    assert_eq!(
+        tasks[0]["params"]["host"]["scope"]["vars"]["target"], "EVIL",
+        "what was approved now is what runs: {tasks:?}"
+    );
+}
+
+/// A command that has another active version, after the yes: nothing more of it starts.
+#[tokio::test]
+async fn a_new_version_after_the_yes_supersedes_what_has_not_started() {
+    let server = TestServer::start().await;
+    for host in ["h1", "h2"] {
+        put_host(&server, host, "good").await;
+    }
+    put_command(&server, "wipe", aimed()).await;
+    let body = json!({"command": "wipe", "selector": "all", "rollout": {"serial": 1}});
+    let job = ask(&server, &server.admin(), body).await;
+    approve(&server, &server.admin(), &job, json!({})).await.expect(200);
+    let agent = server.agent("agent-1", json!({"bowline/reach": "simulate"})).await;
+    let tasks = agent.tasks(1).await;
+    put_command(&server, "wipe", json!({"argv": ["true"], "approval": {"quorum": 2}})).await;
+    agent.finish(&tasks[0], 0).await;
+    let second = format!("/jobs/{job}/hosts?status=queued");
+    until(Duration::from_secs(30), "the second host is begun", async || {
+        let hosts = server.get(&second).await.expect(200)["hosts"].as_array().map_or(0, Vec::len);
+        if hosts == 1 { Ok(()) } else { Err(hosts.to_string()) }
+    })
+    .await;
+    assert!(agent.nothing_comes().await, "nobody said yes to the new version");
+    let shown = server.until_status(&job, "failed").await;
+    assert_eq!(shown["command"]["approval"]["state"], "superseded", "{shown}");
+    assert_eq!(shown["job"]["error"]["class"], "superseded", "{shown}");
+    let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
+    assert!(why.to_string().contains("the active version of its command was 1 and is 2"), "{why}");
+    // The rule of the version that counts now.
+    server.post(&format!("/jobs/{job}/retry"), json!({})).await.expect(200);
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["command"]["approval"]["quorum"], 2, "{shown}");
+}
+
+/// Who may only start what others wrote cannot choose which version.
+#[tokio::test]
+async fn only_the_active_version_runs_unless_the_caller_may_activate() {
+    let server = TestServer::start().await;
+    put_host(&server, "h1", "good").await;
+    let runner = person(&server, "runner", &["jobs.write", "jobs.read"]).await;
+    let editor = person(&server, "editor", &["jobs.write", "jobs.read", "resources.write"]).await;
+    put_command(&server, "wipe", json!({"argv": ["true"]})).await;
+    put_command(&server, "wipe", json!({"argv": ["true"], "approval": {"quorum": 2}})).await;
+    let draft = json!({"spec": {"argv": ["false"]}, "activate": false});
+    put(&server, "/resources/command/wipe", draft).await;
+    let log = |message: &str| {
+        json!({"spec": {
+            "nodes": [{"id": "start", "type": "start"}, {"id": "n", "type": "log", "config": {"message": message}},
+                {"id": "end", "type": "end"}],
+            "edges": [{"source": "start", "target": "n"}, {"source": "n", "target": "end"}],
+        }})
+    };
+    put(&server, "/resources/workflow/pay", log("one")).await;
+    let old = ask(&server, &runner, json!({"workflow": "pay"})).await;
+    put(&server, "/resources/workflow/pay", log("two")).await;
+    let blueprint = |last: &str| json!({"spec": {"start": "a", "states": {"a": {"transitions": [{"to": last}]}, last: {"final": true}}}});
+    put(&server, "/resources/blueprint/order", blueprint("b")).await;
+    put(&server, "/resources/blueprint/order", blueprint("c")).await;
+    let command = |version: u32| json!({"command": {"name": "wipe", "version": version}, "hosts": ["h1"]});
+    let workflow = |version: u32| json!({"workflow": {"name": "pay", "version": version}});
+    let states = |version: u32| json!({"blueprint": {"name": "order", "version": version}});
+    for (body, may) in [
+        (command(1), false),
+        (command(3), false),
+        (command(2), true),
+        (workflow(1), false),
+        (workflow(2), true),
+        (states(1), false),
+        (states(2), true),
+    ] {
+        let answer = server.send("POST", "/jobs", &runner, Some(body.clone())).await;
+        assert_eq!(answer.status, if may { 202 } else { 403 }, "{body}: {answer:?}");
+        if !may {
+            assert!(answer.body.to_string().contains("resources.write"), "{answer:?}");
+            server.send("POST", "/jobs", &editor, Some(body)).await.expect(202);
+        }
+    }
+    let batch = json!({"jobs": [workflow(1), workflow(2)]});
+    let answer = server.send("POST", "/jobs/batch", &runner, Some(batch)).await;
+    assert_eq!((&answer.body["accepted"], &answer.body["refused"]), (&json!(1), &json!(1)), "{answer:?}");
+    // A fork is pinned to what its run was pinned to.
+    server.until_status(&old, "success").await;
+    let fork = async |token: &str| {
+        server.send("POST", &format!("/jobs/{old}/fork"), token, Some(json!({"from_step": 0}))).await.status
+    };
+    assert_eq!((fork(&runner).await, fork(&editor).await), (403, 202));
+    // Whichever version runs, the active one says who must agree.
+    let job = ask(&server, &editor, command(1)).await;
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    assert_eq!(
+        (&shown["job"]["status"], &shown["command"]["approval"]["quorum"]),
+        (&json!("awaiting_approval"), &json!(2))
+    );
+}
+
+/// One person with three tokens is one person.
+#[tokio::test]
+async fn four_eyes_and_quorum_count_people() {
+    let server = TestServer::start().await;
+    put_host(&server, "h1", "good").await;
+    let scopes = ["jobs.write", "jobs.read", "approvals.write", "tokens.write"];
+    let ann = person(&server, "ann", &scopes).await;
+    let bob = person(&server, "bob", &scopes).await;
+    let made = async |by: &str, body: Value| {
+        let answer = server.send("POST", "/tokens", by, Some(body)).await.expect(201);
+        answer["token"].as_str().expect("a token").to_owned()
+    };
+    let scopes = json!(["approvals.write"]);
+    let child = made(&ann, json!({"kind": "api", "name": "second", "scopes": scopes})).await;
+    let disguised =
+        made(&ann, json!({"kind": "api", "name": "third", "scopes": scopes, "email": "eve@example.com"})).await;
+    let same_mail =
+        server.token(json!({"kind": "api", "name": "fourth", "scopes": scopes, "email": "Ann@Example.com"})).await;
+    put_command(&server, "wipe", json!({"argv": ["true"], "approval": {"quorum": 2}})).await;
+    let job = ask(&server, &ann, json!({"command": "wipe", "hosts": ["h1"]})).await;
+    for (who, token) in [("ann", &ann), ("child", &child), ("disguised", &disguised), ("same mail", &same_mail)] {
+        let answer = approve(&server, token, &job, json!({})).await;
+        assert_eq!(answer.status, 403, "four eyes are on by default; {who}: {answer:?}");
+    }
+    let of_bob = made(&bob, json!({"kind": "api", "name": "bobs", "scopes": scopes})).await;
+    let noted = approve(&server, &bob, &job, json!({})).await.expect(200);
+    assert_eq!((&noted["decision"], &noted["missing"]), (&json!("noted"), &json!(1)));
+    assert_eq!(approve(&server, &of_bob, &job, json!({})).await.code(), "APPROVAL_DECIDED");
+    let admin = approve(&server, &server.admin(), &job, json!({})).await.expect(200);
+    assert_eq!(admin["decision"], "approved");
+}
+
+/// What is executed on hosts is written by those who may, wherever it is written.
+#[tokio::test]
+async fn inline_commands_need_fleet_write_wherever_they_stand() {
+    let server = TestServer::with(Setup::default()).await;
+    put_host(&server, "h1", "good").await;
+    let rights = ["jobs.write", "jobs.read", "resources.write"];
+    let without = person(&server, "without", &rights).await;
+    let with = person(&server, "with", &[rights.as_slice(), &["fleet.write", "resources.read"]].concat()).await;
+    let node = |command: Value| json!({"command": command, "hosts": ["h1"]});
+    let workflow = |node_type: &str, config: Value| {
+        json!({
+            "nodes": [{"id": "start", "type": "start"}, {"id": "n", "type": node_type, "config": config}, {"id": "end", "type": "end"}],
+            "edges": [{"source": "start", "target": "n"}, {"source": "n", "target": "end"}],
+        })
+    };
+    let inline = json!({"argv": ["touch", "/root/x"]});
+    put_command(&server, "touch", inline.clone()).await;
+    let each = json!({"items": [1], "node": {"type": "command", "config": node(inline.clone())}});
+    let schedule = |command: Value| json!({"spec": {"every_ms": 3_600_000, "start": node(command)}});
+    for (method, path, body, named) in [
+        ("POST", "/jobs", node(inline.clone()), node(json!("touch"))),
+        (
+            "POST",
+            "/jobs",
+            json!({"workflow": workflow("command", node(inline.clone()))}),
+            json!({"workflow": workflow("command", node(json!("touch")))}),
+        ),
+        ("POST", "/jobs", json!({"workflow": workflow("foreach", each)}), json!({"type": "noop"})),
+        (
+            "PUT",
+            "/resources/workflow/w",
+            json!({"spec": workflow("command", node(inline.clone()))}),
+            json!({"spec": workflow("command", node(json!("touch")))}),
+        ),
+        ("PUT", "/resources/schedule/s", schedule(inline.clone()), schedule(json!("touch"))),
+    ] {
+        let answer = server.send(method, path, &without, Some(body.clone())).await;
+        assert_eq!(answer.status, 403, "{path} {body}: {answer:?}");
+        assert!(answer.body.to_string().contains("fleet.write"), "{answer:?}");
+        for (token, body) in [(&with, body), (&without, named)] {
+            let answer = server.send(method, path, token, Some(body.clone())).await;
+            assert!(answer.status < 300, "{path} {body}: {answer:?}");
+        }
+    }
+    let stored = server.send("PUT", "/resources/command/mine", &without, Some(json!({"spec": {"argv": ["id"]}}))).await;
+    assert_eq!(stored.status, 403, "{stored:?}");
+    let applied = json!({"documents": [{"kind": "command", "name": "mine", "spec": {"argv": ["id"]}}]});
+    assert_eq!(server.send("POST", "/apply", &without, Some(applied.clone())).await.status, 403);
+    server.send("POST", "/apply", &with, Some(applied)).await.expect(200);
+}
