@@ -114,7 +114,8 @@ impl Actions {
     /// Waits for a person.
     pub fn await_approval(&self, title: impl Into<String>) -> ApprovalAction {
         let (title, transitions) = (title.into(), Transitions::new());
-        let approval = AwaitApproval { title, transitions, timeout_seconds: None };
+        let approval =
+            AwaitApproval { title, transitions, timeout_seconds: None, quorum: None, four_eyes: Some(false) };
         ApprovalAction(self.say(Some(Action::AwaitApproval(approval))))
     }
 

@@ -31,6 +31,9 @@ pub enum Error {
     /// Nobody waits for this decision.
     #[error("job {0} does not wait for an approval")]
     NobodyWaits(JobId),
+    /// The decision does not count.
+    #[error("the decision about job {job} does not count: {why}")]
+    Refused { job: JobId, why: String },
     /// The job is over already.
     #[error("job {job} is {status} already")]
     Finished { job: JobId, status: JobStatus },

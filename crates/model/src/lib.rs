@@ -26,6 +26,7 @@ pub mod lease;
 pub mod name;
 pub mod person;
 pub mod planted;
+pub mod question;
 pub mod resource;
 pub mod retry;
 pub mod run;

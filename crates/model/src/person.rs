@@ -39,6 +39,18 @@ impl Person {
         serde_json::to_string(&self.0).unwrap_or_default()
     }
 
+    /// Several people, as the ledger keeps them.
+    pub fn list(text: &str) -> Vec<Self> {
+        let names: Vec<BTreeSet<String>> = serde_json::from_str(text).unwrap_or_default();
+        names.into_iter().map(Self).collect()
+    }
+
+    /// What [`Self::list`] reads.
+    pub fn write_list(people: &[Self]) -> String {
+        let names: Vec<&BTreeSet<String>> = people.iter().map(|person| &person.0).collect();
+        serde_json::to_string(&names).unwrap_or_default()
+    }
+
     /// What [`Self::to_text`] wrote; anything else is nobody.
     pub fn from_text(text: &str) -> Self {
         Self(serde_json::from_str(text).unwrap_or_default())

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bowline_model::audit::{Action, Author};
+use bowline_model::fleet::ApprovalRefused;
+use bowline_model::idempotency::RequestHash;
+use bowline_model::question::AskRule;
 use bowline_model::{JobId, JobStatus, RunError, TenantId, Timestamp};
 use serde_json::Value;
 
@@ -152,6 +155,16 @@ pub struct NewWait {
     pub name: Arc<str>,
     pub key: Option<String>,
     pub expires_at: Option<Timestamp>,
+    /// Of an approval: what is asked, and who must agree.
+    pub question: Option<NewQuestion>,
+}
+
+/// A question that waits for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewQuestion {
+    /// Of what is asked and of what those who go on from the answer can use.
+    pub hash: RequestHash,
+    pub rule: AskRule,
 }
 
 /// A turn for a run that is there.
@@ -234,6 +247,8 @@ pub struct WaitRecord {
     pub workflow: String,
     pub wait: NewWait,
     pub since: Timestamp,
+    /// How many people have said yes.
+    pub given: u32,
 }
 
 /// Where a wait stands among all of its kind: by its age first. No two stand at the same place, and none ever moves.
@@ -255,6 +270,10 @@ pub struct FlowOrder {
     pub message: Arc<str>,
     /// The wait that this ends. A second one who wants to end it is refused.
     pub ends: Option<(Arc<str>, u32)>,
+    /// For a wait that is a question: what somebody says to it. It ends when enough people have said yes, or one no.
+    pub vote: Option<FlowVote>,
+    /// It changes what the run knows: its open questions are withdrawn, and put again when the run has heard it.
+    pub edits: bool,
     /// What it is called in the audit trail.
     pub action: Action,
     /// What is told there: names, and no contents.
@@ -263,10 +282,28 @@ pub struct FlowOrder {
     pub reason: Option<String>,
 }
 
+/// A decision somebody wants to make about a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowVote {
+    pub yes: bool,
+    /// The hash of what they looked at, if they said so.
+    pub seen: Option<RequestHash>,
+}
+
 /// What became of a [`FlowOrder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowAnswer {
     Taken,
+    /// One yes of several; so many are still needed.
+    Noted {
+        missing: u32,
+    },
+    /// The decision does not count.
+    Refused(ApprovalRefused),
+    /// What the run knows was changed, and the question is about to be put again.
+    Withdrawn,
+    /// A decision was taken that the run has not heard yet; what it knows cannot be changed in between.
+    DecisionAhead,
     /// It is over.
     Finished(JobStatus),
     /// Nobody waits for this, or no more.

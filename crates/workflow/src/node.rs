@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::question::AskRule;
 use bowline_model::workflow::{NodeId, NodePolicy};
 use bowline_model::{ErrorClass, JobId, JobStatus, Labels, Lane, RunError, TaskType, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -198,7 +199,7 @@ pub enum Wait {
     /// A time.
     Until(Timestamp),
     /// A person.
-    Approval { title: String, expires_at: Option<Timestamp> },
+    Approval { title: String, expires_at: Option<Timestamp>, rule: AskRule },
     /// Something that happens elsewhere. The key tells two runs apart that wait for the same thing.
     Event { name: Arc<str>, key: Option<String>, expires_at: Option<Timestamp> },
     /// A job.

@@ -10,7 +10,7 @@ use bowline_store::{WaitKind, WaitPlace, WaitRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::view::ApprovalView;
+use super::view::{ApprovalView, hex};
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Params, page_size};
@@ -43,6 +43,12 @@ pub struct WaitingNode {
     pub title: String,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// Of what is asked, and of what the run knows and goes on with. Send it back with the decision.
+    pub hash: String,
+    /// How many different people must say yes, and how many did.
+    pub quorum: u32,
+    pub given: u32,
+    pub four_eyes: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -106,6 +112,10 @@ fn node(waiting: WaitRecord) -> WaitingView {
         title: waiting.wait.name.to_string(),
         created_at: waiting.since,
         expires_at: waiting.wait.expires_at,
+        hash: waiting.wait.question.map(|question| hex(question.hash.as_bytes())).unwrap_or_default(),
+        quorum: waiting.wait.question.map_or(1, |question| question.rule.quorum),
+        given: waiting.given,
+        four_eyes: waiting.wait.question.is_some_and(|question| question.rule.four_eyes),
     })
 }
 

@@ -6,7 +6,7 @@ use bowline_engine::fleet::VoteRequest;
 use bowline_model::JobId;
 use bowline_model::fleet::{ApprovalRefused, Decided};
 use bowline_model::idempotency::RequestHash;
-use bowline_store::ApprovalAnswer;
+use bowline_store::{ApprovalAnswer, FlowAnswer};
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,14 +78,7 @@ async fn decide(
     if body.node.is_some() {
         return Err(Problem::validation("node: only workflows have nodes").with(json!({"field": "node"})));
     }
-    let seen = match body.hash.as_deref() {
-        None => None,
-        Some(text) => {
-            let bytes = unhex(text)
-                .ok_or_else(|| Problem::validation("hash: 64 hexadecimal digits").with(json!({"field": "hash"})))?;
-            Some(RequestHash::from_bytes(bytes))
-        }
-    };
+    let seen = seen_hash(body.hash.as_deref())?;
     let vote = VoteRequest { by: known.author(), yes, reason: reason_of(body.reason)?, seen };
     let tenant = known.tenant()?;
     let answer = app.engine.commands.decide(&app.engine.inventories, tenant, job, vote).await?;
@@ -115,6 +108,13 @@ async fn decide(
     Ok(Json(DecidedView { job_id: job, decision, missing, status: job_word(status) }))
 }
 
+fn seen_hash(text: Option<&str>) -> Result<Option<RequestHash>, Problem> {
+    let read = |text| {
+        unhex(text).ok_or_else(|| Problem::validation("hash: 64 hexadecimal digits").with(json!({"field": "hash"})))
+    };
+    Ok(text.map(read).transpose()?.map(RequestHash::from_bytes))
+}
+
 /// The same for a node of a workflow.
 async fn decide_flow(
     app: &App,
@@ -123,18 +123,22 @@ async fn decide_flow(
     body: DecideRequest,
     yes: bool,
 ) -> Result<Json<DecidedView>, Problem> {
-    if body.hash.is_some() {
-        return Err(Problem::validation("hash: a workflow has none").with(json!({"field": "hash"})));
-    }
-    let (tenant, by, reason) = (known.tenant()?, known.author(), reason_of(body.reason)?);
-    not_taken(app.engine.flows.decide(tenant, job, body.node.as_deref(), yes, by, reason).await?)?;
+    let tenant = known.tenant()?;
+    let seen = seen_hash(body.hash.as_deref())?;
+    let vote = VoteRequest { by: known.author(), yes, reason: reason_of(body.reason)?, seen };
+    let answer = app.engine.flows.vote(tenant, job, body.node.as_deref(), vote).await?;
+    not_taken(answer)?;
     hear(app).await;
     let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
-    let decision = if yes { "approved" } else { "rejected" };
-    Ok(Json(DecidedView { job_id: job, decision, missing: 0, status: job_word(record.state.status) }))
+    let (decision, missing) = match (answer, yes) {
+        (FlowAnswer::Noted { missing }, _) => ("noted", missing),
+        (_, true) => ("approved", 0),
+        (_, false) => ("rejected", 0),
+    };
+    Ok(Json(DecidedView { job_id: job, decision, missing, status: job_word(record.state.status) }))
 }
 
-fn refusal(refused: ApprovalRefused) -> Problem {
+pub fn refusal(refused: ApprovalRefused) -> Problem {
     match refused {
         ApprovalRefused::NotWaiting(state) => {
             Problem::conflict("APPROVAL_DECIDED", refused).with(json!({"state": state.as_str()}))

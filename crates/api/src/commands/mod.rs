@@ -14,7 +14,7 @@ mod webhook;
 
 pub use approvals::{ApprovalPage, ApprovalsQuery, approvals};
 pub use blocks::{BlockList, BlockRequest, BlockView, UnblockRequest, UnblockedView, block, blocks, unblock};
-pub use decide::{DecideRequest, DecidedView, approve, reject};
+pub use decide::{DecideRequest, DecidedView, approve, refusal, reject};
 pub use host::{UnitAnswer, host};
 pub use hosts::{HostsQuery, UnitPage, hosts};
 pub use queue::{QueueView, queue};

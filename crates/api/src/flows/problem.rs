@@ -8,6 +8,7 @@ use bowline_store::FlowAnswer;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use crate::commands::refusal;
 use crate::jobs::no_job;
 use crate::problem::Problem;
 use crate::views::job_word;
@@ -97,7 +98,16 @@ impl From<LookError> for Problem {
 /// Why something that was said to a run did not count; nothing if it did.
 pub fn not_taken(answer: FlowAnswer) -> Result<(), Problem> {
     match answer {
-        FlowAnswer::Taken => Ok(()),
+        FlowAnswer::Taken | FlowAnswer::Noted { .. } => Ok(()),
+        FlowAnswer::Refused(refused) => Err(refusal(refused)),
+        FlowAnswer::Withdrawn => {
+            let message = "the run was edited, so this question was withdrawn; look at the new one, and answer that";
+            Err(Problem::conflict("APPROVAL_SUPERSEDED", message))
+        }
+        FlowAnswer::DecisionAhead => {
+            let message = "somebody has just decided what the run waits for; look at it again before you change it";
+            Err(Problem::conflict("JOB_NOT_READY", message))
+        }
         FlowAnswer::Finished(status) => {
             Err(Problem::conflict("JOB_FINISHED", format!("the run is over: it is {}", job_word(status)))
                 .with(json!({"status": job_word(status)})))

@@ -72,7 +72,15 @@ pub async fn steer(
         Order::Edit(variables) if variables.is_empty() => {
             return Err(Problem::validation("order.edit: name a variable").with(json!({"field": "order.edit"})));
         }
-        Order::Edit(_) => Some(reason(body.reason.as_deref().unwrap_or_default())?),
+        Order::Edit(_) => {
+            let why = reason(body.reason.as_deref().unwrap_or_default())?;
+            // What somebody said yes to goes on as they saw it, unless somebody who may decide changes it.
+            let steps = app.engine.ledger.find_flow(tenant, job).await?.map_or(0, |run| run.steps);
+            if steps > 0 && app.engine.flows.decided_before(tenant, job, steps).await? {
+                known.require(Scope::ApprovalsWrite)?;
+            }
+            Some(why)
+        }
         Order::Pin { node, .. } => {
             // Whoever pins what asks somebody says yes.
             if app.engine.flows.stands_in(tenant, job, node).await? {

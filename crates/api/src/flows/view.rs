@@ -5,6 +5,8 @@ use bowline_store::{FlowRecord, WaitKind, WaitRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::commands::hex;
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WorkflowView {
     pub name: String,
@@ -49,6 +51,9 @@ pub struct WaitView {
     pub key: Option<String>,
     pub since: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// Of an approval: the hash of what is asked and of what the run knows. Send it back with the decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
 }
 
 impl From<WaitRecord> for WaitView {
@@ -64,6 +69,7 @@ impl From<WaitRecord> for WaitView {
             key: record.wait.key,
             since: record.since,
             expires_at: record.wait.expires_at,
+            hash: record.wait.question.map(|question| hex(question.hash.as_bytes())),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::support::{Setup, TestServer};
 
 fn asking(title: &str) -> Value {
     json!({
-        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": {"title": title}},
+        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": {"title": title, "four_eyes": false}},
             {"id": "end", "type": "end"}],
         "edges": [{"source": "start", "target": "ask"}, {"source": "ask", "target": "end"}],
     })

@@ -310,3 +310,91 @@ async fn inline_commands_need_fleet_write_wherever_they_stand() {
     assert_eq!(server.send("POST", "/apply", &without, Some(applied.clone())).await.status, 403);
     server.send("POST", "/apply", &with, Some(applied)).await.expect(200);
 }
+
+fn deploying(rule: Value) -> Value {
+    let mut ask = json!({"title": "deploy {{ variables.target }}?"});
+    for (name, value) in rule.as_object().expect("an object") {
+        ask[name] = value.clone();
+    }
+    json!({
+        "variables": {"target": "good"},
+        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": ask},
+            {"id": "deploy", "type": "log", "config": {"message": "deployed {{ variables.target }}"}}, {"id": "end", "type": "end"}],
+        "edges": [{"source": "start", "target": "ask"}, {"source": "ask", "target": "deploy"}, {"source": "deploy", "target": "end"}],
+    })
+}
+
+/// What the approver saw is what goes on: who edits a run that waits withdraws its question.
+#[tokio::test]
+async fn an_edit_withdraws_the_question_of_a_workflow() {
+    let server = TestServer::start().await;
+    put(&server, "/resources/workflow/deploy", json!({"spec": deploying(json!({}))})).await;
+    let runner = person(&server, "runner", &["jobs.write", "jobs.read"]).await;
+    let approver = person(&server, "approver", &["approvals.write", "jobs.read"]).await;
+    let job = ask(&server, &runner, json!({"workflow": "deploy"})).await;
+    server.until_status(&job, "paused").await;
+    let question = async || server.get("/approvals").await.expect(200)["approvals"][0].clone();
+    let first = question().await;
+    assert_eq!(first["title"], "deploy good?", "{first}");
+    let edit = |target: &str| json!({"order": {"edit": {"target": target}}, "reason": "a better one"});
+    server.send("POST", &format!("/jobs/{job}/steer"), &runner, Some(edit("EVIL"))).await.expect(200);
+    let second = question().await;
+    assert_eq!((&second["title"], &second["node"]), (&json!("deploy EVIL?"), &first["node"]), "it says what follows");
+    assert_ne!(second["hash"], first["hash"]);
+    let old = approve(&server, &approver, &job, json!({"hash": first["hash"]})).await;
+    assert_eq!(old.code(), "APPROVAL_SUPERSEDED", "{old:?}");
+    approve(&server, &approver, &job, json!({"hash": second["hash"]})).await.expect(200);
+    server.until_status(&job, "success").await;
+    // Behind a decision only those change what a run knows who may decide.
+    let mut stepping = json!({"workflow": "deploy"});
+    stepping["debug"] = json!(true);
+    let job = ask(&server, &runner, stepping).await;
+    let steer = format!("/jobs/{job}/steer");
+    server.send("POST", &steer, &runner, Some(json!({"order": {"break": {"node": "deploy"}}}))).await.expect(200);
+    server.send("POST", &steer, &runner, Some(json!({"order": "continue"}))).await.expect(200);
+    let hash = until(Duration::from_secs(30), "it asks", async || {
+        let asked = question().await;
+        if asked["job_id"] == job.as_str() { Ok(asked["hash"].clone()) } else { Err(asked.to_string()) }
+    })
+    .await;
+    approve(&server, &approver, &job, json!({ "hash": hash })).await.expect(200);
+    until(Duration::from_secs(30), "it stops behind the answer", async || {
+        let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+        if shown["workflow"]["paused_for"] == "debug" { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
+    let late = server.send("POST", &steer, &runner, Some(edit("EVIL"))).await;
+    assert_eq!(late.status, 403, "{late:?}");
+    assert!(late.body.to_string().contains("approvals.write"), "{late:?}");
+}
+
+/// Nodes of workflows count people as commands do.
+#[tokio::test]
+async fn a_node_asks_other_people_and_as_many_as_it_says() {
+    let server = TestServer::start().await;
+    let scopes = ["jobs.write", "jobs.read", "approvals.write", "resources.write"];
+    let (ann, bob, eve) = (
+        person(&server, "ann", &scopes).await,
+        person(&server, "bob", &scopes).await,
+        person(&server, "eve", &scopes).await,
+    );
+    let job = ask(&server, &ann, json!({"workflow": deploying(json!({"quorum": 2}))})).await;
+    server.until_status(&job, "paused").await;
+    let own = approve(&server, &ann, &job, json!({})).await;
+    assert_eq!(own.status, 403, "four eyes are on by default: {own:?}");
+    let noted = approve(&server, &bob, &job, json!({})).await.expect(200);
+    assert_eq!(
+        (&noted["decision"], &noted["missing"], &noted["status"]),
+        (&json!("noted"), &json!(1), &json!("paused"))
+    );
+    assert_eq!(approve(&server, &bob, &job, json!({})).await.code(), "APPROVAL_DECIDED");
+    let waiting = server.get("/approvals").await.expect(200)["approvals"][0].clone();
+    assert_eq!((&waiting["quorum"], &waiting["given"], &waiting["four_eyes"]), (&json!(2), &json!(1), &json!(true)));
+    approve(&server, &eve, &job, json!({})).await.expect(200);
+    server.until_status(&job, "success").await;
+    let alone = ask(&server, &ann, json!({"workflow": deploying(json!({"four_eyes": false}))})).await;
+    server.until_status(&alone, "paused").await;
+    approve(&server, &ann, &alone, json!({})).await.expect(200);
+    let bad = server.send("POST", "/jobs", &ann, Some(json!({"workflow": deploying(json!({"quorum": 0}))}))).await;
+    assert_eq!(bad.status, 422, "{bad:?}");
+}

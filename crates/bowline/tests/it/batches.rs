@@ -16,7 +16,7 @@ fn doubling() -> Value {
 /// Waits for somebody to say yes.
 fn asking() -> Value {
     json!({
-        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": {"title": "Go?"}},
+        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": {"title": "Go?", "four_eyes": false}},
             {"id": "end", "type": "end"}],
         "edges": [{"source": "start", "target": "ask"}, {"source": "ask", "target": "end"}],
     })

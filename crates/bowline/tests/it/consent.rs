@@ -11,7 +11,11 @@ async fn stored(server: &TestServer, kind: &str, name: &str, spec: Value) {
 }
 
 async fn runner(server: &TestServer) -> String {
-    server.token(json!({"kind": "api", "name": "runner", "scopes": ["jobs.write", "jobs.read"]})).await
+    server
+        .token(json!({
+            "kind": "api", "name": "runner", "scopes": ["jobs.write", "jobs.read"], "email": "runner@example.com",
+        }))
+        .await
 }
 
 async fn begun(server: &TestServer, token: &str, body: Value) -> String {

@@ -212,7 +212,7 @@ async fn a_run_is_stepped_through_changed_and_let_go() {
     // A pinned output is not carried out.
     let begun = begin(
         &server,
-        json!({"workflow": waiting(json!({"type": "approval", "config": {"title": "Go?"}})), "debug": true}),
+        json!({"workflow": waiting(json!({"type": "approval", "config": {"title": "Go?", "four_eyes": false}})), "debug": true}),
     )
     .await;
     let id = self::id(&begun);
@@ -323,7 +323,12 @@ async fn a_fork_begins_once_for_each_key() {
 #[tokio::test]
 async fn people_and_events_let_runs_go_on() {
     let server = TestServer::start().await;
-    stored(&server, "release", waiting(json!({"type": "approval", "config": {"title": "Release?"}}))).await;
+    stored(
+        &server,
+        "release",
+        waiting(json!({"type": "approval", "config": {"title": "Release?", "four_eyes": false}})),
+    )
+    .await;
     let id = id(&begin(&server, json!({"workflow": "release"})).await);
     let shown = job(&server, &id).await;
     assert_eq!((&shown["job"]["status"], &shown["workflow"]["paused_for"]), (&json!("paused"), &json!("approval")));
@@ -642,7 +647,12 @@ async fn the_program_runs_workflows_and_looks_at_them() {
     assert_eq!(out.status.code(), Some(1), "{}", told(&out));
     assert!(text(&out).contains("✗   2  ask"), "{}", told(&out));
     // One that waits, for a person and for an event.
-    stored(&server, "release", waiting(json!({"type": "approval", "config": {"title": "Release?"}}))).await;
+    stored(
+        &server,
+        "release",
+        waiting(json!({"type": "approval", "config": {"title": "Release?", "four_eyes": false}})),
+    )
+    .await;
     let begun = text(&ran(bowline(&server, &["workflow", "run", "release", "--no-wait"]), "").await);
     let id = job_in(&begun);
     let listed = text(&ran(bowline(&server, &["approvals", "list"]), "").await);

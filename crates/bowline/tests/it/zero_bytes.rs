@@ -35,7 +35,11 @@ async fn zero_bytes_are_kept(setup: Setup) {
         assert_eq!((answer.status, &answer.body["error"]["details"]["kind"]), (400, &json!("NUL")), "{answer:?}");
     }
     // The title of an approval.
-    let asked = begun(&server, &with_node(&json!({"id": "ask", "type": "approval", "config": {"title": ODD}}))).await;
+    let asked = begun(
+        &server,
+        &with_node(&json!({"id": "ask", "type": "approval", "config": {"title": ODD, "four_eyes": false}})),
+    )
+    .await;
     let id = asked["job_id"].as_str().expect("an id");
     assert_eq!(server.get("/approvals").await.expect(200)["approvals"][0]["title"], "a\0b");
     assert_eq!(server.get(&format!("/jobs/{id}")).await.expect(200)["workflow"]["waits"][0]["name"], "a\0b");

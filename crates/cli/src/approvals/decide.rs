@@ -66,6 +66,15 @@ async fn approve_node(
     if let Some(node) = &args.node {
         body["node"] = node.as_str().into();
     }
+    // What was shown is what is said yes to.
+    let mut shown = run.waits.iter().filter(|wait| {
+        wait.kind.as_str() == "approval" && args.node.as_deref().is_none_or(|node| wait.node.as_str() == node)
+    });
+    if let (Some(wait), None) = (shown.next(), shown.next())
+        && !wait.hash.as_str().is_empty()
+    {
+        body["hash"] = wait.hash.as_str().into();
+    }
     send(client, screen, job, "approve", body).await
 }
 

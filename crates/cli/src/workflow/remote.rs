@@ -56,6 +56,7 @@ pub struct WaitView {
     pub name: Text,
     pub key: Text,
     pub expires_at: Text,
+    pub hash: Text,
 }
 
 impl RunJob {

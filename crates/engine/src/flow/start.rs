@@ -7,9 +7,13 @@ use std::sync::Arc;
 
 use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::idempotency::RequestHash;
-use bowline_model::workflow::WorkflowSpec;
+use bowline_model::question::AskRule;
+use bowline_model::workflow::{NodeId, WorkflowSpec};
 use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, TenantId, Timestamp};
-use bowline_store::{FlowStanding, NewFlow, NewJob, NewTurn, NewWait, Origin, StoreError, Submitted, WaitKind};
+use bowline_store::{
+    FlowStanding, NewFlow, NewJob, NewQuestion, NewTurn, NewWait, Origin, StoreError, Submitted, WaitKind,
+};
+use bowline_workflow::expression::Context;
 use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
 use bowline_workflow::node::Ended;
 use serde_json::Value;
@@ -337,7 +341,7 @@ impl Flows {
             run.since_snapshot = 0;
             snapshot = Some(body.into());
         }
-        let (opened, closed) = moved_waits(&turn);
+        let (opened, closed) = moved_waits(&turn, run.flow.context());
         let mut logs = Vec::new();
         let mut steered = Vec::new();
         for record in &turn.records {
@@ -385,28 +389,49 @@ impl Flows {
     }
 }
 
-/// Waits that somebody else can end: those that begin and those that are over.
-fn moved_waits(turn: &Turn) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
+/// Waits that somebody else can end: those that begin, or begin anew, and those that are over.
+fn moved_waits(turn: &Turn, context: &Context) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
     let mut opened: Vec<NewWait> = Vec::new();
     for record in &turn.records {
         let Record::Began { node, visit, wait, .. } = record else { continue };
-        let (kind, name, key, expires_at) = match wait {
-            Waiting::Approval { title, expires_at } => (WaitKind::Approval, title.as_str().into(), None, expires_at),
-            Waiting::Event { name, key, expires_at } => (WaitKind::Event, Arc::clone(name), key.clone(), expires_at),
+        let (kind, name, key, expires_at, question) = match wait {
+            Waiting::Approval { title, expires_at, rule } => {
+                let hash = question_hash(context, node, *visit, title, *rule);
+                (WaitKind::Approval, title.as_str().into(), None, expires_at, Some(NewQuestion { hash, rule: *rule }))
+            }
+            Waiting::Event { name, key, expires_at } => {
+                (WaitKind::Event, Arc::clone(name), key.clone(), expires_at, None)
+            }
             _ => continue,
         };
         let node = Arc::clone(&node.0);
-        opened.push(NewWait { kind, node, visit: *visit, name, key, expires_at: *expires_at });
+        // What is asked anew is asked once.
+        opened.retain(|wait| wait.node != node || wait.visit != *visit);
+        opened.push(NewWait { kind, node, visit: *visit, name, key, expires_at: *expires_at, question });
     }
     // What began and was over in one turn was never seen.
     let mut closed = Vec::new();
     for (node, visit) in &turn.closed {
-        match opened.iter().position(|wait| *wait.node == *node.0 && wait.visit == *visit) {
-            Some(place) => drop(opened.remove(place)),
-            None => closed.push((Arc::clone(&node.0), *visit)),
-        }
+        opened.retain(|wait| *wait.node != *node.0 || wait.visit != *visit);
+        closed.push((Arc::clone(&node.0), *visit));
     }
     (opened, closed)
+}
+
+/// Of what somebody is asked, and of what those who go on from their answer can use: which version of which definition runs,
+/// what it was given, and its variables.
+fn question_hash(context: &Context, node: &NodeId, visit: u32, title: &str, rule: AskRule) -> RequestHash {
+    RequestHash::of_parts(&[
+        b"bowline question 1",
+        context.execution().to_string().as_bytes(),
+        node.as_str().as_bytes(),
+        &visit.to_be_bytes(),
+        title.as_bytes(),
+        &rule.quorum.to_be_bytes(),
+        &[u8::from(rule.four_eyes)],
+        context.webhook().to_string().as_bytes(),
+        Value::Object(context.variables()).to_string().as_bytes(),
+    ])
 }
 
 fn fresh(pinned: &Pinned, asked: Asked, actor: &str, job: JobId) -> Flow {

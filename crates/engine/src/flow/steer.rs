@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bowline_model::audit::{Action, Author};
 use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, TenantId};
-use bowline_store::{FlowAnswer, FlowOrder, NewSignal, StoreResult, WaitKind};
+use bowline_store::{FlowAnswer, FlowOrder, FlowVote, NewSignal, StoreResult, WaitKind};
 use bowline_workflow::flow::{Message, Order};
 use bowline_workflow::program::Program;
 use serde_json::{Map, Value, json};
 
 use super::Flows;
 use super::look::LookError;
+use crate::fleet::VoteRequest;
 
 /// An order in a word, without what it contains.
 pub(super) fn word(order: &Order) -> String {
@@ -56,9 +57,10 @@ impl Flows {
         let run = self.look_at(tenant, job, None).await?;
         check(&order, run.flow.program()).map_err(LookError::Bad)?;
         let about = json!({"order": word(&order)});
+        let edits = matches!(order, Order::Edit(_));
         let message = text(&Message::Steer { order, by: by.to_string(), reason: reason.clone() });
         let action = Action::WorkflowSteer;
-        let order = FlowOrder { tenant, job, message, ends: None, action, about, by, reason };
+        let order = FlowOrder { tenant, job, message, ends: None, vote: None, edits, action, about, by, reason };
         Ok(self.ledger.steer_flow(order).await?)
     }
 
@@ -68,10 +70,22 @@ impl Flows {
         tenant: TenantId,
         job: JobId,
         node: Option<&str>,
-        approved: bool,
+        yes: bool,
         by: Author,
         reason: Option<String>,
     ) -> Result<FlowAnswer, LookError> {
+        self.vote(tenant, job, node, VoteRequest { by, yes, reason, seen: None }).await
+    }
+
+    /// The same, by somebody who may say what they have looked at.
+    pub async fn vote(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        node: Option<&str>,
+        vote: VoteRequest,
+    ) -> Result<FlowAnswer, LookError> {
+        let VoteRequest { by, yes: approved, reason, seen } = vote;
         let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(FlowAnswer::NotFound) };
         let mut waits = record
             .waits
@@ -97,7 +111,9 @@ impl Flows {
         });
         let action = if approved { Action::JobApprove } else { Action::JobReject };
         let about = json!({"node": node, "visit": visit});
-        let order = FlowOrder { tenant, job, message, ends: Some((node, visit)), action, about, by, reason };
+        let vote = Some(FlowVote { yes: approved, seen });
+        let ends = Some((node, visit));
+        let order = FlowOrder { tenant, job, message, ends, vote, edits: false, action, about, by, reason };
         Ok(self.ledger.steer_flow(order).await?)
     }
 
@@ -114,7 +130,8 @@ impl Flows {
         let about = json!({"event": event, "key": key});
         let message = text(&Message::Event { name: event.into(), key, payload });
         let action = Action::WorkflowSignal;
-        let order = FlowOrder { tenant, job, message, ends: None, action, about, by, reason: None };
+        let order =
+            FlowOrder { tenant, job, message, ends: None, vote: None, edits: false, action, about, by, reason: None };
         self.ledger.steer_flow(order).await
     }
 

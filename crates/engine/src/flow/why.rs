@@ -65,7 +65,7 @@ fn standing(job: &JobRecord, flow: &Flow, since: impl Fn(&str, u32) -> Option<Ti
                 json!({"node": node, "visit": visit, "halted": halted}),
             ),
             None => (5, "running", format!("it goes on at {at}"), json!({"node": node, "visit": visit})),
-            Some(Waiting::Approval { title, expires_at }) => {
+            Some(Waiting::Approval { title, expires_at, .. }) => {
                 let since = since(node.as_str(), visit);
                 let sentence = format!(
                     "it waits at {at} for somebody's approval (`{}`){}{}",

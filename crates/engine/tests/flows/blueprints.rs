@@ -120,7 +120,7 @@ fn everything() -> Value {
             "counted": {
                 "actions": [{"set": {"good": "{{variables.task_result.succeeded}}", "bad": "{{variables.task_result.failed}}"}}],
                 "transitions": [{"when": "variables.good == 2 and variables.bad == 1", "to": "ask"}, {"to": "nowhere_near"}]},
-            "ask": {"actions": [{"await_approval": {"title": "{{variables.words}}?", "timeout_seconds": 60,
+            "ask": {"actions": [{"await_approval": {"title": "{{variables.words}}?", "four_eyes": false, "timeout_seconds": 60,
                 "transitions": {"approved": "rest", "rejected": "nowhere_near", "expired": "nowhere_near"}}}]},
             "rest": {"actions": [{"set": {"by": "{{variables.task_result.by}}"}}, {"sleep": {"seconds": 3600, "then": "other"}}]},
             "other": {"actions": [{"run_blueprint": {"blueprint": "price", "data": {"net": "{{variables.n * 100}}"},

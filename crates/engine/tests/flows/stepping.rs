@@ -89,7 +89,7 @@ async fn one_step_pays_and_does_not_ship() {
         pay("mail"),
         node("each", "foreach", each),
         node("nap", "sleep", json!({"duration_ms": 1_000})),
-        node("ask", "approval", json!({"title": "?"})),
+        node("ask", "approval", json!({"title": "?", "four_eyes": false})),
         node("told", "wait_event", json!({"event": "paid"})),
         node("log", "log", json!({"message": "x"})),
     ]);
@@ -157,7 +157,7 @@ async fn a_fork_does_not_carry_out_what_is_pinned() {
     assert_eq!(house.path(again).await, ["pay", "more", "end"]);
     assert_eq!(called(&house), 0, "nobody was paid");
     // A person's yes is for one run.
-    let asking = row(&[node("ask", "approval", json!({"title": "?"}))]);
+    let asking = row(&[node("ask", "approval", json!({"title": "?", "four_eyes": false}))]);
     let job = debug(&house, asking.clone()).await;
     steer(&house, job, Order::Pin { node: NodeId::from("ask"), output: json!({"approved": true}) }).await;
     heard(&house, job, |view| !view.debug.pins.is_empty()).await;

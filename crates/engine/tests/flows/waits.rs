@@ -32,7 +32,7 @@ fn approval() -> Value {
     json!({
         "nodes": [
             node("start", "start", json!({})),
-            node("ask", "approval", json!({"title": "Pay {{webhook.payload.sum}}?", "timeout": "1h"})),
+            node("ask", "approval", json!({"title": "Pay {{webhook.payload.sum}}?", "four_eyes": false, "timeout": "1h"})),
             node("paid", "end", json!({"output": {"by": "{{steps.ask.output.by}}"}})),
             node("refused", "end", json!({"output": {"why": "{{steps.ask.output.reason}}"}})),
             node("late", "end", json!({"output": "late"})),

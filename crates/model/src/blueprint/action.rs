@@ -145,6 +145,13 @@ pub struct AwaitApproval {
     /// How long to wait; for ever unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
+    /// How many different people must say yes; one unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub quorum: Option<u32>,
+    /// Whether the person who started the run cannot approve; so unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub four_eyes: Option<bool>,
 }
 
 /// Another blueprint, as one step of this one.

@@ -180,7 +180,10 @@ impl Draft<'_> {
     }
 
     fn approval(&mut self) -> Block {
-        let ask = self.add("approval", json!({"title": "Go on?", "timeout_ms": self.world.between(1_000, 9_000)}));
+        let ask = self.add(
+            "approval",
+            json!({"title": "Go on?", "four_eyes": false, "timeout_ms": self.world.between(1_000, 9_000)}),
+        );
         match self.world.chance() < 0.7 {
             true => Block::of(&ask, &["success", "rejected", "expired"]),
             false => self.failing(&ask, &["success", "expired"]),

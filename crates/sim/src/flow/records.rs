@@ -30,6 +30,8 @@ pub struct Launched {
 pub struct Story {
     pub steps: Vec<Step>,
     pub began: BTreeMap<Place, Waiting>,
+    /// Somebody has changed what it knows.
+    edited: bool,
     pub launched: Vec<Launched>,
     /// The letters that came, by the number in them, and those that a node was answered with.
     pub letters: BTreeMap<u64, u64>,
@@ -126,7 +128,11 @@ impl Story {
                     _ => &[],
                 };
                 self.launch(&place, jobs, rest);
-                if self.began.insert(place, wait.clone()).is_some() {
+                let asked = |wait: &Waiting| matches!(wait, Waiting::Approval { .. });
+                // A question is put again when somebody has changed what follows from it.
+                let again = self.edited && asked(wait);
+                let before = self.began.insert(place, wait.clone());
+                if before.is_some_and(|before| !(again && asked(&before))) {
                     self.blame("W1", format!("visit {visit} of {node} began twice"));
                 }
             }
@@ -144,6 +150,7 @@ impl Story {
             Record::Halted { .. } => self.halted += 1,
             Record::Steered { order, .. } => {
                 if let Order::Edit(variables) = order {
+                    self.edited = true;
                     self.variables.extend(variables.clone());
                 }
             }

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bowline_model::idempotency::RequestHash;
+use bowline_model::person::Person;
+use bowline_model::question::AskRule;
 use bowline_model::{ErrorClass, JobId, RunError, TenantId, Timestamp};
 use bowline_store::{
-    FlowRecord, InboxItem, InboxMessage, NewWait, Page, StoreError, StoreResult, StoredFlow, WaitKind, WaitPlace,
-    WaitRecord,
+    FlowRecord, InboxItem, InboxMessage, NewQuestion, NewWait, Page, StoreError, StoreResult, StoredFlow, WaitKind,
+    WaitPlace, WaitRecord,
 };
 
 use crate::db::{Col, Db, Mode, Row, Sql, Val};
@@ -136,8 +139,17 @@ fn read_wait(row: &dyn Row) -> StoreResult<WaitRecord> {
             name: Arc::from(row.text(5)?),
             key: row.opt_text(6)?,
             expires_at: row.opt_at(7)?,
+            question: if kind == WaitKind::Approval.code() {
+                Some(NewQuestion {
+                    hash: RequestHash::from_bytes(row.bytes(10)?.try_into().unwrap_or([0; 32])),
+                    rule: AskRule { quorum: count(row.int(11)?), four_eyes: row.bool(12)? },
+                })
+            } else {
+                None
+            },
         },
         since: row.at(8)?,
+        given: u32::try_from(Person::list(&row.text(13)?).len()).unwrap_or(u32::MAX),
     })
 }
 
@@ -238,7 +250,8 @@ const FLOW: Sql = Sql::Same(
 /// What [`read_wait`] reads.
 macro_rules! wait_columns {
     () => {
-        "select j.id, f.workflow, w.kind, w.node, w.visit, w.name, w.key, w.expires_at, w.since, w.flow
+        "select j.id, f.workflow, w.kind, w.node, w.visit, w.name, w.key, w.expires_at, w.since, w.flow,
+                w.hash, w.quorum, w.four_eyes, w.yes
          from flow_wait w join flow f on f.number = w.flow join job j on j.number = w.flow "
     };
 }

@@ -67,7 +67,7 @@ pub async fn forget(db: &mut impl Db, number: i64) -> StoreResult<()> {
 }
 
 /// Who asked: what was known of them then, and what is known of their token.
-async fn person_of(db: &mut impl Db, actor: &str, known: &str) -> StoreResult<Person> {
+pub async fn person_of(db: &mut impl Db, actor: &str, known: &str) -> StoreResult<Person> {
     let person = Person::from_text(known).also(actor);
     let Some(id) = actor.strip_prefix("token:") else { return Ok(person) };
     let names = db.query(PERSON, &[Val::Text(id)], |row| Ok((row.opt_text(0)?, row.opt_text(1)?))).await?;

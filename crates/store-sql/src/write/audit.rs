@@ -265,7 +265,10 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
                 form(Some(order.tenant), order.action, format!("job/{}", order.job)).why(order.reason.as_deref());
             let form = form.with(order.about.clone());
             match answer {
-                FlowAnswer::Taken => form.result("done"),
+                FlowAnswer::Taken | FlowAnswer::Noted { .. } => form.result("done"),
+                FlowAnswer::Refused(refused) => form.refused(refused),
+                FlowAnswer::Withdrawn => form.refused("the question was withdrawn"),
+                FlowAnswer::DecisionAhead => form.refused("a decision was taken before"),
                 FlowAnswer::Finished(status) => form.refused(format!("it is {status}")),
                 FlowAnswer::NobodyWaits => form.refused("nobody waits for this"),
                 FlowAnswer::NotFound => form.result("not_found"),

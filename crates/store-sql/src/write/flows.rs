@@ -4,16 +4,20 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bowline_model::event::EventData;
+use bowline_model::fleet::{Approval, ApprovalState, Decided, Vote};
 use bowline_model::flow::FlowFact;
+use bowline_model::idempotency::RequestHash;
 use bowline_model::job::{Fact, JobKind, Refused};
+use bowline_model::person::Person;
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, TenantId};
 use bowline_store::{
-    FlowAnswer, FlowOrder, KeptDefinition, NewFlow, NewJob, NewSignal, NewTurn, StoreError, StoreResult, TurnAnswer,
-    TurnOrder, WaitKind,
+    FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewSignal, NewTurn, NewWait, StoreError,
+    StoreResult, TurnAnswer, TurnOrder, WaitKind,
 };
 
 use super::Desk;
+use super::approvals::person_of;
 use super::submit::insert_children;
 use crate::changes::{Changes, Heard, INBOX_ADD, Telling};
 use crate::db::{Batch, Col, Db, Sql, Val};
@@ -297,6 +301,9 @@ fn move_waits<'a>(desk: &Desk<'_>, turns: &[(&'a JobRow, Lane, u64, &'a NewTurn)
         Col::OptText(opened.iter().map(|(_, wait)| wait.key.as_deref()).collect()),
         Col::OptAt(opened.iter().map(|(_, wait)| wait.expires_at).collect()),
         Col::At(vec![desk.now; opened.len()]),
+        Col::Bytes(opened.iter().map(|(_, wait)| hash_of(wait)).collect()),
+        Col::Int(opened.iter().map(|(_, wait)| i64::from(wait.question.map_or(1, |q| q.rule.quorum))).collect()),
+        Col::Bool(opened.iter().map(|(_, wait)| wait.question.is_some_and(|q| q.rule.four_eyes)).collect()),
     ];
     batch.push((WAIT_ADD, cols));
 }
@@ -336,6 +343,18 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     if status.is_terminal() {
         return Ok((FlowAnswer::Finished(status), Heard::default()));
     }
+    if order.edits {
+        if !db.query(DECIDED, &[Val::Int(number)], |_| Ok(())).await?.is_empty() {
+            return Ok((FlowAnswer::DecisionAhead, Heard::default()));
+        }
+        // Nobody says yes to what is about to change. The run puts its questions again when it has heard this.
+        db.execute(WITHDRAW, &[Val::Int(number), Val::Int(WaitKind::Approval.code())]).await?;
+    }
+    if let (Some((node, visit)), Some(vote)) = (&order.ends, &order.vote)
+        && let Some(answer) = count_vote(db, desk, order, number, (node, *visit), vote).await?
+    {
+        return Ok(answer);
+    }
     if let Some((node, visit)) = &order.ends {
         let wait = [Val::Int(number), Val::Text(node), Val::Int(i64::from(*visit)), Val::At(desk.now)];
         if status == JobStatus::Canceling || db.execute(WAIT_END, &wait).await? == 0 {
@@ -346,6 +365,74 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     }
     tell(db, &[number], &order.message).await?;
     Ok((FlowAnswer::Taken, Heard { flows: true, ..Heard::default() }))
+}
+
+fn hash_of(wait: &NewWait) -> &[u8] {
+    wait.question.as_ref().map_or(&[], |question| question.hash.as_bytes().as_slice())
+}
+
+/// What somebody says to a question. Nothing if that ends the matter; otherwise what they are answered.
+async fn count_vote(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    order: &FlowOrder,
+    number: i64,
+    (node, visit): (&str, u32),
+    vote: &FlowVote,
+) -> StoreResult<Option<(FlowAnswer, Heard)>> {
+    let key = [Val::Int(number), Val::Text(node), Val::Int(i64::from(visit))];
+    let found = db
+        .query(QUESTION, &key, |row| {
+            let hash = row.bytes(0)?.try_into().unwrap_or([0; 32]);
+            Ok((RequestHash::from_bytes(hash), row.int(1)?, row.bool(2)?, row.text(3)?, row.bool(4)?))
+        })
+        .await?;
+    // Whoever comes too late is told so by the end of the wait.
+    let Some((hash, quorum, four_eyes, yes, withdrawn)) = found.into_iter().next() else { return Ok(None) };
+    if withdrawn {
+        return Ok(Some((FlowAnswer::Withdrawn, Heard::default())));
+    }
+    let asked = db.query(ASKED, &key[..1], |row| Ok((row.text(0)?, row.opt_text(1)?))).await?;
+    let (actor, payload) = asked.into_iter().next().unwrap_or_default();
+    let by = order.by.person().also(&*order.by.name);
+    let mut people = Person::list(&yes);
+    let approval = Approval {
+        state: ApprovalState::Required,
+        hash,
+        quorum: crate::job_row::count(quorum),
+        four_eyes,
+        requester: person_of(db, &actor, &email_in(payload.as_deref())).await?,
+        yes: people.clone(),
+    };
+    let vote = Vote { by: by.clone(), yes: vote.yes, seen: vote.seen, current: hash };
+    let missing = match approval.on(&vote) {
+        Ok(Decided::Approved | Decided::Rejected | Decided::Superseded) => return Ok(None),
+        Ok(Decided::Noted { missing }) => missing,
+        Err(refused) => return Ok(Some((FlowAnswer::Refused(refused), Heard::default()))),
+    };
+    people.push(by);
+    let people = Person::write_list(&people);
+    db.execute(NOTE, &[key[0], key[1], key[2], Val::Text(&people)]).await?;
+    let data = EventData {
+        by: Some(order.by.to_string()),
+        reason: order.reason.clone(),
+        node: Some(node.to_owned()),
+        ..EventData::default()
+    };
+    let mut changes = Changes::at(desk.now);
+    changes.tell(order.tenant, Some(number), None, EventKind::JobApprovalNoted, data);
+    Ok(Some((FlowAnswer::Noted { missing }, changes.write(db).await?)))
+}
+
+/// Whoever began the run, as far as its own payload says it.
+fn email_in(payload: Option<&str>) -> String {
+    #[derive(serde::Deserialize)]
+    struct Begun {
+        #[serde(default)]
+        email: Option<String>,
+    }
+    let begun: Option<Begun> = payload.and_then(|text| serde_json::from_str(text).ok());
+    Person::named(begun.and_then(|begun| begun.email).as_deref().map(Person::mail)).to_text()
 }
 
 /// Tells everybody who waits for it. Whoever waits without a key hears of every key.
@@ -440,12 +527,31 @@ const INBOX_REMOVE: Sql = Sql::Each {
     postgres: "delete from flow_inbox where id = any ($1::bigint[])",
 };
 const WAIT_ADD: Sql = Sql::Each {
-    sqlite: "insert into flow_wait (flow, node, visit, tenant, kind, name, key, expires_at, since)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    postgres: "insert into flow_wait (flow, node, visit, tenant, kind, name, key, expires_at, since)
+    sqlite:
+        "insert into flow_wait (flow, node, visit, tenant, kind, name, key, expires_at, since, hash, quorum, four_eyes)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+             on conflict (flow, node, visit) do update set name = excluded.name, hash = excluded.hash,
+               quorum = excluded.quorum, four_eyes = excluded.four_eyes, yes = '[]', withdrawn = 0",
+    postgres:
+        "insert into flow_wait (flow, node, visit, tenant, kind, name, key, expires_at, since, hash, quorum, four_eyes)
                select * from unnest($1::bigint[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[], $6::text[],
-                                    $7::text[], $8::timestamptz[], $9::timestamptz[])",
+                                    $7::text[], $8::timestamptz[], $9::timestamptz[], $10::bytea[], $11::bigint[],
+                                    $12::boolean[])
+               on conflict (flow, node, visit) do update set name = excluded.name, hash = excluded.hash,
+                 quorum = excluded.quorum, four_eyes = excluded.four_eyes, yes = '[]', withdrawn = false",
 };
+const QUESTION: Sql = Sql::Same(
+    "select hash, quorum, four_eyes, yes, withdrawn from flow_wait
+     where flow = $1 and node = $2 and visit = $3 and length(hash) = 32",
+);
+const NOTE: Sql = Sql::Same("update flow_wait set yes = $4 where flow = $1 and node = $2 and visit = $3");
+const ASKED: Sql = Sql::Same("select actor, payload from job where number = $1");
+const WITHDRAW: Sql = Sql::Each {
+    sqlite: "update flow_wait set withdrawn = 1, yes = '[]' where flow = ?1 and kind = ?2",
+    postgres: "update flow_wait set withdrawn = true, yes = '[]' where flow = $1 and kind = $2",
+};
+/// A decision that the run has not heard.
+const DECIDED: Sql = Sql::Same("select 1 from flow_inbox where flow = $1 and body like '{\"is\":\"decided\"%'");
 const WAIT_REMOVE: Sql = Sql::Each {
     sqlite: "delete from flow_wait where flow = ?1 and node = ?2 and visit = ?3",
     postgres: "delete from flow_wait w using unnest($1::bigint[], $2::text[], $3::bigint[]) as k (flow, node, visit)

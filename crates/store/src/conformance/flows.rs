@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use bowline_model::audit::Action;
+use bowline_model::audit::{Action, Author};
+use bowline_model::fleet::ApprovalRefused;
 use bowline_model::job::JobKind;
+use bowline_model::person::Person;
+use bowline_model::question::AskRule;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceName, RunError, Timestamp};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::bench::Bench;
+use super::bench::{Bench, body};
 use crate::{
-    Deleted, FlowAnswer, FlowOrder, FlowStanding, InboxItem, InboxMessage, KeptDefinition, NewFlow, NewJob, NewSignal,
-    NewTurn, NewWait, OrderAnswer, PruneMark, ResourceKey, ResourceOrder, ResourcePut, Retention, StoredFlow,
-    Submitted, TurnAnswer, TurnOrder, WaitKind,
+    Deleted, FlowAnswer, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, KeptDefinition, NewFlow, NewJob,
+    NewQuestion, NewSignal, NewTurn, NewWait, OrderAnswer, PruneMark, ResourceKey, ResourceOrder, ResourcePut,
+    Retention, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -23,7 +26,8 @@ fn turn(records: &str, status: JobStatus) -> NewTurn {
 
 /// A wait for a person.
 fn ask(node: &str, visit: u32, expires_at: Option<Timestamp>) -> NewWait {
-    NewWait { kind: WaitKind::Approval, node: node.into(), visit, name: "Pay?".into(), key: None, expires_at }
+    let question = Some(NewQuestion { hash: body("Pay?"), rule: AskRule { quorum: 1, four_eyes: false } });
+    NewWait { kind: WaitKind::Approval, node: node.into(), visit, name: "Pay?".into(), key: None, expires_at, question }
 }
 
 async fn flow(bench: &Bench, first: Option<NewTurn>) -> NewJob {
@@ -71,6 +75,8 @@ fn order(bench: &Bench, job: JobId, ends: Option<(Arc<str>, u32)>) -> FlowOrder 
         job,
         message: r#"{"is":"go_on"}"#.into(),
         ends,
+        vote: None,
+        edits: false,
         action: Action::WorkflowSteer,
         about: json!({}),
         by: "ann".into(),
@@ -420,6 +426,7 @@ pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {
             name: "paid".into(),
             key: key.map(ToOwned::to_owned),
             expires_at: None,
+            question: None,
         };
         add(bench, flow, 1, Vec::new(), NewTurn { opened: vec![wait], ..turn("[2]", JobStatus::Paused) }).await;
         jobs.push((job, flow));
@@ -593,4 +600,63 @@ pub async fn the_same_ask_begins_one_run(bench: &Bench) {
     );
     let jobs = bench.ledger.list_jobs(bench.tenant, Default::default(), None, 100).await.expect("read").items;
     assert_eq!(jobs.len(), 2);
+}
+
+/// A run that ann began, and that asks two people at once.
+async fn asking(bench: &Bench, rule: AskRule) -> (JobId, i64) {
+    let (job, flow) = running(bench).await;
+    let opened = vec![NewWait { question: Some(NewQuestion { hash: body("first"), rule }), ..ask("ask", 1, None) }];
+    add(bench, flow, 1, Vec::new(), NewTurn { opened, ..turn("[2]", JobStatus::Paused) }).await;
+    (job, flow)
+}
+
+async fn say(bench: &Bench, job: JobId, by: &str, people: &[&str], seen: Option<&str>) -> FlowAnswer {
+    let person = Person::named(people.iter().copied());
+    let order = FlowOrder {
+        by: Author { person, ..Author::from(by) },
+        vote: Some(FlowVote { yes: true, seen: seen.map(body) }),
+        message: r#"{"is":"decided","node":"ask","visit":1}"#.into(),
+        ..order(bench, job, Some(("ask".into(), 1)))
+    };
+    bench.ledger.steer_flow(order).await.expect("an answer")
+}
+
+pub async fn a_question_is_answered_by_as_many_people_as_it_asks(bench: &Bench) {
+    let (job, _) = asking(bench, AskRule { quorum: 2, four_eyes: true }).await;
+    let (record, _) = bench.find(job).await;
+    let requester = record.origin.actor.to_string();
+    let own = say(bench, job, "token:x", &["token:x", &requester], None).await;
+    assert_eq!(own, FlowAnswer::Refused(ApprovalRefused::OwnJob));
+    assert_eq!(say(bench, job, "bob", &[], Some("other")).await, FlowAnswer::Refused(ApprovalRefused::OtherHash));
+    assert_eq!(say(bench, job, "bob", &[], Some("first")).await, FlowAnswer::Noted { missing: 1 });
+    assert_eq!(say(bench, job, "b2", &["b2", "bob"], None).await, FlowAnswer::Refused(ApprovalRefused::Twice));
+    let waits = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("there").waits;
+    assert_eq!((waits[0].given, waits[0].wait.question.map(|q| q.hash)), (1, Some(body("first"))));
+    assert!(inbox(bench).await.is_empty(), "the run hears of it when the matter is decided");
+    assert_eq!(say(bench, job, "eve", &[], None).await, FlowAnswer::Taken);
+    assert_eq!(inbox(bench).await.len(), 1);
+}
+
+/// Nobody says yes to one thing while another one follows.
+pub async fn an_edit_withdraws_open_questions(bench: &Bench) {
+    let rule = AskRule { quorum: 2, four_eyes: false };
+    let (job, flow) = asking(bench, rule).await;
+    assert_eq!(say(bench, job, "bob", &[], None).await, FlowAnswer::Noted { missing: 1 });
+    let edit = || FlowOrder { edits: true, ..order(bench, job, None) };
+    assert_eq!(bench.ledger.steer_flow(edit()).await.expect("an answer"), FlowAnswer::Taken);
+    assert_eq!(say(bench, job, "eve", &[], None).await, FlowAnswer::Withdrawn, "it is not put again yet");
+    let heard: Vec<i64> = inbox(bench).await.iter().map(|item| item.id).collect();
+    let question = Some(NewQuestion { hash: body("second"), rule });
+    let again = NewWait { name: "Pay more?".into(), question, ..ask("ask", 1, None) };
+    let version = load(bench, flow).await.version;
+    let answer = add(bench, flow, version, heard, NewTurn { opened: vec![again], ..turn("[3]", JobStatus::Paused) });
+    assert_eq!(answer.await, TurnAnswer::Stored);
+    let waits = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("there").waits;
+    assert_eq!((waits.len(), &*waits[0].wait.name, waits[0].given), (1, "Pay more?", 0), "earlier votes are gone");
+    let old = say(bench, job, "eve", &[], Some("first")).await;
+    assert_eq!(old, FlowAnswer::Refused(ApprovalRefused::OtherHash));
+    assert_eq!(say(bench, job, "bob", &[], Some("second")).await, FlowAnswer::Noted { missing: 1 });
+    assert_eq!(say(bench, job, "eve", &[], Some("second")).await, FlowAnswer::Taken);
+    let late = bench.ledger.steer_flow(edit()).await.expect("an answer");
+    assert_eq!(late, FlowAnswer::DecisionAhead, "the run has not heard the decision yet");
 }

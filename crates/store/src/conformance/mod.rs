@@ -144,6 +144,8 @@ macro_rules! for_each_promise {
                 definitions_go_when_no_run_needs_them
                 a_run_can_begin_with_a_definition_that_is_gone
                 the_same_ask_begins_one_run
+                a_question_is_answered_by_as_many_people_as_it_asks
+                an_edit_withdraws_open_questions
             ;
             texts:
                 a_wait_is_called_as_it_was_called

@@ -36,6 +36,7 @@ pub async fn a_wait_is_called_as_it_was_called(bench: &Bench) {
             name: odd.into(),
             key: Some(odd.to_owned()),
             expires_at: None,
+            question: None,
         };
         let both = vec![wait(WaitKind::Event), wait(WaitKind::Approval)];
         let job = bench.submit(run_of(bench, turn(JobStatus::Paused, both)).await).await;

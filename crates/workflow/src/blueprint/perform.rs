@@ -1,6 +1,7 @@
 //! Actions with their values: whether they can be done, what is waited for, and which state follows on which end.
 
 use bowline_model::blueprint::{Action, DispatchTask, ParallelTask, Sleep, Transitions};
+use bowline_model::question::AskRule;
 use bowline_model::workflow::NodePolicy;
 use bowline_model::{ErrorClass, Jitter, JobPolicy, Labels, RetryPolicy, RunError, TaskType, Timestamp};
 use serde_json::{Value, json};
@@ -78,6 +79,7 @@ pub(super) fn check_action(action: &Action, states: &States) -> Result<(), Strin
                 let what = unknown("an approval does not end as", bad, DECISIONS);
                 return Err(format!("{word}.transitions.{bad}: {what}; it ends as {}", DECISIONS.join(", ")));
             }
+            AskRule::check_quorum(approval.quorum).map_err(at("quorum"))?;
             let checked = approval.timeout_seconds.map(|seconds| millis(seconds, WAIT_MILLIS_MAX));
             match checked.transpose().map_err(at("timeout_seconds"))? {
                 Some(0) => Err(format!("{word}.timeout_seconds: must be at least a millisecond")),
@@ -163,7 +165,8 @@ pub(super) fn begin(action: Action, visit: Visit<'_>) -> Result<Doing, RunError>
             let span = approval.timeout_seconds.map(|seconds| millis(seconds, WAIT_MILLIS_MAX));
             let expires_at = span.transpose().map_err(failure)?.map(later);
             check_title(&approval.title).map_err(|what| failure(format!("await_approval.title: {what}")))?;
-            Wait::Approval { title: approval.title, expires_at }
+            let rule = AskRule::of(approval.quorum, approval.four_eyes);
+            Wait::Approval { title: approval.title, expires_at, rule }
         }
         Action::RunBlueprint(run) => {
             super::data::check_data(&run.data).map_err(|what| failure(format!("run_blueprint.data: {what}")))?;

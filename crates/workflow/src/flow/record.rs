@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::question::AskRule;
 use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, JobStatus, RunError, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,8 @@ pub enum Waiting {
     Approval {
         title: String,
         expires_at: Option<Timestamp>,
+        #[serde(default)]
+        rule: AskRule,
     },
     Event {
         name: Arc<str>,

@@ -127,9 +127,44 @@ impl Flow {
                     let edited =
                         order.edits().filter_map(|(name, _)| Some((name.clone(), self.context.variable(&name)?)));
                     let before = edited.map(|(name, value)| (name.to_string(), value.clone())).collect();
+                    let is_edit = order.edits().next().is_some();
                     turn.add(self, Record::Steered { order, by, reason, at, before });
+                    if is_edit {
+                        self.ask_again(turn, turning);
+                    }
                 }
             }
+        }
+    }
+
+    /// Puts every open question to people once more: what they looked at is not what follows any more.
+    fn ask_again(&mut self, turn: &mut Turn, turning: &mut Turning<'_>) {
+        let program = Arc::clone(&self.program);
+        let open: Vec<(NodeIndex, u32)> = self
+            .tokens
+            .iter()
+            .filter(|token| token.held.as_ref().is_some_and(|held| matches!(held.wait, Waiting::Approval { .. })))
+            .map(|token| (token.node, token.visit))
+            .collect();
+        for (at, visit) in open {
+            let own = &program.nodes[at];
+            let Some(place) = self.token(&own.id, visit) else { continue };
+            let Some(held) = &self.tokens[place].held else { continue };
+            let (began_at, before) = (held.began_at, held.wait.clone());
+            let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
+            let wait = match (own.node.enter(visiting), before) {
+                // The time to answer does not begin anew.
+                (Ok(Next::Wait(Wait::Approval { title, rule, .. })), Waiting::Approval { expires_at, .. }) => {
+                    Waiting::Approval { title, expires_at, rule }
+                }
+                // It cannot be asked any more.
+                (Err(error), _) => {
+                    self.follow(turn, at, visit, Err(error), began_at, turning);
+                    continue;
+                }
+                (Ok(_), before) => before,
+            };
+            turn.add(self, Record::Began { node: own.id.clone(), visit, at: began_at, wait });
         }
     }
 
@@ -354,7 +389,7 @@ impl Flow {
         };
         let wait = match wait {
             Wait::Until(at) => Waiting::Until(at),
-            Wait::Approval { title, expires_at } => Waiting::Approval { title, expires_at },
+            Wait::Approval { title, expires_at, rule } => Waiting::Approval { title, expires_at, rule },
             Wait::Event { name, key, expires_at } => Waiting::Event { name, key, expires_at },
             Wait::Call(call) => {
                 let expires_at = call.due_at(turning.now);

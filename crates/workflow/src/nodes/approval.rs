@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_model::question::AskRule;
 use bowline_model::{ErrorClass, RunError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -37,6 +38,7 @@ pub(crate) fn check_written_title(title: &str) -> Result<(), String> {
 pub(super) struct Approval {
     title: Text,
     timeout: Option<Span>,
+    rule: AskRule,
     /// Whether there is an edge for a no, and one for silence. Without one, it is a failure.
     on_rejected: bool,
     on_expired: bool,
@@ -53,6 +55,13 @@ pub(super) struct Config {
     /// The same, such as `3d`. A text with places.
     #[serde(default)]
     timeout: Option<String>,
+    /// How many different people must say yes. One unless given.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 100))]
+    quorum: Option<u32>,
+    /// Whether the person who started the run cannot approve. So unless given.
+    #[serde(default)]
+    four_eyes: Option<bool>,
 }
 
 impl NodeType for Approval {
@@ -67,8 +76,12 @@ impl NodeType for Approval {
         if let Err(what) = check_written_title(&config.title) {
             building.mistake("/title", what);
         }
+        if let Err(what) = AskRule::check_quorum(config.quorum) {
+            building.mistake("/quorum", what);
+        }
         Box::new(Self {
             title,
+            rule: AskRule::of(config.quorum, config.four_eyes),
             timeout: Span::build_limit(millis, text, building),
             on_rejected: building.has_edge("rejected"),
             on_expired: building.has_edge("expired"),
@@ -80,7 +93,7 @@ impl Node for Approval {
     fn enter(&self, visit: Visit<'_>) -> Result<Next, RunError> {
         let title = self.title.text(visit.context, Insert::Text)?;
         check_title(&title).map_err(|what| failure(format!("title: {what}")))?;
-        Ok(Next::Wait(Wait::Approval { title, expires_at: expires_at(self.timeout.as_ref(), visit)? }))
+        Ok(Next::Wait(Wait::Approval { title, expires_at: expires_at(self.timeout.as_ref(), visit)?, rule: self.rule }))
     }
 
     fn answered(&self, _: Visit<'_>, answer: Answer) -> Result<Next, RunError> {

@@ -95,7 +95,7 @@ pub fn samples() -> Vec<Sample> {
             json!({"event": "paid", "key": "{{webhook.payload.by}}", "timeout": "1h"}),
             "came in time",
         ),
-        sample("approval", How::Asks, json!({"title": "Pay {{webhook.payload.by}}?"}), "said no"),
+        sample("approval", How::Asks, json!({"title": "Pay {{webhook.payload.by}}?", "four_eyes": false}), "said no"),
         sample(
             "http_request",
             How::Calls(1),

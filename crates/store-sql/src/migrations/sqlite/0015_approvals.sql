@@ -12,3 +12,11 @@ alter table approval add column superseded text;
 alter table vote add column person text not null default '[]';
 -- Of a unit of an approved command: the digest of its host.
 alter table job add column approved blob;
+
+-- Questions of workflows: a hash of what is asked, who must agree, who has (a list of people), and whether it is withdrawn
+-- until it is put again.
+alter table flow_wait add column hash blob not null default x'';
+alter table flow_wait add column quorum integer not null default 1;
+alter table flow_wait add column four_eyes integer not null default 0;
+alter table flow_wait add column yes text not null default '[]';
+alter table flow_wait add column withdrawn integer not null default 0;

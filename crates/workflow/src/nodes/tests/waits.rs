@@ -42,7 +42,14 @@ fn an_approval_waits_as_long_as_it_says_or_its_policy() {
     let asked = |config, policy| wait(enter_with("approval", config, &[], &policy));
     let title = json!({"title": "Refund {{ webhook.payload.orders[0].sum }}?"});
     let forever = asked(title.clone(), NodePolicy::default());
-    assert_eq!(forever, Wait::Approval { title: "Refund 10?".to_owned(), expires_at: None });
+    assert_eq!(
+        forever,
+        Wait::Approval {
+            title: "Refund 10?".to_owned(),
+            expires_at: None,
+            rule: bowline_model::question::AskRule::default()
+        }
+    );
     let policy = NodePolicy { timeout_ms: Some(1_000), ..NodePolicy::default() };
     let Wait::Approval { expires_at, .. } = asked(title, policy.clone()) else { panic!("not an approval") };
     assert_eq!(expires_at, Some(NOW.plus_millis(1_000)));
