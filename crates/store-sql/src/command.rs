@@ -78,7 +78,7 @@ commands! {
     Promote(u32) -> Promoted,
     Cancel(JobOrder) -> OrderAnswer,
     Retry(JobOrder) -> OrderAnswer,
-    RetryCommand((JobOrder, Option<Box<NewApproval>>)) -> OrderAnswer,
+    RetryHosts((JobOrder, Option<Box<NewApproval>>)) -> OrderAnswer,
     Replay(DeadLetterOrder) -> Vec<Closed>,
     Purge(DeadLetterOrder) -> Vec<Closed>,
     Note(Notice) -> (),
@@ -129,7 +129,7 @@ impl Command {
     /// hosts is recorded when it is submitted (`write/audit.rs`).
     pub const fn author(&self) -> Option<&Author> {
         match self {
-            Self::Cancel(order, _) | Self::Retry(order, _) | Self::RetryCommand((order, _), _) => Some(&order.by),
+            Self::Cancel(order, _) | Self::Retry(order, _) | Self::RetryHosts((order, _), _) => Some(&order.by),
             Self::Replay(order, _) | Self::Purge(order, _) => Some(&order.by),
             Self::CreateTenant((_, _, by), _)
             | Self::CreateToken((_, by), _)

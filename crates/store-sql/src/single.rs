@@ -40,10 +40,10 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             after.hear(heard);
             Answer::Retry(answer)
         }
-        Command::RetryCommand((order, approval), _) => {
+        Command::RetryHosts((order, approval), _) => {
             let (answer, heard) = write::retry_command(db, desk, order, approval.as_deref()).await?;
             after.hear(heard);
-            Answer::RetryCommand(answer)
+            Answer::RetryHosts(answer)
         }
         Command::Replay(order, _) => {
             let (closed, heard) = write::replay(db, desk, order).await?;

@@ -68,7 +68,7 @@ impl FleetStore for SqlLedger {
     }
 
     async fn retry_command(&self, order: JobOrder, approval: Option<NewApproval>) -> StoreResult<OrderAnswer> {
-        self.wish(|line| Command::RetryCommand((order, approval.map(Box::new)), line)).await
+        self.wish(|line| Command::RetryHosts((order, approval.map(Box::new)), line)).await
     }
 
     async fn list_approvals(

@@ -211,7 +211,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
         }
         (Command::Cancel(order, _), Answer::Cancel(answer)) => about_job(form, Action::JobCancel, order, *answer),
         (Command::Retry(order, _), Answer::Retry(answer))
-        | (Command::RetryCommand((order, _), _), Answer::RetryCommand(answer)) => {
+        | (Command::RetryHosts((order, _), _), Answer::RetryHosts(answer)) => {
             about_job(form, Action::JobRetry, order, *answer)
         }
         (Command::Replay(order, _), Answer::Replay(closed)) => {
