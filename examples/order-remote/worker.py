@@ -23,7 +23,7 @@ def init(ask):
     total = data["price"] * data["quantity"]
     if total <= 100:
         return {"data": {"total": total}, "actions": [{"transition_to": "charge"}]}
-    approval = {"title": f"Order of {data['customer']} for {total}?", "timeout_seconds": 86400,
+    approval = {"title": f"Order of {data['customer']} for {total}?", "timeout_seconds": 86400, "four_eyes": False,
                 "transitions": {"approved": "charge", "rejected": "refused", "expired": "refused"}}
     return {"data": {"total": total}, "actions": [{"await_approval": approval}]}
 

@@ -10,11 +10,11 @@ use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerN
 use bowline_store::{
     Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
     Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Evidence,
-    EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewApproval, NewBlock, NewJob,
-    NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer, Reaped,
-    ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport, SealingKeySet,
-    StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer,
-    TurnOrder, WorkerRecord,
+    EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewApproval,
+    NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
+    Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport,
+    SealingKeySet, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered,
+    TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 

@@ -76,7 +76,7 @@ async fn a_change_before_the_vote_supersedes_the_question() {
     superseded(&job).await;
     put_host(&server, "h1", "good").await;
 
-    let reference = |place: &str| json!({"spec": {"ref": place, "description": place}});
+    let reference = |place: &str| json!({"spec": {"ref": place, "description": place, "commands": ["charge"]}});
     put(&server, "/resources/secret_ref/stripe", reference("file://stripe")).await;
     let mut spec = aimed();
     spec["secrets"] = json!({"KEY": "secret://stripe"});
@@ -85,7 +85,9 @@ async fn a_change_before_the_vote_supersedes_the_question() {
     put(&server, "/resources/secret_ref/stripe", reference("file://other")).await;
     superseded(&job).await;
     let job = ask(&server, &server.admin(), json!({"command": "charge", "hosts": ["h1"]})).await;
-    let same = json!({"spec": {"ref": "file://other", "description": "the same secret in other words"}});
+    let same = json!({"spec": {
+        "ref": "file://other", "description": "the same secret in other words", "commands": ["charge"],
+    }});
     put(&server, "/resources/secret_ref/stripe", same).await;
     approve(&server, &server.admin(), &job, json!({})).await.expect(200);
 }

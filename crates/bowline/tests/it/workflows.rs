@@ -345,7 +345,7 @@ async fn people_and_events_let_runs_go_on() {
     assert_eq!(server.get(&format!("/approvals?cursor={cursor}")).await.expect(200)["approvals"], json!([]));
     let path = format!("/jobs/{id}/approve");
     let hash = "0".repeat(64);
-    assert_eq!(field(&server.post(&path, json!({ "hash": hash })).await), "hash");
+    assert_eq!(server.post(&path, json!({ "hash": hash })).await.code(), "APPROVAL_SUPERSEDED");
     assert_eq!(server.post(&path, json!({"node": "start"})).await.code(), "APPROVAL_NOT_NEEDED");
     let viewer = server.token(json!({"kind": "api", "name": "viewer", "scopes": ["jobs.write", "jobs.read"]})).await;
     assert_eq!(server.send("POST", &path, &viewer, Some(json!({}))).await.status, 403);
@@ -658,7 +658,7 @@ async fn the_program_runs_workflows_and_looks_at_them() {
     let listed = text(&ran(bowline(&server, &["approvals", "list"]), "").await);
     assert!(listed.contains("release at ask: Release?"), "{listed}");
     let yes = ran(bowline(&server, &["approvals", "approve", &id, "--yes"]), "").await;
-    assert!(text(&yes).contains("approved; it is success"), "{}", told(&yes));
+    assert!(text(&yes).contains("approved; it has succeeded"), "{}", told(&yes));
     stored(&server, "order", waiting(json!({"type": "wait_event", "config": {"event": "paid"}}))).await;
     let begun = text(&ran(bowline(&server, &["workflow", "run", "order", "--no-wait"]), "").await);
     let id = job_in(&begun);

@@ -49,7 +49,7 @@ async fn add_unreachable_host(house: &House) {
 fn waits(id: &str, kind: &str, ends: bool, timed: bool) -> Value {
     let mut config = match kind {
         "sleep" => json!({"duration": if ends { "1s" } else { "2h" }}),
-        "approval" => json!({"title": "Really?"}),
+        "approval" => json!({"title": "Really?", "four_eyes": false}),
         "wait_event" => json!({"event": format!("{id}-event")}),
         "task" => json!({"type": if ends { "echo" } else { "nobody.takes.this" }}),
         "command" => json!({"command": {"argv": ["true"]}, "hosts": [if ends { "h-2" } else { "moon" }]}),
