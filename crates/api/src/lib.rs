@@ -11,6 +11,7 @@ mod agents;
 mod app;
 mod audit;
 pub mod body;
+mod bounds;
 mod clock;
 mod commands;
 mod connections;

@@ -77,6 +77,7 @@ impl From<StoreError> for Problem {
                 let message = "the ledger did not say whether it stored this; ask again with the same key";
                 Self::retry_later("OUTCOME_UNKNOWN", message)
             }
+            StoreError::Quota { quota, used, max } => crate::bounds::exceeded(quota, *used, *max),
             StoreError::Broken(_) => {
                 tracing::error!("a request failed: {error}");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "something is wrong on our side")

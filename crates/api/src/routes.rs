@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::door::{self, Plate};
 use crate::{
-    agents, audit, clock, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi, output,
-    resources, schedules, secrets, tenants, tokens, triggers, whoami, workers,
+    agents, audit, bounds, clock, commands, dlq, events, flows, health, hosts, inventories, jobs, lanes, openapi,
+    output, resources, schedules, secrets, tenants, tokens, triggers, whoami, workers,
 };
 
 /// What a route requires.
@@ -561,6 +561,34 @@ fn command_routes() -> Vec<Route> {
         )
         .takes::<commands::ReleaseRequest>()
         .gives::<commands::ReleasedView>(200),
+        Route::new(
+            "GET",
+            "/quotas",
+            "getQuotas",
+            "What this tenant uses, and what it may",
+            exec(S::JobsRead),
+            get(bounds::quotas),
+        )
+        .gives::<bounds::QuotasView>(200),
+        Route::new(
+            "GET",
+            "/evaluations",
+            "listSetAside",
+            "List evaluations that ended the server twice and are set aside",
+            exec(S::ResourcesRead),
+            get(bounds::evaluations),
+        )
+        .gives::<bounds::EvaluationList>(200),
+        Route::new(
+            "POST",
+            "/evaluations/resume",
+            "resumeEvaluation",
+            "Let an evaluation that was set aside go on",
+            control(S::ResourcesWrite),
+            post(bounds::resume),
+        )
+        .takes::<bounds::ResumeRequest>()
+        .gives::<bounds::ResumedView>(200),
         Route::new(
             "POST",
             "/blocks",

@@ -11,6 +11,7 @@ use anyhow::Context;
 use bowline_api::{ApiSettings, App, Gate, GateSettings, ServerTls};
 use bowline_connect::egress::Doors;
 use bowline_engine::builtin::{Handlers, HttpRequest, NAME_PREFIX, RabbitmqPublish};
+use bowline_engine::evaluations::{self, Evaluations};
 use bowline_engine::secrets::Secrets;
 use bowline_engine::{Engine, EngineSettings, Figures, watch_clock};
 use bowline_model::event::EventData;
@@ -98,6 +99,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             tracing::warn!("{over} runs were cut off when the server stopped; they go on with their next attempt");
         }
     }
+    // Under the lock of the data directory, where there is one: nothing is evaluated before this.
+    let (marks, twice) = Evaluations::open(&config.server.data_dir)
+        .with_context(|| format!("cannot read the marks of evaluations in {}", config.server.data_dir.display()))?;
+    evaluations::install(marks);
     let cursor_secret = ledger.cursor_secret();
     let shared: Arc<dyn Ledger> = ledger;
     let (tenant, first) = first_start::welcome(&*shared, &*clock, &config.server.data_dir).await?;
@@ -115,6 +120,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         },
         builtin_slots: config.builtin.slots,
         egress: config.egress.rules(),
+        quotas: config.quotas.limits(),
         server_name: format!("{seed:016x}"),
         seed,
     };
@@ -145,6 +151,14 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         TcpListener::bind(config.server.listen).await.with_context(|| cannot_listen(config.server.listen))?;
     let address = listener.local_addr()?;
 
+    if !twice.is_empty() {
+        for subject in &twice {
+            tracing::error!(tenant = %subject.tenant, subject = %subject.name, "set aside an evaluation that ended the server twice");
+        }
+        shared.set_aside(twice.iter().map(|one| (one.tenant, one.name.clone())).collect()).await?;
+        evaluations::current().forget(&twice);
+    }
+    engine.refresh_set_aside().await?;
     engine.start(&supervisor);
     let (flags, listen) = (args.config.clone(), args.listen);
     let reload = Arc::new(Reload { flags, listen, level: log_level, hangup: Mutex::new(hangup) });

@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::clock::ClockCommand;
 use crate::connection::Connection;
 use crate::dlq::DlqCommand;
+use crate::evaluations::EvaluationsCommand;
 use crate::events::EventsArgs;
 use crate::evidence::EvidenceCommand;
 use crate::exit::Exit;
@@ -28,8 +29,8 @@ use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, clock, dlq, events, evidence, hosts, job, lanes, resource, schedule, secret, tenant,
-    token, trigger, whoami, workers, workflow,
+    approvals, audit, blocks, clock, dlq, evaluations, events, evidence, hosts, job, lanes, quota, resource, schedule,
+    secret, tenant, token, trigger, whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -53,6 +54,10 @@ pub enum ClientCommand {
     /// Dead letters: jobs that ended hopeless
     #[command(subcommand)]
     Dlq(DlqCommand),
+
+    /// Evaluations that ended the server twice and are set aside
+    #[command(subcommand, visible_alias = "evaluation")]
+    Evaluations(EvaluationsCommand),
 
     /// What happened, and what is happening
     Events(EventsArgs),
@@ -100,6 +105,10 @@ pub enum ClientCommand {
 
     /// The lanes, and what waits in them
     Lanes,
+
+    /// What this tenant uses, and what it may
+    #[command(visible_alias = "quotas")]
+    Quota,
 
     /// The workers, and whether they take work
     Workers {
@@ -162,6 +171,8 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Approvals(command) => Box::pin(approvals::run(&client, screen, command)).await,
         ClientCommand::Blocks(command) => Box::pin(blocks::run(&client, screen, command)).await,
         ClientCommand::Dlq(command) => dlq::run(&client, screen, command).await,
+        ClientCommand::Evaluations(command) => evaluations::run(&client, screen, command).await,
+        ClientCommand::Quota => quota::run(&client, screen).await,
         ClientCommand::Events(args) => events::run(&client, screen, args).await,
         ClientCommand::Hosts(command) => Box::pin(hosts::run(&client, screen, command)).await,
         ClientCommand::Apply(args) => resource::apply(&client, screen, &args).await,

@@ -253,6 +253,7 @@ fn engine_settings(seed: u64, slots: u32) -> EngineSettings {
         retention: Retention { finished_jobs_ms: 30 * 86_400_000, events_ms: 30 * 86_400_000 },
         builtin_slots: slots,
         egress: TenantRules::default(),
+        quotas: bowline_engine::QuotaLimits::default(),
         server_name: format!("{seed:016x}"),
         seed,
     }

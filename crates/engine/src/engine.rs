@@ -6,14 +6,17 @@ use bowline_backbone::BlobStore;
 use bowline_model::{JobId, JobKind, JobStatus, RunStatus, TenantId};
 use bowline_store::{Clock, JobOrder, Ledger, OrderAnswer, StoreResult};
 use bowline_supervise::{Meters, Supervisor, TaskKind};
+use tokio_util::sync::CancellationToken;
 
 use crate::brokers::Brokers;
 use crate::builtin::{BuiltInWorker, Handlers};
 use crate::checks::Checks;
 use crate::dispatcher::Dispatcher;
+use crate::evaluations::{self, Subject};
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
 use crate::flow::{Flows, Hands, Standing, turn_forever};
 use crate::intake::Intake;
+use crate::quotas::{QuotaCounter, Quotas};
 use crate::scheduler::Scheduler;
 use crate::secrets::{Secrets, forget_forever};
 use crate::settings::EngineSettings;
@@ -45,6 +48,7 @@ pub struct Engine {
     pub blobs: Arc<dyn BlobStore>,
     /// Looks at work before it begins.
     pub checks: Arc<Checks>,
+    pub quotas: Arc<Quotas>,
 }
 
 impl Engine {
@@ -58,7 +62,10 @@ impl Engine {
         secrets: Arc<Secrets>,
     ) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(settings);
-        let intake = Arc::new(Intake::new(Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters), settings.seed));
+        let quotas = Quotas::new(settings.quotas);
+        let (own_ledger, own_clock, own_meters) = (Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters));
+        let intake = Intake::new(own_ledger, own_clock, own_meters, Arc::clone(&quotas), settings.seed);
+        let intake = Arc::new(intake);
         let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
         let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
         let checks = Arc::new(Checks::new(handlers.clone()));
@@ -89,6 +96,7 @@ impl Engine {
                 Brokers::new(Arc::clone(&ledger), Arc::clone(&secrets), settings.egress.clone()),
             ),
             starter,
+            quotas,
             commands,
             flows,
             inventories,
@@ -133,6 +141,8 @@ impl Engine {
             pruner::prune_forever(ledger, blobs, Arc::clone(&engine.settings), token.clone())
         });
         let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::QuotaCounter, move || Arc::clone(&engine).count_forever(token.clone()));
+        let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::SecretCache, move || forget_forever(Arc::clone(&engine.secrets), token.clone()));
         if self.settings.builtin_slots > 0 {
             let (engine, token) = (Arc::clone(self), stop);
@@ -140,6 +150,32 @@ impl Engine {
                 Arc::clone(&engine.builtin).serve(Arc::clone(&engine.dispatcher), token.clone())
             });
         }
+    }
+
+    /// Counts what tenants use, and learns which evaluations other servers set aside.
+    async fn count_forever(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut counter = QuotaCounter::default();
+        loop {
+            if let Err(error) = self.refresh_set_aside().await {
+                tracing::debug!(%error, "cannot read which evaluations are set aside, retrying");
+            }
+            let wait = counter.count(&self.quotas, &*self.ledger).await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(wait) => {}
+                () = self.quotas.soon(wait) => {}
+            }
+        }
+    }
+
+    /// Learns from the ledger which evaluations are set aside.
+    pub async fn refresh_set_aside(&self) -> StoreResult<()> {
+        let aside = self.ledger.list_set_aside(None).await?;
+        self.meters.evaluations_set_aside.set(i64::try_from(aside.len()).unwrap_or(i64::MAX));
+        let subject = |record: bowline_store::SetAsideRecord| Subject { tenant: record.tenant, name: record.subject };
+        evaluations::current().refresh(aside.into_iter().map(subject));
+        Ok(())
     }
 
     /// Cancels a job. If it runs in this process, its handler hears of it at once; other workers hear of it with their

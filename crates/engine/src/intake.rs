@@ -14,6 +14,8 @@ use bowline_supervise::Meters;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::quotas::{QuotaExceeded, Quotas};
+
 /// What somebody asks for.
 #[derive(Debug, Clone)]
 pub struct JobRequest {
@@ -41,6 +43,7 @@ pub struct Intake {
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     meters: Arc<Meters>,
+    quotas: Arc<Quotas>,
     mint: Mutex<Mint>,
 }
 
@@ -82,11 +85,18 @@ impl Mint {
 const ASKS_MAX: u32 = 4;
 
 impl Intake {
-    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, meters: Arc<Meters>, seed: u64) -> Self {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        meters: Arc<Meters>,
+        quotas: Arc<Quotas>,
+        seed: u64,
+    ) -> Self {
         Self {
             ledger,
             clock,
             meters,
+            quotas,
             mint: Mutex::new(Mint { rng: StdRng::seed_from_u64(seed), last: Timestamp::default(), count: 0 }),
         }
     }
@@ -103,6 +113,13 @@ impl Intake {
 
     /// Stores jobs that have their names already, each once. The answers are in the order of the jobs.
     pub async fn store(&self, mut jobs: Vec<NewJob>) -> StoreResult<Vec<Submitted>> {
+        if let Err(QuotaExceeded { quota, used, max }) = self.quotas.admit(&jobs) {
+            // What is stored already is answered whatever else waits.
+            return match self.find_known(&jobs).await? {
+                Some(known) => Ok(vec![known]),
+                None => Err(StoreError::Quota { quota, used, max }),
+            };
+        }
         let mut asks = 0;
         loop {
             // Kept only where an answer can get lost.
@@ -137,6 +154,18 @@ impl Intake {
                 }
             }
         }
+    }
+
+    /// The job that a single ask was stored as before.
+    async fn find_known(&self, jobs: &[NewJob]) -> StoreResult<Option<Submitted>> {
+        let [job] = jobs else { return Ok(None) };
+        for (scope, key) in &job.keys {
+            let found = self.ledger.find_asked(job.tenant, *scope, key.clone(), job.hash).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// The job that was stored under a key, if there is one.

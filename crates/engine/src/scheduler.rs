@@ -16,6 +16,7 @@ use bowline_store::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::evaluations;
 use crate::intake::{Intake, JobRequest};
 use crate::starter::{StartError, Starter};
 
@@ -25,6 +26,8 @@ const BITE: u32 = 200;
 const JOBS_MAX: usize = 1_000;
 /// Even when nothing is due, look this often: another server may have changed a schedule.
 const SAFETY_NET: Duration = Duration::from_secs(1);
+/// A schedule that is set aside is considered again after this: a person may have let it go on.
+const ASIDE_MS: i64 = 5_000;
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// How often a lost answer is asked for before the caller is told to ask later.
 const ASKS_MAX: u32 = 4;
@@ -152,7 +155,18 @@ impl Scheduler {
                 return Ok(Some(firing));
             }
         };
+        let subject = || format!("schedule/{}@{}", record.name, record.version);
+        let open = match evaluations::current().enter(record.tenant, subject) {
+            Ok(open) => open,
+            // Considered as far as now, without a look at the calendar; a new version is another subject.
+            Err(aside) => {
+                firing.refused = Some((now, aside.to_string()));
+                firing.due_at = Some(now.plus_millis(ASIDE_MS));
+                return Ok(Some(firing));
+            }
+        };
         let look = spec.look(state.seen, now);
+        drop(open);
         firing.to = look.to;
         firing.due_at = look.again_at;
         firing.missed = look.missed;

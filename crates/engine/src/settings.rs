@@ -6,6 +6,8 @@ use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
 use bowline_store::Retention;
 
+use crate::quotas::QuotaLimits;
+
 /// The engine's part of the configuration.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
@@ -17,6 +19,8 @@ pub struct EngineSettings {
     pub builtin_slots: u32,
     /// Where the brokers of tenants may be. (Handlers that go out have theirs already.)
     pub egress: TenantRules,
+    /// What each tenant may have.
+    pub quotas: QuotaLimits,
     /// Tells this server's own worker from those of other servers.
     pub server_name: String,
     pub seed: u64,

@@ -48,6 +48,7 @@ fn engine(ledger: &Arc<dyn Ledger>, clock: &Arc<ManualClock>, seed: u64) -> Arc<
         retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
         builtin_slots: 0,
         egress: TenantRules::default(),
+        quotas: bowline_engine::QuotaLimits::default(),
         server_name: format!("{seed:x}"),
         seed,
     };

@@ -148,6 +148,8 @@ kinds! {
     SchedulePassedOver "schedule_passed_over" Info "Instants of a schedule got no job, its last one is not over",
     ScheduleRefused "schedule_refused" Error "A schedule could not start anything",
     TriggerRefused "trigger_refused" Error "A message could not start anything",
+    EvaluationSetAside "evaluation_set_aside" Error "An evaluation ended the server twice and is set aside",
+    EvaluationResumed "evaluation_resumed" Info "An evaluation that was set aside goes on",
     TokenCreated "token_created" Info "Token created",
     TokenRevoked "token_revoked" Info "Token revoked",
 }

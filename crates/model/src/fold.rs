@@ -203,6 +203,8 @@ impl FoldedJob {
             | K::SchedulePassedOver
             | K::ScheduleRefused
             | K::TriggerRefused
+            | K::EvaluationSetAside
+            | K::EvaluationResumed
             | K::TokenRevoked => {}
         }
         Ok(())

@@ -92,6 +92,8 @@ commands! {
     SetSealingKey((TenantId, WorkerName, [u8; 32], Author)) -> SealingKeySet,
     AddOutput(NewOutput) -> OutputAnswer,
     PlaceForOutput((String, bool)) -> String,
+    SetAside(Vec<(TenantId, String)>) -> (),
+    ResumeEvaluation((TenantId, String, Author)) -> bool,
     Conduct(bool) -> Conducted,
     Decide(ApprovalOrder) -> ApprovalAnswer,
     Block(NewBlock) -> BlockAnswer,
@@ -138,6 +140,7 @@ impl Command {
             | Self::Enroll((_, _, _, by), _)
             | Self::SetSealingKey((_, _, _, by), _)
             | Self::Unblock((_, _, by, _), _)
+            | Self::ResumeEvaluation((_, _, by), _)
             | Self::RemoveHosts((_, _, _, by), _) => Some(by),
             Self::RenewAgent(renewal, _) => Some(&renewal.by),
             Self::AcceptClock((by, _), _) => Some(by),
@@ -170,6 +173,7 @@ impl Command {
             | Self::Register(..)
             | Self::AddOutput(..)
             | Self::PlaceForOutput(..)
+            | Self::SetAside(..)
             | Self::Conduct(..)
             | Self::Turn(..)
             | Self::KeepDefinition(..)

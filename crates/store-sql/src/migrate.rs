@@ -92,6 +92,12 @@ const ALL: &[Migration] = &[
         postgres: include_str!("migrations/postgres/0013_turns.sql"),
     },
     Migration {
+        number: 14,
+        name: "quotas",
+        sqlite: include_str!("migrations/sqlite/0014_quotas.sql"),
+        postgres: include_str!("migrations/postgres/0014_quotas.sql"),
+    },
+    Migration {
         number: 15,
         name: "approvals",
         sqlite: include_str!("migrations/sqlite/0015_approvals.sql"),

@@ -104,6 +104,15 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
         Command::PlaceForOutput((identity, adopt), _) => {
             Answer::PlaceForOutput(write::place_for_output(db, identity, *adopt).await?)
         }
+        Command::SetAside(subjects, _) => {
+            after.hear(write::set_aside(db, desk, subjects).await?);
+            Answer::SetAside(())
+        }
+        Command::ResumeEvaluation((tenant, subject, by), _) => {
+            let (resumed, heard) = write::resume_evaluation(db, desk, *tenant, subject, by).await?;
+            after.hear(heard);
+            Answer::ResumeEvaluation(resumed)
+        }
         Command::Conduct(thorough, _) => {
             // What this batch has changed counts already.
             write::write_tally(db, &mut after.tally).await?;

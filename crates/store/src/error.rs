@@ -1,4 +1,4 @@
-//! The three ways a store call can fail to be committed.
+//! The ways a store call can fail to be committed.
 
 /// What became of a call that did not return `Ok`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +12,9 @@ pub enum StoreError {
     /// The answer to the commit was lost. It may be written, or not; ask again with the same key.
     #[error("the ledger did not say whether it stored this: {0}")]
     Unknown(String),
+    /// A quota of the tenant is used up; nothing was written. Ask again when there is room.
+    #[error("the quota {quota} of this tenant is used up: {used} of {max}")]
+    Quota { quota: &'static str, used: u64, max: u64 },
     /// A mistake of ours. Nothing was written.
     #[error("the ledger refused a statement: {0}")]
     Broken(String),

@@ -8,6 +8,7 @@
 mod agents;
 mod apply;
 mod audit;
+mod bounds;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -33,6 +34,7 @@ mod workers;
 pub use agents::*;
 pub use apply::*;
 pub use audit::*;
+pub use bounds::*;
 pub use clock::{Clock, ManualClock, SteadyClock};
 pub use dead_letters::*;
 pub use error::StoreError;
@@ -72,6 +74,7 @@ pub trait Ledger:
     + EvidenceStore
     + OutputStore
     + AuditStore
+    + BoundsStore
     + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.

@@ -66,6 +66,7 @@ pub struct Meters {
     pub degraded: Gauge,
     pub clock_held: Gauge,
     pub stream_readers: Gauge,
+    pub evaluations_set_aside: Gauge,
     pub stream_readers_cut: Counter,
     pub backlog: Gauge<i64, AtomicI64>,
 }
@@ -101,6 +102,7 @@ impl Meters {
             degraded: Gauge::default(),
             clock_held: Gauge::default(),
             stream_readers: Gauge::default(),
+            evaluations_set_aside: Gauge::default(),
             stream_readers_cut: Counter::default(),
             backlog: Gauge::default(),
         };
@@ -128,6 +130,8 @@ impl Meters {
         r.register("clock_held", "1 while the clock is far from the ledger's last known time", self.clock_held.clone());
         r.register("degraded", "1 while the ledger is away", self.degraded.clone());
         r.register("stream_readers", "Readers of the event stream", self.stream_readers.clone());
+        let aside = "Evaluations that ended the server twice and are set aside";
+        r.register("evaluations_set_aside", aside, self.evaluations_set_aside.clone());
         r.register("stream_readers_cut", "Readers cut for being too slow", self.stream_readers_cut.clone());
         r.register("commit_backlog", "Submissions waiting to be stored", self.backlog.clone());
         self

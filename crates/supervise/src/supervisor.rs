@@ -20,6 +20,7 @@ pub enum TaskKind {
     Conductor,
     Turner,
     Pruner,
+    QuotaCounter,
     EventTail,
     BuiltInWorker,
     Demonstration,
@@ -54,6 +55,7 @@ impl TaskKind {
             | Self::Conductor
             | Self::Turner
             | Self::Pruner
+            | Self::QuotaCounter
             | Self::EventTail
             | Self::BuiltInWorker
             | Self::KeyRefresh
@@ -78,6 +80,7 @@ impl TaskKind {
             Self::Conductor => "conductor",
             Self::Turner => "turner",
             Self::Pruner => "pruner",
+            Self::QuotaCounter => "quota counter",
             Self::EventTail => "event tail",
             Self::BuiltInWorker => "built-in worker",
             Self::Demonstration => "demonstration",

@@ -69,6 +69,9 @@ pub async fn bring(
             None => {}
         }
     }
+    if let Err(full) = app.engine.quotas.admit_bytes(tenant, range.bytes) {
+        return Err(crate::bounds::exceeded(full.quota, full.used, full.max));
+    }
     // With its hash and its encoding in its name: what is refused afterwards has not replaced what was there.
     let hash = &hex(&range.sha256)[..32];
     let written = range.encoding.code();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use bowline_api::{ConnectionLimits, ShareLimits};
 use bowline_auth::SecretText;
+use bowline_engine::QuotaLimits;
 use bowline_model::fleet::MarginRules;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
@@ -32,6 +33,7 @@ pub struct Config {
     pub retention: RetentionConfig,
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
+    pub quotas: QuotasConfig,
     pub log: LogConfig,
     pub secrets: SecretsConfig,
     pub egress: EgressConfig,
@@ -304,6 +306,30 @@ const DESCRIPTORS_KEPT: u64 = 256;
 const fn three_quarters(whole: usize) -> usize {
     let part = whole / 4 * 3;
     if part == 0 { 1 } else { part }
+}
+
+/// What each tenant may have. (since 0.1)
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuotasConfig {
+    /// Jobs that wait for a worker or for a moment.
+    pub queued_jobs: u64,
+    /// Payloads, results and output.
+    pub stored_bytes: u64,
+}
+
+impl Default for QuotasConfig {
+    fn default() -> Self {
+        let QuotaLimits { queued_jobs, stored_bytes } = QuotaLimits::default();
+        Self { queued_jobs, stored_bytes }
+    }
+}
+
+impl QuotasConfig {
+    pub const fn limits(&self) -> QuotaLimits {
+        let Self { queued_jobs, stored_bytes } = *self;
+        QuotaLimits { queued_jobs, stored_bytes }
+    }
 }
 
 /// What is logged. (since 0.1)

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_testkit::until;
@@ -249,4 +251,117 @@ async fn idle_connections_make_room_and_the_descriptor_limit_is_raised() {
     server.submit(json!({"type": "echo"})).await;
     let chunk = stream.chunk().await.expect("the stream was never idle");
     assert!(chunk.is_some());
+}
+
+#[tokio::test]
+async fn a_quota_is_named_when_it_is_used_up_and_what_is_stored_is_answered() {
+    let config = "[quotas]\nqueued_jobs = 5\nstored_bytes = 100000\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let later = |key: &str| json!({"type": "noop", "run_at": "2030-01-01T00:00:00Z", "idempotency_key": key});
+    let first = server.post("/jobs", later("k1")).await;
+    assert!(first.status < 300, "{}", first.body);
+    for n in 2..=5 {
+        assert!(server.post("/jobs", later(&format!("k{n}"))).await.status < 300);
+    }
+    let full = server.post("/jobs", later("k6")).await;
+    assert_eq!((full.status, full.code()), (429, "QUOTA_EXCEEDED"));
+    assert_eq!(full.body["error"]["details"], json!({"quota": "queued_jobs", "used": 5, "max": 5}));
+    let again = server.post("/jobs", later("k1")).await;
+    assert_eq!(again.body["job_id"], first.body["job_id"], "an equal ask is answered");
+    let shown = server.get("/quotas").await.expect(200);
+    assert_eq!(shown["quotas"][0], json!({"quota": "queued_jobs", "used": 5, "max": 5}));
+    // Another tenant has its own.
+    let other = guest(&server, "acme").await;
+    server.send("POST", "/jobs", &other, Some(json!({"type": "noop"}))).await.expect(202);
+    // What was canceled makes room, as soon as it is counted.
+    let path = format!("/jobs/{}/cancel", first.body["job_id"].as_str().expect("an id"));
+    server.post(&path, json!({})).await.expect(200);
+    until(Duration::from_secs(60), "there is room again", async || {
+        let answer = server.post("/jobs", later("k7")).await;
+        if answer.status < 300 { Ok(()) } else { Err(answer.body.to_string()) }
+    })
+    .await;
+    let large = json!({"type": "noop", "payload": "x".repeat(100_001)});
+    let full = server.send("POST", "/jobs", &other, Some(large)).await;
+    assert_eq!((full.status, &full.body["error"]["details"]["quota"]), (429, &json!("stored_bytes")));
+}
+
+#[tokio::test]
+async fn an_evaluation_that_was_open_at_two_ends_is_set_aside_until_somebody_resumes_it() {
+    let mut server = TestServer::start().await;
+    let tick = json!({"spec": {"every_ms": 1000, "start": {"type": "echo"}}});
+    server.send("PUT", "/resources/schedule/tick", &server.admin(), Some(tick)).await.expect(201);
+    let tenant = server.get("/whoami").await.expect(200)["tenant_id"].as_str().expect("a tenant").to_owned();
+    server.stop().await;
+    // As two processes leave them that end in the middle of the same evaluation.
+    let mark = format!("{tenant} schedule/tick@1\n");
+    std::fs::write(server.data_dir().join("evaluations.open"), &mark).expect("written");
+    std::fs::write(server.data_dir().join("evaluations.suspects"), &mark).expect("written");
+    server.start_again().await;
+    let listed = server.get("/evaluations").await.expect(200);
+    assert_eq!(listed["set_aside"][0]["subject"], "schedule/tick@1", "{listed}");
+    let told = server.get("/events?type=evaluation_set_aside").await.expect(200);
+    assert_eq!(told["events"].as_array().map(Vec::len), Some(1), "{told}");
+    let metrics = server.http().get(server.url("/metrics")).bearer_auth(server.admin()).send().await.expect("metrics");
+    assert!(metrics.text().await.expect("a text").contains("orchestrator_evaluations_set_aside 1"));
+    until(Duration::from_secs(30), "the schedule says why it starts nothing", async || {
+        let shown = server.get("/schedules/tick").await.expect(200).to_string();
+        if shown.contains("is set aside") { Ok(()) } else { Err(shown) }
+    })
+    .await;
+    let started = server.jobs().await.len();
+    let resume = |subject: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command.args(["evaluations", "resume", subject]);
+        command.env("BOWLINE_URL", server.url("")).env("BOWLINE_TOKEN", server.admin()).output().expect("it runs")
+    };
+    assert!(!resume("schedule/other@1").status.success());
+    let resumed = resume("schedule/tick@1");
+    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+    assert_eq!(server.get("/evaluations").await.expect(200)["set_aside"], json!([]));
+    until(Duration::from_secs(120), "the schedule goes on", async || {
+        let jobs = server.jobs().await.len();
+        if jobs > started { Ok(()) } else { Err(jobs.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_under_load_sets_nothing_aside() {
+    let mut server = TestServer::start().await;
+    server.simulated_hosts(2).await;
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}});
+    let spec = json!({"spec": {"argv": ["true"], "params": schema}});
+    server.send("PUT", "/resources/command/c", &server.admin(), Some(spec)).await.expect(201);
+    let tick = json!({"spec": {"every_ms": 1000, "start": {"command": "c", "params": {"n": 1}, "selector": "all"}}});
+    server.send("PUT", "/resources/schedule/tick", &server.admin(), Some(tick)).await.expect(201);
+    let flow = json!({"spec": {"nodes": [{"id": "start", "type": "start"}, {"id": "s", "type": "log",
+        "config": {"message": "{{ 1 + 1 }}"}}, {"id": "end", "type": "end"}],
+        "edges": [{"source": "start", "target": "s"}, {"source": "s", "target": "end"}]}});
+    server.send("PUT", "/resources/workflow/w", &server.admin(), Some(flow)).await.expect(201);
+    let accepted = Arc::new(AtomicUsize::new(0));
+    for _ in 0..20 {
+        let mut load = tokio::task::JoinSet::new();
+        for n in 0..4 {
+            let (http, url, token) = (server.http().clone(), server.url("/jobs"), server.admin());
+            let accepted = Arc::clone(&accepted);
+            load.spawn(async move {
+                let command = json!({"command": "c", "params": {"n": n}, "selector": "all"});
+                let body = if n % 2 == 0 { json!({"workflow": "w"}) } else { command };
+                while let Ok(answer) = http.post(&url).bearer_auth(&token).json(&body).send().await {
+                    accepted.fetch_add(usize::from(answer.status() == 202), Ordering::Relaxed);
+                }
+            });
+        }
+        let before = accepted.load(Ordering::Relaxed);
+        until(Duration::from_secs(30), "there is load", async || {
+            let now = accepted.load(Ordering::Relaxed);
+            if now > before + 8 { Ok(()) } else { Err(now.to_string()) }
+        })
+        .await;
+        server.kill_9();
+        while load.join_next().await.is_some() {}
+        server.start_again().await;
+    }
+    assert_eq!(server.get("/evaluations").await.expect(200)["set_aside"], json!([]));
 }

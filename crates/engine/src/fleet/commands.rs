@@ -209,7 +209,7 @@ impl Commands {
         params: Vars,
     ) -> Result<(), CommandError> {
         let command = self.pin(tenant, choice).await?.command;
-        check_params(command.spec.params.as_ref(), params).await?;
+        check_params(tenant, command.spec.params.as_ref(), params).await?;
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl Commands {
                 source => CommandError::Secret { variable, source },
             },
         )?;
-        command.params = check_params(command.spec.params.as_ref(), request.params.clone()).await?;
+        command.params = check_params(tenant, command.spec.params.as_ref(), request.params.clone()).await?;
         let snapshot = inventories.snapshot(tenant, &request.inventory).await?;
         let snapshot = snapshot.ok_or_else(|| CommandError::NoInventory(request.inventory.clone()))?;
         let hosts = choose(&snapshot, &request.hosts)?;

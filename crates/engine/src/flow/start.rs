@@ -23,6 +23,7 @@ use super::calls::NotMade;
 use super::definitions::{Definition, DefinitionError, DefinitionKind, Pinned};
 use super::memory::{About, Kept};
 use super::{Flows, Hands};
+use crate::evaluations;
 use crate::intake::JobRequest;
 
 /// Steps that are taken before the job is accepted. The rest follows.
@@ -302,7 +303,14 @@ impl Flows {
             let mut mint = || hands.intake.mint();
             let left = limit.saturating_sub(run.flow.steps() - before);
             let some = left.min(LOOK_AFTER_STEPS);
+            // Only what the processor does alone is marked, not the jobs that are made of it. Before it is stored, an
+            // execution has no number, and no start comes back to it.
+            let subject = || format!("execution/{}", run.about.number);
+            let mark = || evaluations::current().enter(run.about.tenant, subject);
+            let open = (run.about.number != 0).then(mark).transpose();
+            let open = open.map_err(|aside| StoreError::Broken(aside.to_string()))?;
             let turn = run.flow.turn(messages, &mut Turning { now, mint: &mut mint, limit: some });
+            drop(open);
             whole.records.extend(turn.records);
             whole.cancels.extend(turn.cancels);
             whole.closed.extend(turn.closed);

@@ -115,6 +115,7 @@ fn engine_on(
         retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
         builtin_slots: 64,
         egress: TenantRules::default(),
+        quotas: bowline_engine::QuotaLimits::default(),
         server_name: name.to_owned(),
         seed,
     };

@@ -300,6 +300,21 @@ mod tests {
             }
         }
 
+        /// What a host costs: each term is tried at most once, and there are no more terms than characters.
+        #[test]
+        fn no_selector_has_more_terms_than_characters(text in "[ab*@=&|!()]{0,200}|(a[|&]){0,200}b|[(!]{0,70}a[)]{0,70}") {
+            fn terms(term: &Term) -> usize {
+                match term {
+                    Term::Not(term) => 1 + terms(term),
+                    Term::All(all) | Term::Any(all) => 1 + all.iter().map(terms).sum::<usize>(),
+                    Term::Everybody | Term::Named(_) | Term::Group(_) | Term::Label { .. } => 1,
+                }
+            }
+            if let Ok(selector) = Selector::parse(&text) {
+                prop_assert!(terms(&selector.term) <= text.len(), "{}", text);
+            }
+        }
+
         #[test]
         fn not_is_the_rest(text in "[a-z0-9*@=&|!() ]{1,20}") {
             if let (Ok(these), Ok(rest)) = (Selector::parse(&text), Selector::parse(&format!("!({text})"))) {

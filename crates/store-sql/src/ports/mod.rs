@@ -2,6 +2,7 @@
 
 mod agents;
 mod audit;
+mod bounds;
 mod evidence;
 mod fleet;
 mod flows;

@@ -179,6 +179,10 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
                 None => form.result("not_found"),
             }
         }
+        (Command::ResumeEvaluation((tenant, subject, _), _), Answer::ResumeEvaluation(resumed)) => {
+            let form = form(Some(*tenant), Action::EvaluationResume, format!("evaluation/{subject}"));
+            form.if_so(*resumed, "not_found")
+        }
         (Command::Drain((tenant, name, draining, _), _), Answer::Drain(there)) => {
             let action = if *draining { Action::WorkerDrain } else { Action::WorkerResume };
             form(Some(*tenant), action, format!("worker/{name}")).if_so(*there, "not_found")

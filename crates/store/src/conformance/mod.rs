@@ -9,6 +9,7 @@ pub mod agents;
 pub mod approvals;
 pub mod audit;
 mod bench;
+pub mod bounds;
 pub mod claims;
 pub mod clock;
 pub mod dead_letters;
@@ -427,6 +428,11 @@ macro_rules! for_each_promise {
                 a_chain_belongs_to_its_tenant
                 records_are_listed_either_way_in_pages_and_by_what_is_asked
                 retention_leaves_the_trail_alone
+            ;
+            bounds:
+                waiting_jobs_are_counted_for_each_tenant
+                stored_bytes_grow_with_payloads_for_their_tenant_alone
+                an_evaluation_is_set_aside_once_and_resumed_by_its_tenant
             ;
             agents:
                 a_join_token_lets_one_agent_in

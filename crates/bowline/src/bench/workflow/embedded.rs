@@ -40,6 +40,7 @@ impl Embedded {
             retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
             builtin_slots: config.builtin.slots,
             egress: TenantRules::default(),
+            quotas: bowline_engine::QuotaLimits::default(),
             server_name: "bench".to_owned(),
             seed: rand::random(),
         };

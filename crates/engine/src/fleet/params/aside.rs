@@ -7,13 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_model::TenantId;
 use bowline_model::host::Vars;
+use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::BadSpec;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::parts::nodes;
 use super::{BadParams, check_params_here, check_schema_here};
+use crate::evaluations;
 
 /// How long a caller waits for an evaluation.
 const TIME_MAX: Duration = Duration::from_secs(5);
@@ -35,7 +38,7 @@ pub async fn check_schema(path: &str, schema: &Value) -> Result<(), BadSpec> {
 }
 
 /// The parameters with the schema's defaults filled in, if they fit it.
-pub async fn check_params(schema: Option<&Value>, params: Vars) -> Result<Vars, BadParams> {
+pub async fn check_params(tenant: TenantId, schema: Option<&Value>, params: Vars) -> Result<Vars, BadParams> {
     let Some(schema) = schema else {
         return match params.keys().next() {
             None => Ok(params),
@@ -44,14 +47,28 @@ pub async fn check_params(schema: Option<&Value>, params: Vars) -> Result<Vars, 
     };
     let given: u64 = params.values().map(nodes).sum();
     if nodes(schema) <= SMALL && given <= SMALL {
-        return check_params_here(schema, params);
+        return evaluate(tenant, schema, params);
     }
     let schema = Arc::new(schema.clone());
     let late = || {
         let what = "params: checking them against their schema took too long; send smaller parameters or try again";
         Err(BadParams(vec![what.to_owned()]))
     };
-    aside(move || check_params_here(&schema, params)).await.unwrap_or_else(late)
+    aside(move || evaluate(tenant, &schema, params)).await.unwrap_or_else(late)
+}
+
+/// Marked while it goes on; see [`crate::evaluations`].
+fn evaluate(tenant: TenantId, schema: &Value, params: Vars) -> Result<Vars, BadParams> {
+    let name = || {
+        let hash = RequestHash::of_parts(&[schema.to_string().as_bytes()]);
+        let hex: String = hash.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("schema/{hex}")
+    };
+    let open =
+        evaluations::current().enter(tenant, name).map_err(|aside| BadParams(vec![format!("params: {aside}")]))?;
+    let checked = check_params_here(schema, params);
+    drop(open);
+    checked
 }
 
 /// Nothing if it took too long, or fell.
@@ -74,11 +91,15 @@ mod tests {
 
     use super::*;
 
+    fn tenant() -> TenantId {
+        TenantId::mint(bowline_model::Timestamp::from_millis(1), [1; 10])
+    }
+
     #[tokio::test]
     async fn a_command_without_a_schema_has_no_parameters() {
-        assert!(check_params(None, Vars::new()).await.is_ok());
+        assert!(check_params(tenant(), None, Vars::new()).await.is_ok());
         let some = json!({"a": 1}).as_object().cloned().unwrap_or_default();
-        assert!(check_params(None, some).await.is_err());
+        assert!(check_params(tenant(), None, some).await.is_err());
     }
 
     #[tokio::test]
@@ -89,7 +110,7 @@ mod tests {
             let mut list = vec![json!(0); 500];
             list.push(last);
             let params = json!({"a": list}).as_object().cloned().unwrap_or_default();
-            assert_eq!(check_params(Some(&schema), params).await.is_ok(), fits);
+            assert_eq!(check_params(tenant(), Some(&schema), params).await.is_ok(), fits);
         }
         assert_eq!(SLOTS.available_permits(), AT_ONCE);
     }

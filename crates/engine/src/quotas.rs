@@ -1,0 +1,194 @@
+//! Quotas of tenants: how many jobs may wait, how much may be stored.
+//!
+//! Nothing is asked of the ledger when a job is submitted. What each tenant uses is counted in memory: the last count of the
+//! ledger, plus what was accepted since. The ledger is counted again now and then, sooner where a tenant has reached a limit, and
+//! never for more than a small part of the time. So a quota may be passed by what was accepted on other servers since their last
+//! count, and by nothing else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_model::TenantId;
+use bowline_store::{Ledger, NewJob, StoreResult, Usage};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What one tenant may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaLimits {
+    /// Jobs that wait for a worker or for a moment.
+    pub queued_jobs: u64,
+    /// Payloads, results and output.
+    pub stored_bytes: u64,
+}
+
+impl Default for QuotaLimits {
+    fn default() -> Self {
+        Self { queued_jobs: 1_000_000, stored_bytes: 10 << 30 }
+    }
+}
+
+/// A quota that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the quota {quota} of this tenant is used up: {used} of {max}")]
+pub struct QuotaExceeded {
+    pub quota: &'static str,
+    pub used: u64,
+    pub max: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    /// As the ledger was counted last.
+    known: Usage,
+    /// Accepted since.
+    since: Usage,
+}
+
+impl Counted {
+    const fn now(&self) -> Usage {
+        Usage {
+            queued_jobs: self.known.queued_jobs.saturating_add(self.since.queued_jobs),
+            stored_bytes: self.known.stored_bytes.saturating_add(self.since.stored_bytes),
+        }
+    }
+}
+
+/// What tenants use, against what they may.
+#[derive(Debug)]
+pub struct Quotas {
+    limits: QuotaLimits,
+    counted: Mutex<HashMap<TenantId, Counted>>,
+    /// Notified when a limit was reached: perhaps there is room by now.
+    reached: Notify,
+}
+
+/// Between two counts, at least; and at least so many times as long as a count took.
+const PAUSE: Duration = Duration::from_secs(10);
+const STORED_PAUSE: Duration = Duration::from_secs(60);
+const PART: u32 = 50;
+/// The same where a tenant has reached a limit.
+const SOON: Duration = Duration::from_secs(1);
+
+impl Quotas {
+    pub fn new(limits: QuotaLimits) -> Arc<Self> {
+        Arc::new(Self { limits, counted: Mutex::default(), reached: Notify::new() })
+    }
+
+    pub const fn limits(&self) -> &QuotaLimits {
+        &self.limits
+    }
+
+    fn counted(&self) -> MutexGuard<'_, HashMap<TenantId, Counted>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a tenant uses, as far as it is known.
+    pub fn usage(&self, tenant: TenantId) -> Usage {
+        self.counted().get(&tenant).map_or_else(Usage::default, Counted::now)
+    }
+
+    /// Takes room for these jobs, which are of one tenant; or says which quota is used up.
+    pub fn admit(&self, jobs: &[NewJob]) -> Result<(), QuotaExceeded> {
+        let Some(tenant) = jobs.first().map(|job| job.tenant) else { return Ok(()) };
+        let bytes = jobs.iter().map(|job| job.payload.len() as u64).sum();
+        self.take(tenant, Usage { queued_jobs: jobs.len() as u64, stored_bytes: bytes })
+    }
+
+    /// Takes room for so many bytes.
+    pub fn admit_bytes(&self, tenant: TenantId, bytes: u64) -> Result<(), QuotaExceeded> {
+        self.take(tenant, Usage { queued_jobs: 0, stored_bytes: bytes })
+    }
+
+    fn take(&self, tenant: TenantId, more: Usage) -> Result<(), QuotaExceeded> {
+        let mut counted = self.counted();
+        let entry = counted.entry(tenant).or_default();
+        let used = entry.now();
+        for (quota, used, more, max) in [
+            ("queued_jobs", used.queued_jobs, more.queued_jobs, self.limits.queued_jobs),
+            ("stored_bytes", used.stored_bytes, more.stored_bytes, self.limits.stored_bytes),
+        ] {
+            if more > 0 && used.saturating_add(more) > max {
+                self.reached.notify_one();
+                return Err(QuotaExceeded { quota, used, max });
+            }
+        }
+        entry.since.queued_jobs += more.queued_jobs;
+        entry.since.stored_bytes += more.stored_bytes;
+        Ok(())
+    }
+
+    /// Counts what the ledger has. What is accepted meanwhile may be counted twice until the next time.
+    pub async fn recount(&self, ledger: &dyn Ledger, stored_too: bool) -> StoreResult<()> {
+        let queued: HashMap<TenantId, u64> = ledger.queued_by_tenant().await?.into_iter().collect();
+        let stored: Option<HashMap<TenantId, u64>> =
+            if stored_too { Some(ledger.stored_by_tenant().await?.into_iter().collect()) } else { None };
+        let mut counted = self.counted();
+        for tenant in queued.keys().chain(stored.iter().flat_map(HashMap::keys)) {
+            counted.entry(*tenant).or_default();
+        }
+        for (tenant, entry) in counted.iter_mut() {
+            entry.known.queued_jobs = queued.get(tenant).copied().unwrap_or(0);
+            entry.since.queued_jobs = 0;
+            if let Some(stored) = &stored {
+                entry.known.stored_bytes = stored.get(tenant).copied().unwrap_or(0);
+                entry.since.stored_bytes = 0;
+            }
+        }
+        counted.retain(|_, entry| entry.now() != Usage::default());
+        Ok(())
+    }
+
+    /// Returns some time after a limit was reached: perhaps there is room by now.
+    pub async fn soon(&self, wait: Duration) {
+        self.reached.notified().await;
+        tokio::time::sleep(SOON.max(wait / 10)).await;
+    }
+}
+
+/// When to count what again.
+#[derive(Debug, Default)]
+pub struct QuotaCounter {
+    stored_at: Option<Instant>,
+}
+
+impl QuotaCounter {
+    /// Counts what is due; how long nothing is.
+    pub async fn count(&mut self, quotas: &Quotas, ledger: &dyn Ledger) -> Duration {
+        let started = Instant::now();
+        let stored_too = self.stored_at.is_none_or(|at| started >= at);
+        if let Err(error) = quotas.recount(ledger, stored_too).await {
+            tracing::debug!(%error, "cannot count what tenants use, retrying");
+            return PAUSE;
+        }
+        let took = started.elapsed();
+        if stored_too {
+            self.stored_at = Some(Instant::now() + STORED_PAUSE.max(took * PART));
+        }
+        PAUSE.max(took * PART)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_quota_counts_for_its_tenant_and_names_itself() {
+        let quotas = Quotas::new(QuotaLimits { queued_jobs: 10, stored_bytes: 100 });
+        let tenant = |n: u8| TenantId::mint(Timestamp::from_millis(1), [n; 10]);
+        let take = |who: u8, queued_jobs: u64, stored_bytes: u64| {
+            quotas.take(tenant(who), Usage { queued_jobs, stored_bytes })
+        };
+        assert_eq!(take(1, 10, 50), Ok(()));
+        let full = take(1, 1, 0).expect_err("ten wait already");
+        assert_eq!(full, QuotaExceeded { quota: "queued_jobs", used: 10, max: 10 });
+        assert_eq!(quotas.admit_bytes(tenant(1), 51).expect_err("too much").quota, "stored_bytes");
+        assert_eq!(quotas.admit_bytes(tenant(1), 50), Ok(()));
+        assert_eq!(take(2, 10, 100), Ok(()), "another tenant has its own");
+        assert_eq!(quotas.usage(tenant(1)), Usage { queued_jobs: 10, stored_bytes: 100 });
+    }
+}
