@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use bowline_model::RunId;
 use bowline_model::planted::{self, Mistake};
-use bowline_store::{Claimant, ClaimedRun, StoreError, StoreResult, TellAnswer, ToldEvents};
+use bowline_store::{Claimant, ClaimedRun, ResourceKey, StoreError, StoreResult, TellAnswer, ToldEvents};
 use rand::rngs::StdRng;
 
 use crate::changes::{AttemptEnded, Heard, Tallied};
@@ -37,6 +37,8 @@ pub struct After {
     pub hosts: Vec<i64>,
     /// To be added before the commit.
     pub tally: Tallied,
+    /// What changed in resources, as JSON, for the audit trail.
+    pub diffs: Vec<(ResourceKey, String)>,
     /// Lines that this transaction makes.
     pub lines: Vec<(i64, ChannelKey)>,
     /// A person has accepted the clock, under this name.
@@ -53,6 +55,7 @@ impl After {
         self.events |= heard.events;
         self.fleets |= heard.fleets;
         self.flows |= heard.flows;
+        self.diffs.extend(heard.diffs);
         self.hosts.extend(heard.hosts);
         for (key, units) in heard.tally {
             *self.tally.entry(key).or_default() += units;
@@ -141,7 +144,7 @@ pub async fn attempt(
         }
         return Ok(answers);
     }
-    let deeds = write::deeds(wishes, &answers)?;
+    let deeds = write::deeds(wishes, &answers, &after.diffs)?;
     if deeds.is_empty() {
         db.commit().await?;
         return Ok(answers);

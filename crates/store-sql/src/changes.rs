@@ -15,7 +15,7 @@ use bowline_model::fleet::{ApprovalState, HostLock, Sweep};
 use bowline_model::job::{JobKind, Place, Step};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, RunError, RunId, RunStatus, TenantId, Timestamp, WorkerName};
-use bowline_store::{StoreError, StoreResult};
+use bowline_store::{ResourceKey, StoreError, StoreResult};
 use uuid::Uuid;
 
 use crate::db::{Batch, Col, Db, Sql};
@@ -164,6 +164,8 @@ pub struct Heard {
     pub fleets: bool,
     /// Something came in for runs of workflows.
     pub flows: bool,
+    /// What changed in resources, as JSON, for their records in the audit trail.
+    pub diffs: Vec<(ResourceKey, String)>,
 }
 
 impl Changes {
@@ -448,6 +450,7 @@ impl Changes {
             tally: std::mem::take(&mut self.tally),
             fleets: self.fleets,
             flows: !self.inbox.is_empty(),
+            diffs: Vec::new(),
         };
         let removed = if planted::on(Mistake::QueueTwice) { 0 } else { self.queue_remove.len() };
         let mut batch = Vec::with_capacity(12);

@@ -26,12 +26,15 @@ use crate::db::{Db, Sql, Val};
 /// The names of things in a record are at most this many; the count says how many there were.
 const NAMED_MAX: usize = 100;
 
+/// What changed in resources, as JSON.
+type Diffs = [(ResourceKey, String)];
+
 /// What is to be recorded of a batch.
-pub fn deeds(wishes: &[Command], answers: &[Answer]) -> StoreResult<Vec<Deed>> {
+pub fn deeds(wishes: &[Command], answers: &[Answer], diffs: &Diffs) -> StoreResult<Vec<Deed>> {
     let mut deeds = Vec::new();
     for (wish, answer) in wishes.iter().zip(answers) {
         if let Some(author) = wish.author() {
-            deeds.extend(deed(author, wish, answer)?);
+            deeds.extend(deed(author, wish, answer, diffs)?);
         }
         deeds.extend(commands_started(wish, answer));
         if let Command::RecordAudit(entries, _) = wish {
@@ -148,7 +151,7 @@ fn digest(bytes: Vec<u8>) -> StoreResult<Digest> {
 }
 
 /// What a wish and its answer come to; nothing where configuration was put that is there already.
-fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Deed>> {
+fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> StoreResult<Vec<Deed>> {
     let form = |tenant: Option<TenantId>, action, resource: String| Form {
         chain: Chain::of(tenant),
         author: author.clone(),
@@ -263,7 +266,9 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
         (Command::PutInventory(put, _), Answer::PutInventory(answer)) => {
             return Ok(about_inventory(form, put, answer).into_iter().collect());
         }
-        (Command::Apply(documents, _), Answer::Apply(answer)) => return Ok(about_documents(form, documents, answer)),
+        (Command::Apply(documents, _), Answer::Apply(answer)) => {
+            return Ok(about_documents(form, documents, answer, diffs));
+        }
         (Command::Steer(order, _), Answer::Steer(answer)) => {
             let form =
                 form(Some(order.tenant), order.action, format!("job/{}", order.job)).why(order.reason.as_deref());
@@ -297,7 +302,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer) -> StoreResult<Vec<Dee
             form.with(json!({"removed": removed, "mentioned": named})).if_so(*removed > 0, "not_found")
         }
         (Command::PutResource(put, _), Answer::PutResource(stored)) => {
-            return Ok(about_resource(form, put, stored).into_iter().collect());
+            return Ok(about_resource(form, put, stored, diffs).into_iter().collect());
         }
         (Command::ActivateResource((order, version), _), Answer::ActivateResource(activated)) => {
             let back = matches!(activated, Activated::Done { before: Some(before) } if before > version);
@@ -423,12 +428,17 @@ fn about_resource(
     form: impl Fn(Option<TenantId>, Action, String) -> Form,
     put: &ResourcePut,
     stored: &ResourceStored,
+    diffs: &Diffs,
 ) -> Option<Deed> {
     let form = form(Some(put.key.tenant), Action::ResourcePut, named(&put.key)).why(put.note.as_deref());
     let sum = Digest::of(put.spec.as_bytes());
     match stored {
         ResourceStored::Stored { version, active } => {
-            Some(form.with(json!({"version": version, "active": active, "sha256": sum})).result("done"))
+            let diff =
+                diffs.iter().find(|(key, _)| *key == put.key).and_then(|(_, diff)| serde_json::from_str(diff).ok());
+            let diff: Value = diff.unwrap_or_default();
+            let diff = json!({"version": version, "active": active, "sha256": sum, "diff": diff});
+            Some(form.with(diff).result("done"))
         }
         ResourceStored::Unchanged { activated: false, .. } => None,
         ResourceStored::Unchanged { version, .. } => {
@@ -445,13 +455,14 @@ fn about_documents(
     form: impl Fn(Option<TenantId>, Action, String) -> Form + Copy,
     documents: &[Applying],
     answer: &Applied,
+    diffs: &Diffs,
 ) -> Vec<Deed> {
     match answer {
         Applied::Done(done) => documents
             .iter()
             .zip(done)
             .filter_map(|(document, done)| match (document, done) {
-                (Applying::Resource(put), AppliedOne::Resource(stored)) => about_resource(form, put, stored),
+                (Applying::Resource(put), AppliedOne::Resource(stored)) => about_resource(form, put, stored, diffs),
                 (Applying::Inventory(put), AppliedOne::Inventory(counts)) => {
                     about_inventory(form, put, &PutAnswer::Done(*counts))
                 }
@@ -461,7 +472,7 @@ fn about_documents(
         Applied::Refused { document, why } => {
             let deed = match (documents.get(*document), why) {
                 (Some(Applying::Resource(put)), NotApplied::Overtaken { latest }) => {
-                    about_resource(form, put, &ResourceStored::Overtaken { latest: *latest })
+                    about_resource(form, put, &ResourceStored::Overtaken { latest: *latest }, diffs)
                 }
                 (Some(Applying::Inventory(put)), NotApplied::Circle(group)) => {
                     about_inventory(form, put, &PutAnswer::Circle(group.clone()))

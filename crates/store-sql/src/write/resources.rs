@@ -2,7 +2,7 @@
 
 use bowline_model::EventKind;
 use bowline_model::event::EventData;
-use bowline_model::resource::ResourceKind;
+use bowline_model::resource::{ResourceKind, summary_of_changes};
 use bowline_store::{
     Activated, Deleted, ResourceKey, ResourceOrder, ResourcePut, ResourceStored, StoreError, StoreResult,
 };
@@ -63,6 +63,7 @@ pub async fn put_resource(
         Val::Text(&put.by),
         Val::At(desk.now),
     ];
+    let diff = diff_of(db, put, &found).await?;
     db.execute(ADD_VERSION, &params).await?;
     db.execute(ADVANCE, &[Val::Int(found.id), Val::Int(version.into()), Val::At(desk.now)]).await?;
     let mut told = format!("version {version}");
@@ -74,8 +75,19 @@ pub async fn put_resource(
         told.push_str(": ");
         told.push_str(note);
     }
-    let heard = tell(db, desk, key, EventKind::ResourceStored, &put.by, told).await?;
+    let mut heard = tell(db, desk, key, EventKind::ResourceStored, &put.by, told).await?;
+    heard.diffs.push((key.clone(), diff));
     Ok((ResourceStored::Stored { version, active }, heard))
+}
+
+/// What a new version changes, against the active one or else the latest.
+async fn diff_of(db: &mut impl Db, put: &ResourcePut, found: &Found) -> StoreResult<String> {
+    let version = found.active.unwrap_or(found.latest);
+    let before = db.query(SPEC, &[Val::Int(found.id), Val::Int(version.into())], |row| row.text(0)).await?;
+    // What cannot be read any more is as good as nothing: the change itself must not fail for it.
+    let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| serde_json::json!({}));
+    let before = before.first().map_or_else(|| serde_json::json!({}), |text| read(text));
+    Ok(summary_of_changes(&before, &read(&put.spec)).to_string())
 }
 
 async fn say_unchanged(
@@ -232,6 +244,7 @@ const LOCK: Sql = Sql::Each {
     postgres: "select id, active, latest from resource where tenant = $1 and kind = $2 and name = $3 for update",
 };
 const SAME: Sql = Sql::Same("select 1 from resource_version where resource = $1 and version = $2 and spec = $3");
+const SPEC: Sql = Sql::Same("select spec from resource_version where resource = $1 and version = $2");
 const HAS: Sql = Sql::Same("select 1 from resource_version where resource = $1 and version = $2");
 const ADD_VERSION: Sql =
     Sql::Same("insert into resource_version (resource, version, spec, note, by, at) values ($1, $2, $3, $4, $5, $6)");

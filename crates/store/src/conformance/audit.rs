@@ -304,3 +304,17 @@ pub async fn what_changed_nothing_is_recorded_too(bench: &Bench) {
     let times: Vec<_> = records.iter().map(|record| record.diff.as_deref()).collect();
     assert_eq!(times, [Some(r#"{"times":2}"#), Some(r#"{"times":1}"#)], "in the order given");
 }
+
+/// Whoever reads the trail sees what a new version changed, against the active one.
+pub async fn a_change_of_configuration_is_recorded_with_what_it_changed(bench: &Bench) {
+    for spec in [r#"{"argv":["true"],"timeout_ms":1000}"#, r#"{"argv":["true"],"timeout_ms":2000,"cwd":"/"}"#] {
+        bench.ledger.put_resource(put(bench, spec)).await.expect("stored");
+    }
+    let records = trail(bench, ours(bench)).await;
+    let diff: serde_json::Value = serde_json::from_str(records[1].diff.as_deref().expect("a diff")).expect("JSON");
+    let changed = serde_json::json!({"changes": 2, "changed": [
+        {"path": "/timeout_ms", "change": "changed", "before": 1000, "after": 2000},
+        {"path": "/cwd", "change": "added", "after": "/"},
+    ]});
+    assert_eq!((&diff["version"], &diff["diff"]), (&serde_json::json!(2), &changed));
+}
