@@ -58,9 +58,14 @@ pub struct Gate {
     remembered: Mutex<HashMap<String, Remembered>>,
     tenants: Mutex<HashMap<TenantId, Timestamp>>,
     replays: Mutex<ReplayCache>,
+    /// When this process began to remember what it has seen, in Unix seconds.
+    started_s: i64,
 }
 
 const REMEMBERED_MAX: usize = 10_000;
+/// How often a lasting request is asked whether its credential is still good. With what is remembered, an end counts
+/// within five seconds.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,6 +79,7 @@ impl Gate {
         settings: GateSettings,
     ) -> Arc<Self> {
         Arc::new(Self {
+            started_s: clock.now().as_millis() / 1_000,
             ledger,
             clock,
             jwt,
@@ -130,11 +136,24 @@ impl Gate {
         let email = record.email.as_deref().and_then(|text| text.parse().ok());
         let tenant = record.tenant.map(|t| *t.as_uuid());
         let person = record.person.clone().unwrap_or_else(|| actor.person(email.as_ref()));
-        Ok(Caller { actor, tenant, scopes, audiences: Audiences::ALL, email, person })
+        let audiences = Audiences::from(record.audiences.as_str());
+        let expires_at_ms = record.expires_at.map(Timestamp::as_millis);
+        Ok(Caller { actor, tenant, scopes, audiences, email, person, expires_at_ms })
     }
 
-    /// Whether a caller that was let in a while ago would still be let in. While the ledger is away nobody is sent away.
+    /// Returns when a caller that was let in would not be any more: for whatever lasts longer than an ordinary request.
+    pub async fn ended(&self, caller: &Caller) {
+        while self.still_good(caller).await {
+            tokio::time::sleep(CHECK_EVERY).await;
+        }
+    }
+
+    /// Whether a caller that was let in a while ago would still be let in. While the ledger is away nobody is sent away,
+    /// except those whose credential says itself that it has ended.
     pub async fn still_good(&self, caller: &Caller) -> bool {
+        if caller.expires_at_ms.is_some_and(|end| end <= self.clock.now().as_millis()) {
+            return false;
+        }
         let id = match &caller.actor {
             Actor::Token { id, .. } | Actor::Worker { token: id, .. } | Actor::Join { token: id } => id.to_string(),
             Actor::Service { .. } => return true,
@@ -191,6 +210,12 @@ impl Gate {
             let Some(jti) = &identity.jti else {
                 return Err(Problem::unauthorized("a service token needs a `jti` to change the control plane"));
             };
+            // What was seen before a restart is forgotten, so what is from before it counts as seen.
+            if identity.issued_at < self.started_s {
+                return Err(Problem::unauthorized(
+                    "the service token was issued before this server started, so it may have been used already; get a new one",
+                ));
+            }
             match lock(&self.replays).seen(jti, identity.expires_at, now) {
                 Sighting::First => {}
                 Sighting::Again | Sighting::Expired => return Err(unknown()),

@@ -991,10 +991,11 @@ fn house() -> Vec<Route> {
             "POST",
             "/tokens/{id}/revoke",
             "revokeToken",
-            "Make a token worthless",
+            "Revoke a token, and the API tokens made with it",
             control(S::TokensWrite),
             post(tokens::revoke),
         )
+        .asks::<tokens::RevokeQuery>()
         .gives::<tokens::RevokedView>(200),
         Route::new(
             "GET",

@@ -58,6 +58,10 @@ impl Audiences {
         self.0 == 0
     }
 
+    pub const fn is_subset_of(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
     pub fn iter(self) -> impl Iterator<Item = Audience> {
         Audience::ALL.into_iter().filter(move |audience| self.contains(*audience))
     }
@@ -66,6 +70,22 @@ impl Audiences {
 impl FromIterator<Audience> for Audiences {
     fn from_iter<I: IntoIterator<Item = Audience>>(audiences: I) -> Self {
         audiences.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+/// Their texts with spaces between them, as they are kept.
+impl fmt::Display for Audiences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<_> = self.iter().map(Audience::text).collect();
+        f.write_str(&texts.join(" "))
+    }
+}
+
+/// Reads what was kept. A text that is not known opens nothing.
+impl From<&str> for Audiences {
+    fn from(text: &str) -> Self {
+        let known = |word: &str| Audience::ALL.into_iter().find(|audience| audience.text() == word);
+        text.split(' ').filter_map(known).collect()
     }
 }
 
@@ -86,6 +106,16 @@ mod tests {
         assert!(!exec.contains(Audience::Control));
         assert!(Audience::ALL.iter().all(|audience| Audiences::ALL.contains(*audience)));
         assert!(Audiences::EMPTY.is_empty());
+    }
+
+    #[test]
+    fn what_is_kept_is_read_back() {
+        for set in [Audiences::EMPTY, Audiences::of(Audience::Control), Audiences::ALL] {
+            assert_eq!(Audiences::from(set.to_string().as_str()), set);
+            assert!(set.is_subset_of(Audiences::ALL));
+        }
+        assert_eq!(Audiences::from("exec everything"), Audiences::of(Audience::Exec));
+        assert!(!Audiences::ALL.is_subset_of(Audiences::of(Audience::Exec)));
     }
 
     #[test]

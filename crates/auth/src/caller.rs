@@ -51,6 +51,8 @@ pub struct Caller {
     /// As which person they count where people are counted: `mail:<address>`, `token:<id>` or `service:<subject>`. A token
     /// made by a token counts as its maker.
     pub person: String,
+    /// When the credential ends, in Unix milliseconds. `None`: it does not.
+    pub expires_at_ms: Option<i64>,
 }
 
 impl Actor {
@@ -97,6 +99,11 @@ impl Caller {
         self.tenant.ok_or(Denied::NoTenant)
     }
 
+    /// Whether this caller may make a credential for `audiences`.
+    pub fn require_audiences(&self, audiences: Audiences) -> Result<(), Denied> {
+        if audiences.is_subset_of(self.audiences) { Ok(()) } else { Err(Denied::GrantAudience(self.audiences)) }
+    }
+
     /// Whether this caller may make a credential with `scopes`: nobody hands on more than they have.
     pub fn require_grant(&self, scopes: Scopes) -> Result<(), Denied> {
         if scopes.is_subset_of(self.scopes) {
@@ -116,6 +123,7 @@ impl From<ServiceIdentity> for Caller {
             scopes: identity.scopes,
             audiences: identity.audiences,
             email: identity.email,
+            expires_at_ms: Some(identity.expires_at.saturating_mul(1_000)),
         }
     }
 }
@@ -132,6 +140,8 @@ pub enum Denied {
     NoTenant,
     #[error("scopes cannot be granted by somebody who does not hold them: {0}")]
     Grant(Scopes),
+    #[error("a token is good for no audience that its maker's credential is not good for, which is: {0}")]
+    GrantAudience(Audiences),
 }
 
 #[cfg(test)]
@@ -146,6 +156,7 @@ mod tests {
             audiences: Audiences::of(Audience::Exec),
             email: None,
             person: "token:0000000000000000".to_owned(),
+            expires_at_ms: None,
         }
     }
 
@@ -207,6 +218,14 @@ mod tests {
     }
 
     #[test]
+    fn nobody_opens_a_door_that_is_closed_to_them() {
+        let exec = caller(Scopes::of(Scope::TokensWrite));
+        assert_eq!(exec.require_audiences(Audiences::of(Audience::Exec)), Ok(()));
+        let denied = exec.require_audiences(Audiences::ALL).unwrap_err().to_string();
+        assert!(denied.ends_with("which is: exec"), "{denied}");
+    }
+
+    #[test]
     fn actors_have_one_line_each() {
         let id = TokenId::from_bytes([0; 10]);
         let actors = [
@@ -227,8 +246,10 @@ mod tests {
             tenant: Some(Uuid::from_u128(7)),
             jti: None,
             email: "ann@example.com".parse().ok(),
-            expires_at: 0,
+            issued_at: 0,
+            expires_at: 7,
         });
+        assert_eq!(caller.expires_at_ms, Some(7_000));
         assert_eq!(caller.actor.to_string(), "service:svc:console");
         assert_eq!(caller.tenant(), Ok(Uuid::from_u128(7)));
         assert_eq!(caller.require(Scope::ControlRead), Ok(()));

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
+use bowline_auth::{Audiences, Scope, Scopes, TokenKind, TokenText};
 use bowline_model::TenantId;
 use bowline_store::{Clock, Ledger, TokenRecord};
 use rand::RngExt;
@@ -75,6 +75,7 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
         name: "admin".to_owned(),
         secret_hash: token.secret_hash(),
         scopes: Scopes::of(Scope::Admin).to_string(),
+        audiences: Audiences::ALL.to_string(),
         email: None,
         made_by: None,
         person: None,

@@ -24,10 +24,13 @@ pub enum TokenCommand {
         #[arg(long, value_name = "ID")]
         tenant: Option<String>,
     },
-    /// End a token at once
+    /// End a token at once, and the API tokens that were made with it
     Revoke {
         /// The token's id, as `token list` shows it
         id: String,
+        /// End workers, agents and join tokens that were made with it, too
+        #[arg(long)]
+        with_workers: bool,
     },
 }
 
@@ -110,6 +113,21 @@ struct NewToken<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
+struct RevokedView {
+    also_revoked: Vec<MadeView>,
+    remaining: Vec<MadeView>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct MadeView {
+    id: Text,
+    kind: Text,
+    name: Text,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct TokenView {
     id: Text,
     kind: Text,
@@ -164,17 +182,30 @@ pub async fn run(client: &Client, screen: &mut Screen, command: TokenCommand) ->
             listing.read(client, Request::get(["tokens"]).query_if("tenant_id", tenant)).await?;
             listing.finish("No tokens. Make one with `bowline token create --kind api --name NAME`.")?;
         }
-        TokenCommand::Revoke { id } => {
-            let request = Request::post(["tokens", &id, "revoke"]);
-            let answer = client.call(&request).await?;
-            if screen.json() {
-                screen.json_line(answer.text())?;
-            } else {
-                screen.line(&format!("token {} is revoked", Text::new(&id)))?;
-            }
-        }
+        TokenCommand::Revoke { id, with_workers } => revoke(client, screen, &id, with_workers).await?,
     }
     Ok(Exit::Success)
+}
+
+async fn revoke(client: &Client, screen: &mut Screen, id: &str, with_workers: bool) -> Result<(), Failure> {
+    let with_workers = with_workers.then(|| "true".to_owned());
+    let request = Request::post(["tokens", id, "revoke"]).query_if("with_workers", with_workers);
+    let answer = client.call(&request).await?;
+    if screen.json() {
+        return screen.json_line(answer.text());
+    }
+    let revoked: RevokedView = answer.read()?;
+    screen.line(&format!("token {} is revoked", Text::new(id)))?;
+    for made in &revoked.also_revoked {
+        screen.line(&format!("  and {} token {} ({}), made with it", made.kind, made.id, made.name))?;
+    }
+    if !revoked.remaining.is_empty() {
+        screen.line("Made with it, and still good; --with-workers ends them:")?;
+        for made in &revoked.remaining {
+            screen.line(&format!("  {} token {} ({})", made.kind, made.id, made.name))?;
+        }
+    }
+    Ok(())
 }
 
 async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Result<(), Failure> {

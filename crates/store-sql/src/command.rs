@@ -12,9 +12,9 @@ use bowline_store::{
     Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Evidence,
     EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewApproval,
     NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
-    Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RunReport,
-    SealingKeySet, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered,
-    TurnAnswer, TurnOrder, WorkerRecord,
+    Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RevokeToken,
+    RevokedTokens, RunReport, SealingKeySet, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord,
+    ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -84,7 +84,7 @@ commands! {
     Note(Notice) -> (),
     CreateTenant((TenantId, String, Author)) -> Option<Tenant>,
     CreateToken((Box<TokenRecord>, Author)) -> bool,
-    RevokeToken((String, Option<TenantId>, Author)) -> Option<Box<TokenRecord>>,
+    RevokeToken((RevokeToken, Author)) -> Option<Box<RevokedTokens>>,
     Register(WorkerRecord) -> (),
     Drain((TenantId, WorkerName, bool, Author)) -> bool,
     Enroll((String, Box<AgentRecord>, Box<TokenRecord>, Author)) -> Enrolled,
@@ -135,7 +135,7 @@ impl Command {
             Self::Replay(order, _) | Self::Purge(order, _) => Some(&order.by),
             Self::CreateTenant((_, _, by), _)
             | Self::CreateToken((_, by), _)
-            | Self::RevokeToken((_, _, by), _)
+            | Self::RevokeToken((_, by), _)
             | Self::Drain((_, _, _, by), _)
             | Self::Enroll((_, _, _, by), _)
             | Self::SetSealingKey((_, _, _, by), _)

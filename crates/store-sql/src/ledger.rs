@@ -24,9 +24,9 @@ use bowline_store::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, ClockAccepted, ClockStatus, Closed, DeadLetter,
     DeadLetterOrder, DeadLetterStore, EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord,
     JobStore, LaneDepth, Ledger, LedgerClock, Listened, MaintenanceStore, NewJob, Notice, Observer, OrderAnswer, Page,
-    Position, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RunRecord, RunReport, RunStore, StoreError,
-    StoreResult, Submitted, TellAnswer, Tenant, TenantStore, TokenRecord, TokenStore, ToldEvents, Verified,
-    WaitingFacts, Wake, WorkerRecord, WorkerStore,
+    Position, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RevokeToken, RevokedTokens, RunRecord,
+    RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TenantStore, TokenRecord, TokenStore,
+    ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -604,8 +604,8 @@ impl TokenStore for SqlLedger {
         self.look(move |db| Box::pin(read::list_tokens(db, tenant))).await
     }
 
-    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: Author) -> StoreResult<bool> {
-        self.wish(|line| Command::RevokeToken((id, tenant, by), line)).await.map(|revoked| revoked.is_some())
+    async fn revoke_token(&self, order: RevokeToken, by: Author) -> StoreResult<Option<RevokedTokens>> {
+        self.wish(|line| Command::RevokeToken((order, by), line)).await.map(|revoked| revoked.map(|revoked| *revoked))
     }
 }
 

@@ -116,6 +116,12 @@ const ALL: &[Migration] = &[
         postgres: include_str!("migrations/postgres/0017_truth.sql"),
     },
     Migration {
+        number: 18,
+        name: "tokens",
+        sqlite: include_str!("migrations/sqlite/0018_tokens.sql"),
+        postgres: include_str!("migrations/postgres/0018_tokens.sql"),
+    },
+    Migration {
         number: 20,
         name: "actors",
         sqlite: include_str!("migrations/sqlite/0020_actors.sql"),

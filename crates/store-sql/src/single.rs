@@ -69,9 +69,9 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             after.hear(heard);
             Answer::CreateToken(made)
         }
-        Command::RevokeToken((id, tenant, by), _) => {
-            let (revoked, heard) = write::revoke_token(db, desk, id, *tenant, by).await?;
-            after.hear(heard);
+        Command::RevokeToken((order, by), _) => {
+            let (revoked, heard) = write::revoke_token(db, desk, order, by).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
             Answer::RevokeToken(revoked.map(Box::new))
         }
         Command::Register(worker, _) => {

@@ -24,6 +24,8 @@ pub struct TokenRecord {
     pub name: String,
     pub secret_hash: [u8; 32],
     pub scopes: String,
+    /// Which audiences it is good for, with spaces between them.
+    pub audiences: String,
     /// For a join token: what the agent that uses it is.
     pub labels: Labels,
     /// What an agent that joins with it, or the worker whose token it is, may be.
@@ -41,6 +43,27 @@ pub struct TokenRecord {
     pub used_at: Option<Timestamp>,
 }
 
+/// Whose end it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevokeToken {
+    pub id: String,
+    /// Bounds whose the token may be; `None`: anybody's.
+    pub tenant: Option<TenantId>,
+    /// Whether workers, agents and join tokens that were made with it end, too.
+    pub with_workers: bool,
+}
+
+/// What a revocation came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevokedTokens {
+    /// The one that was named.
+    pub token: TokenRecord,
+    /// Those that ended with it: made with it, or with one that was.
+    pub also: Vec<TokenRecord>,
+    /// Workers, agents and join tokens made with any of them, which go on.
+    pub remaining: Vec<TokenRecord>,
+}
+
 #[async_trait]
 pub trait TenantStore: Send + Sync {
     /// Creates a tenant; `None` if the name is taken.
@@ -51,12 +74,13 @@ pub trait TenantStore: Send + Sync {
 
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Stores a token and tells who made it; `false` if the id is taken, or if it is a worker's and an agent has its name.
+    /// Stores a token and tells who made it; `false` if the id is taken, if the token it was made with is revoked, or if it is
+    /// a worker's and an agent has its name.
     async fn create_token(&self, token: TokenRecord, by: Author) -> StoreResult<bool>;
     async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>>;
     /// All tokens of a tenant; of everybody for `None`.
     async fn list_tokens(&self, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>>;
-    /// Ends a token and tells who did. Whether there was such a token that was not revoked yet; `tenant` bounds whose it
-    /// may be.
-    async fn revoke_token(&self, id: String, tenant: Option<TenantId>, by: Author) -> StoreResult<bool>;
+    /// Ends a token and the API tokens made with it, and tells who did. `None` if there is no such token, or nothing of it
+    /// was left to end.
+    async fn revoke_token(&self, order: RevokeToken, by: Author) -> StoreResult<Option<RevokedTokens>>;
 }

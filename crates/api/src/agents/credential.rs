@@ -1,6 +1,6 @@
 //! The credential of an agent: how long it is good for, and when it is renewed.
 
-use bowline_auth::{Scope, Scopes, TokenKind, TokenText};
+use bowline_auth::{Audiences, Scope, Scopes, TokenKind, TokenText};
 use bowline_model::{TenantId, Timestamp, WorkerName};
 use bowline_store::TokenRecord;
 use hyper::HeaderMap;
@@ -26,6 +26,7 @@ pub fn mint(tenant: TenantId, name: &WorkerName, made_by: &str, now: Timestamp) 
         name: name.to_string(),
         secret_hash: token.secret_hash(),
         scopes: Scopes::of(Scope::WorkersRun).to_string(),
+        audiences: Audiences::ALL.to_string(),
         labels: Default::default(),
         admission: Default::default(),
         email: None,

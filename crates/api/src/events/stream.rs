@@ -115,6 +115,7 @@ impl Reader {
             let stop = self.app.stop.clone();
             tokio::select! {
                 () = stop.cancelled() => return None,
+                () = self.app.gate.ended(&self.known.0) => return None,
                 item = tokio::time::timeout(SILENCE, self.live.recv()) => match item {
                     Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
                     Ok(Ok(item)) => self.take(&item).await,

@@ -1,7 +1,7 @@
 //! `GET /jobs/{id}/output`: what a run printed, from any place, to its end or as it grows.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -48,6 +48,7 @@ static RUN_ID: HeaderName = HeaderName::from_static("x-run-id");
 const BITE: u32 = 16;
 /// Even when nothing rings, look this often.
 const SAFETY_NET: Duration = Duration::from_secs(1);
+const CHECK: Duration = Duration::from_secs(2);
 
 pub async fn read(
     State(app): State<App>,
@@ -84,6 +85,7 @@ pub async fn read(
         stream,
         at: offset,
         ready: Vec::new(),
+        checked: Instant::now(),
         _place: place,
     };
     let mut response = Response::new(Body::from_stream(stream::unfold(reader, |mut reader| async move {
@@ -151,6 +153,8 @@ struct Reader {
     end: u64,
     /// Ranges that were looked up, the next one last.
     ready: Vec<OutputRange>,
+    /// When we last asked whether the reader's credential is still good.
+    checked: Instant,
     _place: Option<Share>,
 }
 
@@ -166,6 +170,12 @@ impl Reader {
                 // Before a gap: what follows it must not look as if it followed what was before it.
                 Some(_) => self.ready.clear(),
                 None => {}
+            }
+            if self.checked.elapsed() > CHECK {
+                if !self.app.gate.still_good(&self.known.0).await {
+                    return None;
+                }
+                self.checked = Instant::now();
             }
             match self.look().await {
                 Ok(true) => {}
@@ -193,12 +203,15 @@ impl Reader {
             }
             tokio::select! {
                 () = self.app.stop.cancelled() => return Ok(false),
-                () = tokio::time::sleep(SAFETY_NET) => {
-                    if !self.app.gate.still_good(&self.known.0).await {
-                        return Ok(false);
-                    }
-                }
+                () = tokio::time::sleep(SAFETY_NET) => {}
                 () = bell.rung() => {}
+            }
+            // Here, too: bells may ring all the time and bring nothing of ours.
+            if self.checked.elapsed() > CHECK {
+                if !self.app.gate.still_good(&self.known.0).await {
+                    return Ok(false);
+                }
+                self.checked = Instant::now();
             }
             let run = self.found.run;
             match ledger.find_output(self.tenant, self.job, self.host.clone()).await? {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
-use bowline_auth::{Email, Scope, Scopes, TokenKind, TokenText};
+use bowline_auth::{Audience, Audiences, Email, Scope, Scopes, TokenKind, TokenText};
 use bowline_engine::builtin::NAME_PREFIX;
 use bowline_model::admission::{Admission, Reach};
 use bowline_model::host::Pattern;
@@ -30,6 +30,22 @@ pub enum KindWord {
     Join,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AudienceWord {
+    Exec,
+    Control,
+}
+
+impl From<AudienceWord> for Audience {
+    fn from(word: AudienceWord) -> Self {
+        match word {
+            AudienceWord::Exec => Self::Exec,
+            AudienceWord::Control => Self::Control,
+        }
+    }
+}
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRequest {
@@ -40,7 +56,8 @@ pub struct CreateRequest {
     /// What it may do; an API token may read and write jobs unless given, a worker's token may only work.
     #[serde(default)]
     pub scopes: Option<Vec<String>>,
-    /// A year at most, 90 days unless given; for a join token a week at most, 15 minutes unless given.
+    /// A year at most, 90 days unless given; for a join token a week at most, 15 minutes unless given. An API token ends no
+    /// later than the credential it is made with.
     #[serde(default)]
     #[schemars(range(min = 1, max = 31_622_400))]
     pub expires_in_s: Option<u64>,
@@ -57,6 +74,9 @@ pub struct CreateRequest {
     /// reserved types never.
     #[serde(default)]
     pub task_types: Option<Vec<String>>,
+    /// For an API token: what it is good for. As the caller's own credential unless given, and never more than that.
+    #[serde(default)]
+    pub audiences: Option<Vec<AudienceWord>>,
     /// Whose token it is, for an API token. What they begin knows the address, a workflow as `user.email`.
     #[serde(default)]
     pub email: Option<String>,
@@ -71,6 +91,7 @@ pub struct CreatedView {
     pub kind: KindWord,
     pub name: String,
     pub scopes: Vec<String>,
+    pub audiences: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
     pub tenant_id: TenantId,
@@ -170,8 +191,22 @@ pub async fn create(
     if seconds == 0 || seconds > longest {
         return Err(Problem::validation(format!("expires_in_s must be between 1 and {longest}")));
     }
+    let audiences = audiences(&known, &body)?;
     let now = app.engine.clock.now();
     let expires_at = now.plus_millis(i64::try_from(seconds).unwrap_or(0) * 1_000);
+    // Workers, agents and join tokens outlive their maker: the work goes on when somebody leaves.
+    let expires_at = match known.0.expires_at_ms.map(Timestamp::from_millis) {
+        Some(end) if body.kind == KindWord::Api && end < expires_at => {
+            if body.expires_in_s.is_some() || end <= now {
+                let left = end.millis_since(now).max(0) / 1_000;
+                return Err(Problem::validation(format!(
+                    "expires_in_s: a token ends no later than the credential it is made with, which ends at {end}; at most {left}"
+                )));
+            }
+            end
+        }
+        _ => expires_at,
+    };
     let kind = match body.kind {
         KindWord::Api => TokenKind::Api,
         KindWord::Worker => TokenKind::Worker,
@@ -187,6 +222,7 @@ pub async fn create(
         name: body.name.clone(),
         secret_hash: token.secret_hash(),
         scopes: scopes.to_string(),
+        audiences: audiences.to_string(),
         labels: body.labels,
         admission,
         made_by: known.0.actor.token().map(ToString::to_string),
@@ -198,6 +234,12 @@ pub async fn create(
         used_at: None,
     };
     if !app.engine.ledger.create_token(record, known.author()).await? {
+        // A worker's name may be an agent's. Otherwise it is the maker, for ids do not meet: revoked a moment ago, which this
+        // server had not heard.
+        app.gate.forget(&known.0.actor.token().map(ToString::to_string).unwrap_or_default());
+        if !app.gate.still_good(&known.0).await {
+            return Err(Problem::unauthorized("the credential is missing, unknown, expired or revoked"));
+        }
         let taken = format!("name: there is an agent {}; a worker needs another name", body.name);
         return Err(Problem::conflict("AGENT_EXISTS", taken));
     }
@@ -206,6 +248,7 @@ pub async fn create(
         kind: body.kind,
         name: body.name,
         scopes: scopes.iter().map(|s| s.to_string()).collect(),
+        audiences: audiences.iter().map(Audience::text).collect(),
         email: body.email,
         tenant_id: tenant,
         created_at: now,
@@ -213,4 +256,21 @@ pub async fn create(
         token: token.expose().to_owned(),
     };
     Ok((StatusCode::CREATED, Json(view)))
+}
+
+/// What the new token is good for. Workers are what they are; an API token is good for no more than its maker's credential.
+fn audiences(known: &Known, body: &CreateRequest) -> Result<Audiences, Problem> {
+    if body.kind != KindWord::Api {
+        return match &body.audiences {
+            None => Ok(Audiences::ALL),
+            Some(_) => Err(Problem::validation("audiences: only an API token has them")),
+        };
+    }
+    let Some(words) = &body.audiences else { return Ok(known.0.audiences) };
+    let audiences: Audiences = words.iter().copied().map(Audience::from).collect();
+    if audiences.is_empty() {
+        return Err(Problem::validation("audiences: name exec, control, or both; or leave it out"));
+    }
+    known.0.require_audiences(audiences).map_err(Problem::forbidden)?;
+    Ok(audiences)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
-use bowline_auth::Scope;
+use bowline_auth::{Audience, Audiences, Scope};
 use bowline_model::admission::Reach;
 use bowline_model::{Labels, TenantId, Timestamp};
 use bowline_store::TokenRecord;
@@ -16,12 +16,25 @@ use crate::door::Known;
 use crate::params::Params;
 use crate::problem::Problem;
 
+/// How the API calls a kind of token.
+pub(super) fn kind_word(kind: &str) -> &'static str {
+    match kind {
+        "wrk" => "worker",
+        "joi" => "join",
+        _ => "api",
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TokenView {
     pub id: String,
     pub kind: &'static str,
     pub name: String,
     pub scopes: Vec<String>,
+    pub audiences: Vec<&'static str>,
+    /// The id of the token it was made with; not there for those that a service or the server itself made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
     pub tenant_id: Option<TenantId>,
@@ -83,12 +96,10 @@ pub async fn list(
     let tokens = tokens
         .into_iter()
         .map(|t| TokenView {
-            kind: match t.kind.as_str() {
-                "wrk" => "worker",
-                "joi" => "join",
-                _ => "api",
-            },
+            kind: kind_word(&t.kind),
             status: status(&t, now),
+            audiences: Audiences::from(t.audiences.as_str()).iter().map(Audience::text).collect(),
+            made_by: t.made_by,
             labels: t.labels,
             reach: t.admission.reach,
             secrets_for_shared_user: t.admission.secrets_for_shared_user,
@@ -96,7 +107,7 @@ pub async fn list(
             used_at: t.used_at,
             id: t.id,
             name: t.name,
-            scopes: t.scopes.split(' ').map(str::to_owned).collect(),
+            scopes: t.scopes.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect(),
             email: t.email,
             tenant_id: t.tenant,
             created_at: t.created_at,

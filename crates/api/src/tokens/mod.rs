@@ -6,4 +6,4 @@ mod revoke;
 
 pub use create::{CreateRequest, CreatedView, create};
 pub use list::{ListQuery, TokenList, list};
-pub use revoke::{RevokedView, revoke};
+pub use revoke::{RevokeQuery, RevokedView, revoke};

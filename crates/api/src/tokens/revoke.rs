@@ -1,30 +1,66 @@
-//! `POST /tokens/{id}/revoke`: make a token worthless, here at once and on other servers within seconds.
+//! `POST /tokens/{id}/revoke`: end a token and those made with it, here at once and on other servers within seconds.
 
 use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
+use bowline_store::{RevokeToken, TokenRecord};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::list::kind_word;
 use crate::app::App;
 use crate::door::Known;
-use crate::params::Part;
+use crate::params::{Params, Part};
 use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RevokeQuery {
+    /// End workers, agents and join tokens that were made with it, too.
+    pub with_workers: bool,
+}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RevokedView {
     pub id: String,
     pub revoked: bool,
+    /// Tokens that ended with it, because they were made with it.
+    pub also_revoked: Vec<MadeView>,
+    /// Workers, agents and join tokens that were made with it and go on; `with_workers` ends them.
+    pub remaining: Vec<MadeView>,
 }
 
-pub async fn revoke(State(app): State<App>, known: Known, Part(id): Part) -> Result<Json<RevokedView>, Problem> {
-    // An administrator may have made it for another tenant.
-    let tenant = known.tenant()?;
-    let whose = (!known.0.scopes.allows(Scope::Admin)).then_some(tenant);
-    let short = id.len() <= 64;
-    if !short || !app.engine.ledger.revoke_token(id.clone(), whose, known.author()).await? {
-        return Err(Problem::not_found("TOKEN_NOT_FOUND", "token"));
+/// A token that was made with another one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MadeView {
+    pub id: String,
+    pub kind: &'static str,
+    pub name: String,
+}
+
+impl From<TokenRecord> for MadeView {
+    fn from(token: TokenRecord) -> Self {
+        Self { kind: kind_word(&token.kind), id: token.id, name: token.name }
     }
+}
+
+pub async fn revoke(
+    State(app): State<App>,
+    known: Known,
+    Part(id): Part,
+    Params(query): Params<RevokeQuery>,
+) -> Result<Json<RevokedView>, Problem> {
+    // An administrator may have made it for another tenant.
+    let own = known.tenant()?;
+    let tenant = (!known.0.scopes.allows(Scope::Admin)).then_some(own);
+    let not_found = || Problem::not_found("TOKEN_NOT_FOUND", "token");
+    if id.len() > 64 {
+        return Err(not_found());
+    }
+    let order = RevokeToken { id: id.clone(), tenant, with_workers: query.with_workers };
+    let revoked = app.engine.ledger.revoke_token(order, known.author()).await?.ok_or_else(not_found)?;
     app.gate.forget(&id);
-    Ok(Json(RevokedView { id, revoked: true }))
+    revoked.also.iter().for_each(|token| app.gate.forget(&token.id));
+    let show = |tokens: Vec<TokenRecord>| tokens.into_iter().map(MadeView::from).collect();
+    Ok(Json(RevokedView { id, revoked: true, also_revoked: show(revoked.also), remaining: show(revoked.remaining) }))
 }

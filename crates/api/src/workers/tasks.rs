@@ -66,15 +66,20 @@ pub async fn tasks(
     let runs = tokio::select! {
         runs = patience.besides(wait, waiting) => runs,
         () = stop.cancelled() => Vec::new(),
+        () = app.gate.ended(&known.0) => return Err(ended()),
     };
     if !runs.is_empty() && !app.gate.still_good(&known.0).await {
         // Its token ended while it waited. What it would have got goes back.
         app.engine.ledger.give_back(runs.iter().map(|run| run.run).collect()).await?;
-        return Err(Problem::unauthorized("the token was revoked or has expired"));
+        return Err(ended());
     }
     let credential = known.0.actor.token().map(ToString::to_string).unwrap_or_default();
     let runs = seal_all(&app, tenant, &worker, &credential, runs).await?;
     Ok(Json(runs.into_iter().map(show).collect()))
+}
+
+fn ended() -> Problem {
+    Problem::unauthorized("the token was revoked or has expired")
 }
 
 /// What an agent is told, as `bowline_protocol::HostTask` has it. The command is passed on as it was stored.

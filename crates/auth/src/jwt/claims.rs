@@ -32,6 +32,8 @@ pub struct ServiceIdentity {
     pub tenant: Option<Uuid>,
     pub jti: Option<String>,
     pub email: Option<Email>,
+    /// `iat`, in Unix seconds; the earliest it can be, if the token does not say.
+    pub issued_at: i64,
     /// `exp`, in Unix seconds. The token is accepted until [`LEEWAY_S`] later.
     pub expires_at: i64,
 }
@@ -77,7 +79,7 @@ pub(super) fn identify(json: &[u8], expected: &Expected, now_unix_s: i64) -> Res
     let claims: Claims = serde_json::from_slice(json).map_err(|_| JwtError::Malformed)?;
     claims.check_issuer(expected)?;
     let audiences = claims.audiences(expected)?;
-    let expires_at = claims.check_times(expected, now_unix_s)?;
+    let (issued_at, expires_at) = claims.check_times(expected, now_unix_s)?;
     Ok(ServiceIdentity {
         subject: claims.sub.map(|sub| name(sub, "sub")).ok_or(JwtError::MissingClaim("sub"))??,
         audiences,
@@ -85,6 +87,7 @@ pub(super) fn identify(json: &[u8], expected: &Expected, now_unix_s: i64) -> Res
         tenant: claims.tid.as_ref().map(tenant).transpose()?,
         jti: claims.jti.map(|jti| name(jti, "jti")).transpose()?,
         email: claims.email.as_ref().map(email).transpose()?,
+        issued_at,
         expires_at,
     })
 }
@@ -119,8 +122,8 @@ impl Claims {
         if audiences.is_empty() { Err(JwtError::WrongAudience) } else { Ok(audiences) }
     }
 
-    /// Returns `exp`.
-    fn check_times(&self, expected: &Expected, now: i64) -> Result<i64, JwtError> {
+    /// Returns `iat`, or the earliest it can be, and `exp`.
+    fn check_times(&self, expected: &Expected, now: i64) -> Result<(i64, i64), JwtError> {
         // Parts of a second are rounded against the bearer.
         let exp = self.exp.as_ref().ok_or(JwtError::MissingClaim("exp"))?;
         let exp = unix_s(exp, "exp", f64::floor)?;
@@ -139,7 +142,7 @@ impl Claims {
         if left_too_long || made_too_long {
             return Err(JwtError::LivesTooLong);
         }
-        Ok(exp)
+        Ok((iat.unwrap_or_else(|| exp.saturating_sub(longest)), exp))
     }
 }
 
@@ -241,6 +244,13 @@ mod tests {
     }
 
     #[test]
+    fn a_token_that_does_not_say_when_it_was_issued_is_as_old_as_it_can_be() {
+        assert_eq!(with(json!({"iat": NOW - 7})).unwrap().issued_at, NOW - 7);
+        let silent = with(json!({"iat": null})).unwrap();
+        assert_eq!(silent.issued_at, silent.expires_at - crate::jwt::LIFETIME_MAX_S);
+    }
+
+    #[test]
     fn a_good_token_says_who_it_is() {
         let identity = with(json!({})).unwrap();
         assert_eq!(
@@ -252,6 +262,7 @@ mod tests {
                 tenant: Some(Uuid::from_u128(0x0190_c0de_0000_7000_8000_0000_0000_0001)),
                 jti: Some("j1".to_owned()),
                 email: None,
+                issued_at: identity.issued_at,
                 expires_at: NOW + 60,
             }
         );

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bowline_auth::{TokenKind, TokenText};
+use bowline_auth::{Audiences, TokenKind, TokenText};
 use bowline_engine::fleet::{CommandChoice, CommandRequest, HostChoice};
 use bowline_model::admission::{Admission, Reach};
 use bowline_model::fleet::{CommandSpec, Rollout, Template};
@@ -115,6 +115,7 @@ async fn join_token(stage: &Stage) -> anyhow::Result<String> {
         name: AGENT.to_owned(),
         secret_hash: token.secret_hash(),
         scopes: String::new(),
+        audiences: Audiences::ALL.to_string(),
         labels: Labels::default(),
         admission: Admission { reach: [Reach::Simulate].into(), ..Admission::default() },
         email: None,

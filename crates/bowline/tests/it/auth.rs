@@ -152,10 +152,10 @@ async fn the_administrators_token_is_made_once_and_readable_by_its_owner_only() 
     assert_eq!(server.get("/whoami").await.expect(200)["scopes"], json!(["admin"]));
 }
 
-const SECRET: &str = "a shared secret of at least thirty-two bytes";
+pub const SECRET: &str = "a shared secret of at least thirty-two bytes";
 
 /// A service token, signed by hand.
-fn jwt(claims: &Value) -> String {
+pub fn jwt(claims: &Value) -> String {
     use base64::Engine as _;
     let b64 = |bytes: &[u8]| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
     let text = format!("{}.{}", b64(br#"{"alg":"HS256","typ":"JWT"}"#), b64(claims.to_string().as_bytes()));
@@ -177,7 +177,7 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a service signs by its own clock")]
-fn now_s() -> u64 {
+pub fn now_s() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
 }
 

@@ -34,6 +34,7 @@ mod retry;
 mod run;
 mod schedules;
 mod secrets;
+mod tokens;
 mod triggers;
 mod who;
 mod workers;

@@ -28,6 +28,7 @@ fn token(row: &dyn Row) -> StoreResult<TokenRecord> {
         person: row.opt_text(12)?,
         admission: Admission::from_text(&row.text(13)?).map_err(|e| StoreError::Broken(e.to_string()))?,
         used_at: row.opt_at(14)?,
+        audiences: row.text(15)?,
         labels: Labels::from_canonical(&row.text(9)?).map_err(|e| StoreError::Broken(e.to_string()))?,
     })
 }
@@ -44,6 +45,11 @@ pub async fn find_token(db: &mut impl Db, id: &str) -> StoreResult<Option<TokenR
     Ok(db.query(TOKEN, &[Val::Text(id)], token).await?.into_iter().next())
 }
 
+/// Everything that was made with this token, or with what was made with it, oldest first. Workers make nothing.
+pub async fn list_made(db: &mut impl Db, id: &str) -> StoreResult<Vec<TokenRecord>> {
+    db.query(MADE, &[Val::Text(id)], token).await
+}
+
 pub async fn list_tokens(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>> {
     match tenant {
         None => db.query(TOKENS, &[], token).await,
@@ -55,16 +61,25 @@ const TENANT: Sql = Sql::Same("select id, name, created_at from tenant where id 
 const TENANTS: Sql = Sql::Same("select id, name, created_at from tenant order by created_at, name");
 const TOKEN: Sql = Sql::Same(
     "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
-       made_by, person, admission, used_at from token
+       made_by, person, admission, used_at, audiences from token
      where id = $1",
 );
 const TOKENS: Sql = Sql::Same(
     "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
-       made_by, person, admission, used_at from token
+       made_by, person, admission, used_at, audiences from token
      order by created_at, id",
 );
 const OWN_TOKENS: Sql = Sql::Same(
     "select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
-       made_by, person, admission, used_at from token
+       made_by, person, admission, used_at, audiences from token
      where tenant = $1 order by created_at, id",
+);
+const MADE: Sql = Sql::Same(
+    "with recursive made (id) as (
+       select id from token where made_by = $1
+       union
+       select t.id from token t join made m on t.made_by = m.id)
+     select id, kind, tenant, name, secret_hash, scopes, created_at, expires_at, revoked_at, labels, email,
+       made_by, person, admission, used_at, audiences from token
+     where id in (select id from made) and id <> $1 order by created_at, id",
 );

@@ -174,13 +174,19 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
             let form = form(token.tenant, Action::TokenCreate, format!("token/{}", token.id));
             form.with(about_token(token)).if_so(*made, "refused: the id is taken")
         }
-        (Command::RevokeToken((id, tenant, _), _), Answer::RevokeToken(revoked)) => {
-            let owner = revoked.as_ref().map_or(tenant.or(author.tenant), |token| token.tenant);
-            let form = form(owner, Action::TokenRevoke, format!("token/{}", short(id)));
-            match revoked {
-                Some(token) => form.with(about_token(token)).result("done"),
-                None => form.result("not_found"),
-            }
+        (Command::RevokeToken((order, _), _), Answer::RevokeToken(None)) => {
+            let owner = order.tenant.or(author.tenant);
+            form(owner, Action::TokenRevoke, format!("token/{}", short(&order.id))).result("not_found")
+        }
+        (Command::RevokeToken(..), Answer::RevokeToken(Some(revoked))) => {
+            // Each in the chain of its own tenant: an administrator makes tokens for others.
+            let about = |token: &TokenRecord| {
+                form(token.tenant, Action::TokenRevoke, format!("token/{}", token.id)).with(about_token(token))
+            };
+            let named = Some(about(&revoked.token)).filter(|_| revoked.token.revoked_at.is_none());
+            let reason = format!("made with token {}", revoked.token.id);
+            let also = revoked.also.iter().map(|token| about(token).why(Some(&reason)));
+            return Ok(named.into_iter().chain(also).map(|form| form.result("done")).collect());
         }
         (Command::ResumeEvaluation((tenant, subject, _), _), Answer::ResumeEvaluation(resumed)) => {
             let form = form(Some(*tenant), Action::EvaluationResume, format!("evaluation/{subject}"));
@@ -383,7 +389,7 @@ fn about_token(token: &TokenRecord) -> Value {
     json!({
         "kind": token.kind, "name": token.name, "scopes": token.scopes, "labels": token.labels.canonical(),
         "admission": token.admission,
-        "expires_at": token.expires_at,
+        "audiences": token.audiences, "made_by": token.made_by, "expires_at": token.expires_at,
     })
 }
 

@@ -10,8 +10,8 @@ use super::bench::Bench;
 use super::tokens::token;
 use crate::{
     Activated, Applied, Applying, ApprovalAnswer, AuditFilter, AuditFrom, Claimant, DeadLetterChoice, InventoryPut,
-    JobOrder, OrderAnswer, PruneMark, ReleaseOrder, ResourceKey, ResourceOrder, ResourcePut, Retention, TokenRecord,
-    Unmentioned,
+    JobOrder, OrderAnswer, PruneMark, ReleaseOrder, ResourceKey, ResourceOrder, ResourcePut, Retention, RevokeToken,
+    TokenRecord, Unmentioned,
 };
 
 async fn list(bench: &Bench, chain: Chain, filter: AuditFilter) -> Vec<AuditRecord> {
@@ -95,11 +95,15 @@ pub async fn a_record_says_who_did_what_to_what_and_why(bench: &Bench) {
     assert_eq!(records, [wanted]);
 }
 
+fn revocation(id: &str) -> RevokeToken {
+    RevokeToken { id: id.to_owned(), tenant: None, with_workers: false }
+}
+
 pub async fn every_privileged_deed_is_recorded(bench: &Bench) {
     let ledger = &bench.ledger;
     let worker = bench.worker("w1").worker;
     assert!(ledger.create_token(token(bench, "t1"), "ann".into()).await.expect("tokens"));
-    assert!(ledger.revoke_token("t1".to_owned(), None, "root".into()).await.expect("orders"));
+    assert!(ledger.revoke_token(revocation("t1"), "root".into()).await.expect("orders").is_some());
     assert!(!ledger.drain_worker(bench.tenant, worker, true, "ops".into()).await.expect("orders"));
     ledger.put_inventory(hosts(bench)).await.expect("inventories");
     let gone = vec![HostName::new("a").expect("a name")];
@@ -182,7 +186,8 @@ pub async fn numbers_have_no_gap_while_many_act_at_once(bench: &Bench) {
         people.spawn(async move {
             let token = TokenRecord { tenant: Some(tenants[n % 2]), ..token };
             assert!(ledger.create_token(token, "ann".into()).await.expect("tokens"));
-            assert!(ledger.revoke_token(format!("t{n}"), None, "bob".into()).await.expect("orders"));
+            let revoked = ledger.revoke_token(revocation(&format!("t{n}")), "bob".into()).await;
+            assert!(revoked.expect("orders").is_some());
         });
     }
     people.join_all().await;
@@ -231,7 +236,7 @@ pub async fn records_are_listed_either_way_in_pages_and_by_what_is_asked(bench: 
         assert!(bench.ledger.create_token(token(bench, &format!("t{n}")), "ann".into()).await.expect("tokens"));
         bench.pass_ms(1_000);
     }
-    assert!(bench.ledger.revoke_token("t3".to_owned(), None, "bob".into()).await.expect("orders"));
+    assert!(bench.ledger.revoke_token(revocation("t3"), "bob".into()).await.expect("orders").is_some());
     let pages = async |mut from: AuditFrom| {
         let mut seen = Vec::new();
         loop {

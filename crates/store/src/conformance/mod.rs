@@ -297,6 +297,9 @@ macro_rules! for_each_promise {
                 a_tokens_id_is_given_once
                 a_token_is_revoked_once
                 an_administrator_revokes_anybodys_token
+                tokens_end_with_the_one_they_were_made_with
+                workers_outlive_the_token_they_were_made_with
+                a_revoked_token_makes_no_token
             ;
             workers:
                 a_worker_registers_and_is_found

@@ -3,7 +3,7 @@
 use bowline_model::{JobStatus, Lane};
 
 use super::bench::{Bench, worker_name};
-use super::tokens::token;
+use super::tokens::{revoke_all, token};
 use super::workers::registration;
 use crate::{
     Closed, DeadLetterChoice, DeadLetterOrder, EventFilter, JobFilter, JobOrder, NewJob, OrderAnswer, Submitted,
@@ -84,8 +84,7 @@ pub async fn no_order_reaches_a_neighbours_worker_or_token(bench: &Bench) {
     bench.ledger.create_token(token(bench, "t1"), "ann".into()).await.expect("the ledger takes tokens");
     let drained = bench.ledger.drain_worker(bench.neighbour, worker_name("w1"), true, "eve".into()).await;
     assert!(!drained.expect("the ledger takes orders"));
-    let revoked = bench.ledger.revoke_token("t1".to_owned(), Some(bench.neighbour), "bob".into()).await;
-    assert!(!revoked.expect("the ledger takes orders"));
+    assert_eq!(revoke_all(bench, "t1", Some(bench.neighbour), true).await, None);
     let worker = bench.ledger.find_worker(bench.tenant, worker_name("w1")).await.expect("the ledger can be read");
     assert!(!worker.expect("the worker is there").draining);
     let token = bench.ledger.find_token("t1".to_owned()).await.expect("the ledger can be read");

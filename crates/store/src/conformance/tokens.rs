@@ -3,7 +3,7 @@
 use bowline_model::{EventKind, TenantId};
 
 use super::bench::Bench;
-use crate::{EventFilter, Tenant, TokenRecord};
+use crate::{EventFilter, RevokeToken, RevokedTokens, Tenant, TokenRecord};
 
 /// A token of our tenant.
 pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
@@ -17,6 +17,7 @@ pub(super) fn token(bench: &Bench, id: &str) -> TokenRecord {
         name: "ci".to_owned(),
         secret_hash: [7; 32],
         scopes: "jobs:read jobs:write".to_owned(),
+        audiences: "exec control".to_owned(),
         email: Some("ann@example.com".to_owned()),
         made_by: Some("root".to_owned()),
         person: Some("mail:ann@example.com".to_owned()),
@@ -35,7 +36,89 @@ async fn find(bench: &Bench, id: &str) -> Option<TokenRecord> {
 }
 
 async fn revoke(bench: &Bench, id: &str, tenant: Option<TenantId>) -> bool {
-    bench.ledger.revoke_token(id.to_owned(), tenant, "bob".into()).await.expect("the ledger takes orders")
+    revoke_all(bench, id, tenant, false).await.is_some()
+}
+
+pub(super) async fn revoke_all(
+    bench: &Bench,
+    id: &str,
+    tenant: Option<TenantId>,
+    with_workers: bool,
+) -> Option<RevokedTokens> {
+    let order = RevokeToken { id: id.to_owned(), tenant, with_workers };
+    bench.ledger.revoke_token(order, "bob".into()).await.expect("the ledger takes orders")
+}
+
+/// The tokens of a family: who made whom, by id, and what kind they are.
+async fn family(bench: &Bench, members: &[(&str, &str, &str)]) {
+    for (id, kind, maker) in members {
+        let made_by = Some((*maker).to_owned()).filter(|maker| !maker.is_empty());
+        let token = TokenRecord { kind: (*kind).to_owned(), made_by, ..token(bench, id) };
+        assert!(create(bench, token).await, "{id}");
+        bench.pass_ms(1);
+    }
+}
+
+fn ids(tokens: &[TokenRecord]) -> Vec<&str> {
+    tokens.iter().map(|token| token.id.as_str()).collect()
+}
+
+/// Security: what somebody handed on with a token ends with it, over all generations, and only that.
+pub async fn tokens_end_with_the_one_they_were_made_with(bench: &Bench) {
+    let members = [
+        ("root", "api", ""),
+        ("child", "api", "root"),
+        ("grandchild", "api", "child"),
+        ("other", "api", "root"),
+        ("stranger", "api", ""),
+    ];
+    family(bench, &members).await;
+    let revoked_at = bench.now();
+    let revoked = revoke_all(bench, "child", Some(bench.tenant), false).await.expect("it is revoked");
+    assert_eq!(
+        (revoked.token.id.as_str(), ids(&revoked.also), ids(&revoked.remaining)),
+        ("child", vec!["grandchild"], vec![])
+    );
+    for (id, ended) in [("root", false), ("child", true), ("grandchild", true), ("other", false), ("stranger", false)] {
+        assert_eq!(find(bench, id).await.and_then(|token| token.revoked_at), ended.then_some(revoked_at), "{id}");
+    }
+    assert!(!revoke(bench, "child", None).await, "nothing is left of it");
+    let revoked = revoke_all(bench, "root", None, false).await.expect("it is revoked");
+    assert_eq!(ids(&revoked.also), ["other"], "those that had ended are not told again");
+}
+
+/// Agents and workers do the work of many people: they outlive the token they were made with, unless it is asked for.
+pub async fn workers_outlive_the_token_they_were_made_with(bench: &Bench) {
+    let members = [
+        ("root", "api", ""),
+        ("worker", "wrk", "root"),
+        ("join", "joi", "root"),
+        ("agent", "wrk", "join"),
+        ("api", "api", "root"),
+    ];
+    family(bench, &members).await;
+    let revoked = revoke_all(bench, "root", None, false).await.expect("it is revoked");
+    assert_eq!(ids(&revoked.also), ["api"]);
+    assert_eq!(ids(&revoked.remaining), ["worker", "join", "agent"]);
+    assert_eq!(find(bench, "agent").await.and_then(|token| token.revoked_at), None);
+    let revoked = revoke_all(bench, "root", None, true).await.expect("they can be ended afterwards");
+    assert_eq!(ids(&revoked.also), ["worker", "join", "agent"]);
+    assert!(revoked.remaining.is_empty());
+    assert!(revoke_all(bench, "root", None, true).await.is_none());
+}
+
+/// A token that was revoked a moment ago, and is remembered by a server that has not heard of it, makes no more tokens.
+pub async fn a_revoked_token_makes_no_token(bench: &Bench) {
+    family(bench, &[("root", "api", "")]).await;
+    assert!(revoke(bench, "root", None).await);
+    let late = TokenRecord { made_by: Some("root".to_owned()), ..token(bench, "late") };
+    assert!(!create(bench, late).await);
+    assert_eq!(find(bench, "late").await, None);
+    // A join token ends in being used, and its agent's credential is made with it all the same.
+    family(bench, &[("join", "joi", "")]).await;
+    assert!(revoke(bench, "join", None).await);
+    let agent = TokenRecord { kind: "wrk".to_owned(), made_by: Some("join".to_owned()), ..token(bench, "agent") };
+    assert!(create(bench, agent).await);
 }
 
 pub async fn a_tenant_is_created_and_found(bench: &Bench) {
