@@ -80,6 +80,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     closed::close_memory();
     let descriptors = closed::raise_descriptor_limit();
     modes::close_new_files();
+    // Also where the ledger is elsewhere: marks, the key of the audit trail and output are kept here.
+    modes::prepare_directory(&config.server.data_dir)?;
     for exposure in exposure::of(&config) {
         tracing::warn!("{}", exposure.says);
     }
