@@ -162,7 +162,11 @@ pub fn page_size(asked: Option<u32>, app: &App) -> Result<u32, Problem> {
 pub fn reason(text: &str) -> Result<String, Problem> {
     let text = text.trim();
     if text.chars().count() < 3 || text.len() > 1_000 {
-        let message = "reason is required: between 3 and 1000 characters that say why";
+        let message = match text.chars().count() {
+            0 => "reason is required: between 3 and 1000 characters that say why",
+            1 | 2 => "reason is too short: at least 3 characters are expected that say why",
+            _ => "reason is too long: at most 1000 bytes are kept",
+        };
         return Err(Problem::validation(message).with(json!({"field": "reason"})));
     }
     Ok(text.to_owned())

@@ -52,6 +52,9 @@ pub struct JobView {
     pub status: &'static str,
     /// The ledger's own word for the same.
     pub state: JobStatus,
+    /// What a paused execution of a workflow waits for: sleep, approval, event or debug.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_for: Option<String>,
     pub attempts: u32,
     pub max_attempts: u32,
     pub created_at: Timestamp,
@@ -96,6 +99,7 @@ impl JobView {
             priority: job.priority,
             status: job_word(job.state.status),
             state: job.state.status,
+            paused_for: job.paused_for,
             attempts: job.state.attempts,
             max_attempts: job.policy.retry.max_attempts,
             created_at: job.created_at,

@@ -85,6 +85,11 @@ impl Scope {
         }
     }
 
+    /// All of them, for people.
+    fn list() -> String {
+        Self::ALL.map(Self::text).join(", ")
+    }
+
     const fn bit(self) -> u32 {
         1 << self as u32
     }
@@ -98,7 +103,7 @@ impl fmt::Display for Scope {
 
 /// A text that names no scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no scope {0:?}")]
+#[error("there is no scope {0:?}; the scopes are {list}", list = Scope::list())]
 pub struct UnknownScope(pub String);
 
 impl FromStr for Scope {
@@ -253,7 +258,11 @@ mod tests {
         for text in ["jobs.delete", "", "JOBS.READ", " jobs.read", "orchestrator.", "orchestrator.orchestrator.admin"] {
             assert_eq!(text.parse::<Scope>(), Err(UnknownScope(text.to_owned())));
         }
-        assert_eq!("jobs.delete".parse::<Scope>().unwrap_err().to_string(), r#"there is no scope "jobs.delete""#);
+        let unknown = "jobs.delete".parse::<Scope>().unwrap_err().to_string();
+        assert!(
+            unknown.starts_with(r#"there is no scope "jobs.delete"; the scopes are jobs.read, jobs.write, "#),
+            "{unknown}"
+        );
         assert_eq!("x".repeat(9_000).parse::<Scope>().unwrap_err().0.len(), NAMED_CHARS_MAX);
         assert_eq!("jobs.read nope".parse::<Scopes>(), Err(UnknownScope("nope".to_owned())));
     }

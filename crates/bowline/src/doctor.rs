@@ -74,10 +74,10 @@ pub async fn doctor(args: DoctorArgs, connection: &bowline_cli::Connection) -> a
     let warned = warnings.into_iter().map(|it| Finding { what: it.what, level: Level::Warning, says: it.says });
     findings.extend(warned);
     let well = findings.iter().all(|f| f.level != Level::Bad);
-    if connection.json {
-        let show = |f: &Finding| json!({"what": f.what, "well": f.level != Level::Bad, "level": f.level.name(), "says": f.says});
+    if connection.wants_json() {
+        let show = |f: &Finding| json!({"check": f.what, "ok": f.level != Level::Bad, "level": f.level.name(), "message": f.says});
         let list: Vec<_> = findings.iter().map(show).collect();
-        println!("{}", json!({"well": well, "findings": list}));
+        println!("{}", json!({"ok": well, "findings": list}));
     } else {
         for finding in &findings {
             let mark = match finding.level {

@@ -60,7 +60,7 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Look at this installation and say what is wrong with it
     Doctor(doctor::DoctorArgs),
-    /// Measure
+    /// Measure this machine's throughput
     Bench(bench::BenchArgs),
     #[command(flatten)]
     Client(bowline_cli::ClientCommand),
@@ -76,11 +76,11 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("bowline: no runtime can be started: {error}");
+            eprintln!("error: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let json = cli.connection.json;
+    let json = cli.connection.wants_json();
     let done = match cli.command {
         Command::Serve(args) => runtime.block_on(serve::serve(args)),
         #[cfg(target_os = "linux")]
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("bowline: {error:#}");
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

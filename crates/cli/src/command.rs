@@ -38,12 +38,12 @@ use crate::{
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClientCommand {
     /// Submit jobs, look at them, stop them, try them again
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "jobs")]
     Job(JobCommand),
 
     Run(Box<RunArgs>),
 
-    /// Commands and workflows that wait for somebody to say yes
+    /// Commands and workflows that wait for approval
     #[command(subcommand, visible_alias = "approval")]
     Approvals(ApprovalsCommand),
 
@@ -51,8 +51,8 @@ pub enum ClientCommand {
     #[command(subcommand, visible_alias = "block")]
     Blocks(BlocksCommand),
 
-    /// Dead letters: jobs that ended hopeless
-    #[command(subcommand)]
+    /// Dead letters: jobs that failed for good
+    #[command(subcommand, visible_alias = "dead-letters")]
     Dlq(DlqCommand),
 
     /// Evaluations that ended the server twice and are set aside
@@ -60,28 +60,29 @@ pub enum ClientCommand {
     Evaluations(EvaluationsCommand),
 
     /// What happened, and what is happening
+    #[command(visible_alias = "event")]
     Events(EventsArgs),
 
     /// Hosts and the inventories that hold them
     #[command(subcommand, visible_alias = "host")]
     Hosts(HostsCommand),
 
-    /// Make documents true: commands, inventories, whatever is configured
+    /// Apply configuration files: commands, inventories, workflows and the rest
     Apply(ApplyArgs),
 
-    /// Show what would change if documents were applied
+    /// Show what would change if files were applied
     Diff(DiffArgs),
 
-    /// Say whether documents could be applied
+    /// Check configuration files without applying them
     Validate(ValidateArgs),
 
     /// Show what is configured, of one kind
     Get(GetArgs),
 
-    /// Let another version of a resource count
+    /// Make another version of a resource active
     Activate(ActivateArgs),
 
-    /// Let the version below the active one count
+    /// Make the version before the active one active again
     Rollback(RollbackArgs),
 
     /// Delete a resource with all its versions, unless something needs it
@@ -104,6 +105,7 @@ pub enum ClientCommand {
     Workflow(WorkflowCommand),
 
     /// The lanes, and what waits in them
+    #[command(visible_alias = "lane")]
     Lanes,
 
     /// What this tenant uses, and what it may
@@ -111,6 +113,7 @@ pub enum ClientCommand {
     Quota,
 
     /// The workers, and whether they take work
+    #[command(visible_alias = "worker")]
     Workers {
         #[command(subcommand)]
         command: Option<WorkersCommand>,
@@ -129,11 +132,11 @@ pub enum ClientCommand {
     Evidence(EvidenceCommand),
 
     /// Tenants
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "tenants")]
     Tenant(TenantCommand),
 
     /// Tokens for programs and workers
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "tokens")]
     Token(TokenCommand),
 
     /// Who the server takes you for, and what you may do

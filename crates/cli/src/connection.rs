@@ -13,6 +13,7 @@ use bowline_http::is_loopback;
 use reqwest::Url;
 
 use crate::failure::Failure;
+use crate::output::Output;
 
 /// Where a server listens unless it is told otherwise.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7420";
@@ -65,7 +66,7 @@ pub struct Connection {
     )]
     pub server: String,
 
-    /// The token to show; other users of this machine can see it, BOWLINE_TOKEN and files they cannot
+    /// The token to authenticate with; other users of this machine can see it, BOWLINE_TOKEN and files they cannot
     #[arg(long, global = true, value_name = "TOKEN", help_heading = "Connection and output")]
     pub token: Option<Secret>,
 
@@ -84,8 +85,12 @@ pub struct Connection {
     )]
     pub insecure_http: bool,
 
-    /// Print the server's JSON: one document, or one a line for streams
-    #[arg(long, global = true, help_heading = "Connection and output")]
+    /// How results are printed [default: table; of one resource, yaml]
+    #[arg(long, short, global = true, value_enum, value_name = "FORMAT", help_heading = "Connection and output")]
+    pub output: Option<Output>,
+
+    /// The same as -o json
+    #[arg(long, global = true, conflicts_with = "output", help_heading = "Connection and output")]
     pub json: bool,
 
     /// No colours; NO_COLOR does the same
@@ -100,6 +105,7 @@ impl Default for Connection {
             token: None,
             token_file: None,
             insecure_http: false,
+            output: None,
             json: false,
             no_color: false,
         }
@@ -127,11 +133,29 @@ impl Credentials {
 }
 
 impl Connection {
+    /// How results are to be printed, where it was said.
+    pub fn output(&self) -> Option<Output> {
+        if self.json { Some(Output::Json) } else { self.output }
+    }
+
+    /// Whether results are for programs.
+    pub fn wants_json(&self) -> bool {
+        matches!(self.output(), Some(Output::Json | Output::Yaml))
+    }
+
     /// The server's address, checked.
     pub(crate) fn url(&self) -> Result<Url, Failure> {
         let wrong = |why: &str| Failure::Usage(format!("--server (or BOWLINE_URL) {:?} {why}", self.server));
-        let url =
-            Url::parse(self.server.trim()).map_err(|_| wrong("is not an address such as http://127.0.0.1:7420"))?;
+        let text = self.server.trim();
+        // `localhost:7420` would be read as the scheme `localhost`.
+        let text = match text.contains("://") || text.is_empty() {
+            true => text.to_owned(),
+            false => match Url::parse(&format!("http://{text}")) {
+                Ok(url) if is_loopback(&url) => format!("http://{text}"),
+                _ => format!("https://{text}"),
+            },
+        };
+        let url = Url::parse(&text).map_err(|_| wrong("is not an address such as http://127.0.0.1:7420"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err(wrong("must begin with http:// or https:// and name a host"));
         }
@@ -216,7 +240,16 @@ mod tests {
         {
             assert!(with(good).url().is_ok(), "{good}");
         }
-        for bad in ["", "127.0.0.1:7420", "localhost:7420", "ftp://x", "http://a:b@x", "http://x/?q=1", "file:///etc"] {
+        // Without a scheme, this machine is asked plainly and others are not.
+        for (bare, whole) in [
+            ("127.0.0.1:7420", "http://127.0.0.1:7420/"),
+            ("localhost:7420", "http://localhost:7420/"),
+            ("bowline.example.org", "https://bowline.example.org/"),
+            ("10.0.0.7:7420", "https://10.0.0.7:7420/"),
+        ] {
+            assert_eq!(with(bare).url().unwrap().as_str(), whole);
+        }
+        for bad in ["", "ftp://x", "http://a:b@x", "http://x/?q=1", "file:///etc", "mailto:x@y", "a b"] {
             assert!(matches!(with(bad).url(), Err(Failure::Usage(_))), "{bad}");
         }
     }

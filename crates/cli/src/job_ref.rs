@@ -63,6 +63,8 @@ impl JobRef {
         #[derive(Deserialize)]
         struct Page {
             jobs: Vec<Named>,
+            #[serde(default)]
+            next_cursor: Option<String>,
         }
         #[derive(Deserialize)]
         struct Named {
@@ -75,10 +77,20 @@ impl JobRef {
                 client.call(&request).await?.read::<Answer>()?.job.id
             }
             Self::Last => {
-                let request = Request::get(["jobs"]).query("limit", "1").query("children", "false");
-                let page: Page = client.call(&request.again(Again::Patient)).await?.read()?;
-                let newest = page.jobs.into_iter().next();
-                newest.ok_or_else(|| Failure::Usage("there is no job yet".to_owned()))?.id
+                let mut cursor = None;
+                loop {
+                    let request = Request::get(["jobs"]).query("limit", "1").query("children", "false");
+                    let request = request.query_if("cursor", cursor.clone()).again(Again::Patient);
+                    let page: Page = client.call(&request).await?.read()?;
+                    if let Some(newest) = page.jobs.into_iter().next() {
+                        break newest.id;
+                    }
+                    // What the newest executions started may fill a page or two.
+                    if page.next_cursor.is_none() || page.next_cursor == cursor {
+                        return Err(Failure::Usage("there is no job yet".to_owned()));
+                    }
+                    cursor = page.next_cursor;
+                }
             }
         };
         id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))

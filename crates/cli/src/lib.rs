@@ -46,4 +46,4 @@ pub use command::{ClientCommand, run, run_on};
 pub use connection::{Connection, DEFAULT_SERVER, DEFAULT_TOKEN_FILE, Secret};
 pub use duration::{NotADuration, Span};
 pub use exit::Exit;
-pub use output::Screen;
+pub use output::{Output, Screen};

@@ -58,7 +58,7 @@ pub enum Reach {
 #[derive(Debug, Clone, Args)]
 pub struct CreateArgs {
     /// What it is for
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t = TokenKind::Api)]
     kind: TokenKind,
     /// A name to recognise it by; for a worker its id, for a join token the agent's name or a pattern such as 'web-*'
     #[arg(long)]

@@ -46,6 +46,7 @@ impl FromStr for Severity {
 pub struct NotAnEventWord(&'static str);
 
 macro_rules! kinds {
+    (@list $first:literal $($text:literal)*) => { concat!($first $(, ", ", $text)*) };
     ($($kind:ident $text:literal $severity:ident $message:literal,)*) => {
         /// What sort of fact it is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -77,7 +78,7 @@ macro_rules! kinds {
             fn from_str(text: &str) -> Result<Self, NotAnEventWord> {
                 match text {
                     $($text => Ok(Self::$kind),)*
-                    _ => Err(NotAnEventWord("event type")),
+                    _ => Err(NotAnEventWord(concat!("event type; the types are ", kinds!(@list $($text)*)))),
                 }
             }
         }

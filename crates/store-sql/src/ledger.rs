@@ -453,6 +453,10 @@ impl JobStore for SqlLedger {
         self.wish(|line| Command::Retry(order, line)).await
     }
 
+    async fn resolve_job(&self, tenant: TenantId, job: JobRef) -> StoreResult<Vec<JobId>> {
+        self.look(move |db| Box::pin(async move { read::resolve_job(db, tenant, &job).await })).await
+    }
+
     async fn waiting_facts(&self, tenant: TenantId, job: JobId) -> StoreResult<WaitingFacts> {
         self.look(move |db| Box::pin(read::waiting_facts(db, tenant, job))).await
     }

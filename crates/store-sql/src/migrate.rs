@@ -122,6 +122,12 @@ const ALL: &[Migration] = &[
         postgres: include_str!("migrations/postgres/0018_tokens.sql"),
     },
     Migration {
+        number: 19,
+        name: "lists",
+        sqlite: include_str!("migrations/sqlite/0019_lists.sql"),
+        postgres: include_str!("migrations/postgres/0019_lists.sql"),
+    },
+    Migration {
         number: 20,
         name: "actors",
         sqlite: include_str!("migrations/sqlite/0020_actors.sql"),

@@ -103,6 +103,8 @@ pub struct JobRecord {
     pub workflow: Option<String>,
     /// The run of a workflow that began it.
     pub begun_by: Option<JobId>,
+    /// What a paused run of a workflow waits for: `sleep`, `approval`, `event` or `debug`.
+    pub paused_for: Option<String>,
 }
 
 /// A run as it stands.
@@ -132,6 +134,35 @@ pub struct JobFilter {
     pub task_type: Option<TaskType>,
     pub created_after: Option<Timestamp>,
     pub created_before: Option<Timestamp>,
+    /// Runs of workflows that are paused for this; next to `status`, either is enough.
+    pub paused_for: Option<&'static str>,
+    /// Runs of this workflow or blueprint.
+    pub workflow: Option<String>,
+    /// Jobs of this actor, or of a token of this name.
+    pub actor: Option<String>,
+    /// Jobs that require this label: its name and its value.
+    pub label: Option<(String, String)>,
+    /// Jobs that this run of a workflow began.
+    pub parent: Option<JobId>,
+    /// No jobs that a run of a workflow began.
+    pub no_children: bool,
+    /// Jobs with this text in their type, workflow, command, error or one of the names their caller gave them.
+    pub text: Option<String>,
+}
+
+/// A job as people name it when they do not spell out its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobRef {
+    Number(i64),
+    /// The end of its id: lower-case hexadecimal digits, without hyphens.
+    Suffix(String),
+}
+
+impl JobRef {
+    /// Of so many of the newest jobs the ids are compared with a suffix.
+    pub const SCAN_MAX: i64 = 20_000;
+    /// More jobs than this are not named when several fit.
+    pub const FOUND_MAX: i64 = 10;
 }
 
 /// A page of a list. `next` is where the following page begins.
@@ -203,6 +234,9 @@ pub trait JobStore: Send + Sync {
         before: Option<JobId>,
         limit: u32,
     ) -> StoreResult<Page<JobRecord, JobId>>;
+
+    /// The jobs that are meant, newest first, up to [`JobRef::FOUND_MAX`].
+    async fn resolve_job(&self, tenant: TenantId, job: JobRef) -> StoreResult<Vec<JobId>>;
 
     async fn cancel_job(&self, order: JobOrder) -> StoreResult<OrderAnswer>;
 

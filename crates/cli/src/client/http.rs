@@ -346,7 +346,10 @@ impl Client {
                 _ if refusal.body.is_none() => Some(NOT_OURS.to_owned()),
                 _ => None,
             },
-            403 => Some("`bowline whoami` shows what this token may do".to_owned()),
+            // Where a scope is missing; other refusals (four eyes, somebody else's block) have their own reasons.
+            403 if !refusal.message.as_str().contains("approve") => {
+                Some("`bowline whoami` shows what this token may do".to_owned())
+            }
             429 | 503 => Some(match refusal.retry_after {
                 Some(seconds) => format!("the server asks to try again in {seconds}s"),
                 None => "the server is busy; try again later".to_owned(),

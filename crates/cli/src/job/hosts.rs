@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::fleet::{Report, UnitView};
 use crate::job_ref::OneJob;
 use crate::listing::Listing;
-use crate::output::{OutputArgs, Screen};
+use crate::output::Screen;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
@@ -25,12 +25,9 @@ pub struct HostsArgs {
     /// Every host, not only the first fifty
     #[arg(long)]
     all: bool,
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 pub async fn hosts(client: &Client, screen: &mut Screen, args: &HostsArgs) -> Result<Exit, Failure> {
-    args.output.tell(screen);
     let job = args.job.resolve(client).await?;
     let id = job.to_string();
     if args.status.is_some() || screen.json() {

@@ -12,6 +12,7 @@ mod view;
 mod watch;
 mod why;
 
+pub use list::{Which, executions};
 pub use logs::{Shown, show_output};
 pub use order::retry;
 pub use submit::{Accepted, label, new_key};

@@ -1,6 +1,6 @@
 //! What a job carries: JSON from the command line, a file or standard input, passed on exactly as it was written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 
@@ -13,7 +13,11 @@ const COUNTER: &str = "{n}";
 /// Reads the payload's text. Without any it is an empty object.
 pub fn read(text: Option<&str>, file: Option<&PathBuf>) -> Result<String, Failure> {
     match (text, file) {
-        (Some(text), _) => Ok(text.to_owned()),
+        // JSON never begins with an @.
+        (Some(text), _) => match text.trim_start().strip_prefix('@') {
+            Some(path) => source::read(Path::new(path)),
+            None => Ok(text.to_owned()),
+        },
         (None, None) => Ok("{}".to_owned()),
         (None, Some(path)) => source::read(path),
     }

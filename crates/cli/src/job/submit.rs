@@ -24,7 +24,7 @@ pub struct SubmitArgs {
     /// What sort of work it is, such as echo or stripe.webhook.process
     #[arg(value_name = "TYPE")]
     task_type: String,
-    /// What the job carries, as JSON [default: {}]
+    /// What the job carries, as JSON; @FILE reads a file, @- standard input [default: {}]
     #[arg(long, value_name = "JSON", conflicts_with = "payload_file")]
     payload: Option<String>,
     /// A file with what the job carries; - is standard input

@@ -40,6 +40,7 @@ pub struct JobView {
     pub lane: Text,
     pub priority: Text,
     pub status: Text,
+    pub paused_for: Text,
     pub attempts: Text,
     pub max_attempts: Text,
     pub created_at: Text,
@@ -87,6 +88,17 @@ impl JobView {
         }
     }
 
+    /// The status; of a paused execution, what it waits for.
+    pub fn status_word(&self) -> Text {
+        match (self.status.as_str(), self.paused_for.as_str()) {
+            ("paused", "sleep") => Text::new("sleeping"),
+            ("paused", "approval") => Text::new("awaiting_approval"),
+            ("paused", "event") => Text::new("awaiting_event"),
+            ("paused", "debug") => Text::new("stepping"),
+            _ => self.status.clone(),
+        }
+    }
+
     /// `2/4`
     pub fn tries(&self) -> String {
         if self.max_attempts.is_empty() {
@@ -99,7 +111,8 @@ impl JobView {
     /// What the job is about, in one line.
     pub fn headline(&self, color: bool) -> String {
         let number = if self.number.is_empty() { String::new() } else { format!("#{} ", self.number) };
-        let status = Paint::of_status(self.status.as_str()).on(self.status.as_str(), color);
+        let status = self.status_word();
+        let status = Paint::of_status(status.as_str()).on(status.as_str(), color);
         format!("job {number}{}  {status}", Paint::Strong.on(self.what().as_str(), color))
     }
 

@@ -1,27 +1,14 @@
-//! `-o json`, for those whose fingers know it: the same as `--json`.
+//! `-o json|yaml|table`: how results are printed.
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 
-use super::Screen;
-
-#[derive(Debug, Clone, Copy, Default, Args)]
-pub struct OutputArgs {
-    /// As what; json is the same as --json
-    #[arg(long, short, value_enum)]
-    output: Option<Output>,
-}
-
+/// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
+pub enum Output {
+    /// For people
     Table,
+    /// The server's JSON: one document, or one a line for streams
     Json,
-}
-
-impl OutputArgs {
-    /// Tells the screen what was wanted.
-    pub fn tell(self, screen: &mut Screen) {
-        if self.output == Some(Output::Json) {
-            screen.wants_json();
-        }
-    }
+    /// The same as YAML; of `get`, documents that can be applied again
+    Yaml,
 }

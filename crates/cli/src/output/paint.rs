@@ -44,10 +44,11 @@ impl Paint {
             "failed" | "dead" | "error" | "lost" | "not_found" | "refused" | "open" | "timed_out" | "blocked" => {
                 Self::Bad
             }
-            "running" | "canceling" | "leased" | "claimed" | "started" | "paused" | "draining" => Self::Busy,
-            "pending" | "scheduled" | "canceled" | "purged" | "already_closed" | "returned" | "awaiting_approval" => {
-                Self::Quiet
+            "running" | "canceling" | "leased" | "claimed" | "started" | "paused" | "draining" | "stepping" => {
+                Self::Busy
             }
+            "pending" | "scheduled" | "canceled" | "purged" | "already_closed" | "returned" | "awaiting_approval"
+            | "awaiting_event" | "sleeping" => Self::Quiet,
             _ => Self::Plain,
         }
     }

@@ -6,10 +6,12 @@
 use std::io::{BufRead, BufWriter, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bowline_inventory::document::to_yaml;
 use bowline_model::Timestamp;
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use super::choice::Output;
 use super::facts::Facts;
 use super::paint::Paint;
 use super::table::{Cell, Column, Table};
@@ -27,6 +29,9 @@ pub struct Screen {
     json: bool,
     /// Standard output is a terminal, whether or not it knows how wide it is: a serial line does not.
     terminal: bool,
+    output: Option<Output>,
+    /// JSON that becomes YAML once a document is complete.
+    yaml: Option<String>,
     width: Option<usize>,
     color: bool,
     live: bool,
@@ -50,11 +55,13 @@ impl Screen {
             terminal: out_terminal,
             width: out_terminal.then(|| Term::stdout().size_checked().map(|(_, columns)| columns.into())).flatten(),
             color: wanted && out_terminal,
-            live: out_terminal && err_terminal && !connection.json,
+            live: out_terminal && err_terminal && !connection.wants_json(),
             notes: Notes::to(Box::new(err), wanted && err_terminal),
             out: Box::new(BufWriter::new(out)),
             answers: asks.then(|| Box::new(std::io::BufReader::new(std::io::stdin())) as _),
-            json: connection.json,
+            json: connection.wants_json(),
+            output: connection.output(),
+            yaml: (connection.output() == Some(Output::Yaml)).then(String::new),
             now: wall_clock,
         }
     }
@@ -65,8 +72,10 @@ impl Screen {
             out,
             notes: Notes::to(err, false),
             answers: None,
-            json: connection.json,
             terminal: false,
+            json: connection.wants_json(),
+            output: connection.output(),
+            yaml: (connection.output() == Some(Output::Yaml)).then(String::new),
             width: None,
             color: false,
             live: false,
@@ -111,10 +120,12 @@ impl Screen {
         self.width
     }
 
-    /// Results are wanted as JSON after all.
-    pub(crate) fn wants_json(&mut self) {
-        self.json = true;
-        self.live = false;
+    /// How results are wanted, for a command that prints YAML of its own.
+    pub(crate) fn take_output(&mut self) -> Option<Output> {
+        if self.output == Some(Output::Yaml) {
+            (self.json, self.yaml) = (false, None);
+        }
+        self.output
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -132,6 +143,20 @@ impl Screen {
 
     /// Clean text, as it is.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        let converted;
+        let text = match &mut self.yaml {
+            None => text,
+            Some(waiting) => {
+                waiting.push_str(text);
+                // A document ends with its line; a list comes in pieces.
+                let Some(value) = waiting.ends_with('\n').then(|| serde_json::from_str(waiting).ok()).flatten() else {
+                    return Ok(());
+                };
+                waiting.clear();
+                converted = format!("---\n{}", to_yaml(&value));
+                &converted
+            }
+        };
         let out = &mut self.out;
         self.notes.around_bar(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())).map_err(Failure::Output)
     }

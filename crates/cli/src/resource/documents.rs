@@ -26,8 +26,18 @@ const FILES_MAX: usize = 10_000;
 pub struct Files {
     /// A file with documents, a directory with such files (*.yaml, *.yml, *.json), or - for standard input; repeat for
     /// several
-    #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "files")]
+    paths: Vec<PathBuf>,
+    /// The same, before or after other options
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
+}
+
+impl Files {
+    /// All of them, in the order of the command line.
+    fn all(&self) -> Vec<PathBuf> {
+        self.paths.iter().chain(&self.files).cloned().collect()
+    }
 }
 
 /// Where a document stands.
@@ -74,11 +84,11 @@ impl Files {
     /// Every document, in the order of the files; within a directory, by name.
     pub fn read(&self) -> Result<Vec<Document>, Failure> {
         let mut found = Vec::new();
-        for path in &paths(&self.files)? {
+        for path in &paths(&self.all())? {
             found.extend(read_text(path, &source::read(path)?)?);
         }
         if found.is_empty() {
-            return Err(Failure::Usage("there is no document in what was given with -f".to_owned()));
+            return Err(Failure::Usage("there is no document in the files that were given".to_owned()));
         }
         check_twice(&found)?;
         Ok(found)
@@ -166,7 +176,7 @@ mod tests {
         std::fs::write(at("b/deep/c.json"), r#"{"kind": "inventory", "name": "main", "spec": {"hosts": []}}"#).unwrap();
         std::fs::write(at("README.md"), "no document").unwrap();
         std::fs::write(at(".git/config.yaml"), "no document").unwrap();
-        let found = Files { files: vec![directory.path().to_owned()] }.read().unwrap();
+        let found = Files { paths: vec![directory.path().to_owned()], files: Vec::new() }.read().unwrap();
         let names: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.place.line)).collect();
         assert_eq!(names, [("one", Some(2)), ("two", Some(6)), ("main", None), ("last", Some(1))]);
         assert_eq!(found[2].spec, json!({"hosts": []}));

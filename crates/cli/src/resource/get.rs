@@ -2,7 +2,7 @@
 
 use bowline_inventory::Format;
 use bowline_inventory::document::to_yaml;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,37 +11,25 @@ use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::listing::Listing;
-use crate::output::{Cell, Column, Paint, Screen, Text};
+use crate::output::{Cell, Column, Output, Paint, Screen, Text};
 
 // Its `--version` is a version of the resource, not of this program.
 #[derive(Debug, Clone, Args)]
 #[command(
     disable_version_flag = true,
     after_help = "Examples:
-  bowline get command
+  bowline get commands
   bowline get command restart-nginx --version 2
   bowline get inventory main > fleet.yaml"
 )]
 pub struct GetArgs {
-    /// The kind, such as command; or inventory
+    /// The kind, such as command, workflow, schedule; or inventory
     kind: String,
     /// Only this one
     name: Option<String>,
-    /// As what [default: table for several, yaml for one]
-    #[arg(long, short, value_enum)]
-    output: Option<Output>,
     /// This version [default: the active one]
     #[arg(long, value_name = "N", requires = "name")]
     version: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// Documents that can be applied again
-    Yaml,
-    /// The server's JSON
-    Json,
-    Table,
 }
 
 #[derive(Deserialize, Default)]
@@ -96,14 +84,30 @@ fn row(screen: &Screen, resource: &ResourceView) -> Vec<Cell> {
 
 pub async fn get(client: &Client, screen: &mut Screen, args: &GetArgs) -> Result<Exit, Failure> {
     let otherwise = if args.name.is_some() { Output::Yaml } else { Output::Table };
-    let output = if screen.json() { Output::Json } else { args.output.unwrap_or(otherwise) };
+    // As YAML they are documents that can be applied again, not the server's JSON in other clothes.
+    let output = screen.take_output().unwrap_or(otherwise);
+    let args = &GetArgs { kind: singular(&args.kind), ..args.clone() };
     match (&args.name, args.kind == INVENTORY) {
         (Some(name), false) => one(client, screen, args, name, output).await?,
-        (None, false) => many(client, screen, args, output).await?,
+        (None, false) => many(client, screen, &args.kind, output).await?,
         (Some(name), true) => inventory(client, screen, args, name, output).await?,
         (None, true) => inventories(client, screen, output).await?,
     }
     Ok(Exit::Success)
+}
+
+/// The kind of a word that may be the plural: `workflows`, `inventories`.
+pub fn singular(kind: &str) -> String {
+    match kind.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => kind.strip_suffix('s').unwrap_or(kind).to_owned(),
+    }
+}
+
+/// Everything of one kind, as a table unless something else was wanted.
+pub async fn list(client: &Client, screen: &mut Screen, kind: &str) -> Result<Exit, Failure> {
+    let output = screen.take_output().unwrap_or(Output::Table);
+    many(client, screen, kind, output).await.map(|()| Exit::Success)
 }
 
 async fn one(client: &Client, screen: &mut Screen, args: &GetArgs, name: &str, output: Output) -> Result<(), Failure> {
@@ -122,8 +126,8 @@ async fn one(client: &Client, screen: &mut Screen, args: &GetArgs, name: &str, o
     screen.table(&COLUMNS, &[row])
 }
 
-async fn many(client: &Client, screen: &mut Screen, args: &GetArgs, output: Output) -> Result<(), Failure> {
-    let request = Request::get(["resources", &args.kind]);
+async fn many(client: &Client, screen: &mut Screen, kind: &str, output: Output) -> Result<(), Failure> {
+    let request = Request::get(["resources", kind]);
     if output == Output::Table {
         let mut listing = Listing::new(screen, "resources", None, &COLUMNS, row);
         listing.read(client, request).await?;

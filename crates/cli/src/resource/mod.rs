@@ -10,5 +10,5 @@ mod plan;
 pub use apply::{ApplyArgs, ValidateArgs, apply, validate};
 pub use diff::{DiffArgs, diff};
 pub use documents::paths;
-pub use get::{GetArgs, get};
+pub use get::{GetArgs, get, list};
 pub use order::{ActivateArgs, DeleteArgs, RollbackArgs, activate, delete, rollback};

@@ -5,7 +5,6 @@ use bowline_model::fleet::Share;
 use clap::Args;
 
 use crate::duration::Span;
-use crate::output::OutputArgs;
 use crate::wait::WaitByDefault;
 
 /// Run a command on hosts, and watch it
@@ -72,8 +71,6 @@ pub struct RunArgs {
     /// Show every host at the end, not only the first fifty
     #[arg(long)]
     pub all: bool,
-    #[command(flatten)]
-    pub output: OutputArgs,
     // The last one: its heading counts for everything below.
     #[command(flatten)]
     pub own: OwnArgs,

@@ -19,7 +19,6 @@ use crate::output::{Paint, Screen};
 use wish::Wish;
 
 pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result<Exit, Failure> {
-    args.output.tell(screen);
     let wish = Wish::of(client, screen, args).await?;
     let meant = ask::meant(client, screen, args).await?;
     meant.tell(screen);

@@ -20,7 +20,7 @@ use crate::output::Screen;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
-  bowline workflow graph order.yaml -o order.svg
+  bowline workflow graph order.yaml --save order.svg
   bowline workflow graph order --format mermaid
 
 Mermaid is text that many editors and forges draw; SVG is a picture for browsers.")]
@@ -31,12 +31,12 @@ pub struct GraphArgs {
     /// Which one, if the file has several
     #[arg(long)]
     name: Option<String>,
-    /// As what [default: as the ending of the output says, or mermaid]
+    /// As what [default: as the ending of the file says, or mermaid]
     #[arg(long, value_enum)]
     format: Option<GraphFormat>,
     /// Write it to this file
-    #[arg(long, short, value_name = "PATH")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "PATH")]
+    save: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,13 +89,13 @@ pub async fn graph(connection: &Connection, screen: &mut Screen, args: &GraphArg
         Target::Stored(name) => stored(&Client::new(connection, screen.notes())?, &name).await?,
     };
     let spec = drawable(kind, spec)?;
-    let ends_in_svg = args.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending == "svg");
+    let ends_in_svg = args.save.as_deref().and_then(Path::extension).is_some_and(|ending| ending == "svg");
     let drawn = match args.format {
         Some(GraphFormat::Svg) => svg(&spec, &Statuses::new()),
         None if ends_in_svg => svg(&spec, &Statuses::new()),
         Some(GraphFormat::Mermaid) | None => mermaid(&spec, &Statuses::new()),
     };
-    match &args.output {
+    match &args.save {
         Some(path) => std::fs::write(path, drawn)
             .map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?,
         None => screen.text(&drawn)?,

@@ -24,11 +24,24 @@ use crate::client::Client;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::job;
 use crate::output::Screen;
+use crate::{job, resource};
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum WorkflowCommand {
+    /// List the workflows that the server has
+    List,
+    /// List executions, newest first: of one workflow, or of all
+    #[command(visible_aliases = ["execs", "history"])]
+    Executions {
+        /// The workflow or the blueprint
+        name: Option<String>,
+        /// Only these: running, sleeping, awaiting_approval, awaiting_event, stepping, success, failed, canceled, error
+        #[arg(long)]
+        status: Option<String>,
+        #[command(flatten)]
+        which: job::Which,
+    },
     /// Say everything that is wrong with workflows and blueprints in files; no server is asked
     Validate(validate::ValidateArgs),
     /// Draw a workflow or a blueprint, from a file or by the name that the server knows
@@ -57,6 +70,10 @@ pub enum WorkflowCommand {
 pub async fn run(connection: &Connection, screen: &mut Screen, command: WorkflowCommand) -> Result<Exit, Failure> {
     let client = || Client::new(connection, screen.notes());
     match command {
+        WorkflowCommand::List => resource::list(&client()?, screen, "workflow").await,
+        WorkflowCommand::Executions { name, status, which } => {
+            job::executions(&client()?, screen, name.as_deref(), status.as_deref(), &which).await
+        }
         WorkflowCommand::Validate(args) => validate::validate(screen, &args),
         WorkflowCommand::Graph(args) => graph::graph(connection, screen, &args).await,
         WorkflowCommand::Nodes(args) => nodes::nodes(screen, &args),

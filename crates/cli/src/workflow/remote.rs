@@ -74,7 +74,7 @@ impl RunJob {
 impl RunDetail {
     pub fn view(&self) -> Result<&RunView, Failure> {
         self.workflow.as_ref().ok_or_else(|| {
-            Failure::Usage("this job is no run of a workflow; `bowline job get` shows what it is".to_owned())
+            Failure::Usage("this job is not a workflow run; `bowline job get` shows what it is".to_owned())
         })
     }
 }

@@ -121,9 +121,9 @@ async fn list_follows_cursors_until_there_are_enough() {
     assert_eq!(
         fake.lines(),
         [
-            "GET /jobs?status=queued&lane=low&type=a+b&limit=100",
-            "GET /jobs?status=queued&lane=low&type=a+b&limit=20&cursor=a%2Fb",
-            "GET /jobs?status=queued&lane=low&type=a+b&limit=20&cursor=c",
+            "GET /jobs?status=queued&lane=low&type=a+b&children=false&limit=100",
+            "GET /jobs?status=queued&lane=low&type=a+b&children=false&limit=20&cursor=a%2Fb",
+            "GET /jobs?status=queued&lane=low&type=a+b&children=false&limit=20&cursor=c",
         ]
     );
 }

@@ -121,7 +121,7 @@ async fn a_blueprint_is_drawn_as_its_states_with_the_guards_on_their_ways() {
     assert!(fake.lines().is_empty());
     let directory = tempfile::tempdir().unwrap();
     let picture = directory.path().join("order.svg");
-    let ran = fake.run(&["workflow", "graph", order, "-o", picture.to_str().unwrap()]).await;
+    let ran = fake.run(&["workflow", "graph", order, "--save", picture.to_str().unwrap()]).await;
     assert_eq!(ran.exit, Exit::Success, "{}", ran.err);
     let svg = std::fs::read_to_string(picture).unwrap();
     assert!(svg.contains("variables.total &gt; 100") && svg.contains("approved"), "{svg}");
@@ -173,7 +173,7 @@ async fn a_workflow_is_drawn_from_a_file_or_by_name() {
     assert!(by_name.out.contains("begin"), "{}", by_name.out);
     assert_eq!(fake.lines(), ["GET /resources/workflow/small"]);
     let picture = format!("{path}.svg");
-    assert_eq!(fake.run(&["workflow", "graph", &path, "-o", &picture]).await.exit, Exit::Success);
+    assert_eq!(fake.run(&["workflow", "graph", &path, "--save", &picture]).await.exit, Exit::Success);
     assert!(std::fs::read_to_string(picture).unwrap().starts_with("<svg "));
 }
 

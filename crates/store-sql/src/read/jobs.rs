@@ -6,7 +6,7 @@ use bowline_model::{
     ErrorClass, JobId, JobPolicy, JobState, JobStatus, Labels, Lane, RunError, RunId, RunStatus, TaskType, TenantId,
     WorkerName,
 };
-use bowline_store::{JobFilter, JobRecord, Origin, Page, RunRecord, StoreError, StoreResult, WaitingFacts};
+use bowline_store::{JobFilter, JobRecord, JobRef, Origin, Page, RunRecord, StoreError, StoreResult, WaitingFacts};
 use serde::Deserialize;
 
 use crate::db::{Db, Mode, Row, Sql, Val};
@@ -115,6 +115,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         command: row.opt_text(28)?.map(|payload| name_of(&payload)),
         begun_by: row.opt_id(29)?.map(JobId::from_uuid),
         workflow: row.opt_text(30)?,
+        paused_for: row.opt_text(31)?,
     })
 }
 
@@ -164,6 +165,15 @@ async fn job_and_runs(
     Ok(Some((job, runs)))
 }
 
+/// Which jobs one page looks at, before the filter is asked.
+enum Bite {
+    /// All, by their ids.
+    All(uuid::Uuid),
+    /// Runs of a workflow, or children of one, by their numbers: each has an index of its own.
+    Workflow(i64),
+    Children(i64),
+}
+
 /// Jobs of a tenant, newest first, without payloads and results.
 pub async fn list_jobs(
     db: &mut impl Db,
@@ -172,27 +182,80 @@ pub async fn list_jobs(
     before: Option<JobId>,
     limit: u32,
 ) -> StoreResult<Page<JobRecord, JobId>> {
-    let from = before.map_or(uuid::Uuid::max(), |id| *id.as_uuid());
+    let nothing = Page { items: Vec::new(), next: None };
+    let parent = match filter.parent {
+        None => 0,
+        Some(parent) => match number_of(db, tenant, parent).await? {
+            Some(number) => number,
+            None => return Ok(nothing),
+        },
+    };
+    let bite = if filter.parent.is_none() && filter.workflow.is_none() {
+        Bite::All(before.map_or(uuid::Uuid::max(), |id| *id.as_uuid()))
+    } else {
+        // Where the page before ended; a job that retention has taken since ends the list.
+        let from = match before {
+            None => i64::MAX,
+            Some(id) => match number_of(db, tenant, id).await? {
+                Some(number) => number,
+                None => return Ok(nothing),
+            },
+        };
+        if filter.parent.is_some() { Bite::Children(from) } else { Bite::Workflow(from) }
+    };
+    let label = filter.label.as_ref().map(|(name, value)| format!(" {name}={value} ")).unwrap_or_default();
+    let text = filter.text.as_ref().map(|text| text.to_lowercase()).unwrap_or_default();
+    let paused_for = filter.paused_for.unwrap_or_default();
+    let status = match (filter.status, filter.paused_for) {
+        (Some(status), _) => status.code(),
+        (None, None) => 0,
+        // No status but this one.
+        (None, Some(_)) => -1,
+    };
     let params = [
         Val::Id(*tenant.as_uuid()),
-        Val::Id(from),
+        match bite {
+            Bite::All(from) => Val::Id(from),
+            Bite::Workflow(from) | Bite::Children(from) => Val::Int(from),
+        },
         Val::Int(SCAN_MAX.max(i64::from(limit) + 1)),
-        Val::Int(filter.status.map_or(0, bowline_model::JobStatus::code)),
+        Val::Int(status),
         Val::Int(filter.lane.map_or(0, Lane::code)),
         Val::Text(filter.task_type.as_ref().map_or("", TaskType::as_str)),
         Val::Int(i64::from(limit) + 1),
         Val::OptAt(filter.created_after),
         Val::OptAt(filter.created_before),
+        Val::Text(filter.workflow.as_deref().unwrap_or_default()),
+        Val::Text(filter.actor.as_deref().unwrap_or_default()),
+        Val::Text(&label),
+        Val::Text(&text),
+        Val::Int(i64::from(filter.no_children)),
+        Val::Int(parent),
+        Val::Text(paused_for),
     ];
-    let mut items = db.query(LIST, &params, read_job).await?;
-    items.sort_by_key(|job| std::cmp::Reverse(job.id));
+    let (list, end, shared) = match bite {
+        Bite::All(_) => (LIST, BITE_END, &params[..3]),
+        Bite::Workflow(_) => (LIST_OF_WORKFLOW, BITE_END_OF_WORKFLOW, &params[..3]),
+        Bite::Children(_) => (LIST_OF_CHILDREN, BITE_END_OF_CHILDREN, &params[..3]),
+    };
+    let mut items = db.query(list, &params, read_job).await?;
+    match bite {
+        Bite::All(_) => items.sort_by_key(|job| std::cmp::Reverse(job.id)),
+        Bite::Workflow(_) | Bite::Children(_) => items.sort_by_key(|job| std::cmp::Reverse(job.number)),
+    }
     let full = items.len() > limit as usize;
     items.truncate(limit as usize);
     let next = if full {
         items.last().map(|job| job.id)
     } else {
         // Nothing more in this bite; the next one begins where it ended.
-        let end = db.query(BITE_END, &params[..3], |row| row.opt_id(0)).await?;
+        let of = match bite {
+            Bite::All(_) => None,
+            Bite::Workflow(_) => params.get(9),
+            Bite::Children(_) => params.get(14),
+        };
+        let end_params: Vec<Val<'_>> = shared.iter().chain(of).copied().collect();
+        let end = db.query(end, &end_params, |row| row.opt_id(0)).await?;
         end.into_iter().next().flatten().map(JobId::from_uuid)
     };
     // Older than asked for: there is no need to go on.
@@ -206,6 +269,27 @@ pub async fn list_jobs(
     Ok(Page { items, next: next.filter(|_| !done) })
 }
 
+async fn number_of(db: &mut impl Db, tenant: TenantId, job: JobId) -> StoreResult<Option<i64>> {
+    let key = [Val::Id(*tenant.as_uuid()), Val::Id(*job.as_uuid())];
+    Ok(db.query(NUMBER, &key, |row| row.int(0)).await?.into_iter().next())
+}
+
+/// The jobs that are meant, newest first.
+pub async fn resolve_job(db: &mut impl Db, tenant: TenantId, job: &JobRef) -> StoreResult<Vec<JobId>> {
+    let tenant = Val::Id(*tenant.as_uuid());
+    let found = match job {
+        JobRef::Number(number) => db.query(BY_NUMBER, &[tenant, Val::Int(*number)], |row| row.id(0)).await?,
+        JobRef::Suffix(suffix) => {
+            let pattern = format!("%{suffix}");
+            let params = [tenant, Val::Text(&pattern), Val::Int(JobRef::SCAN_MAX), Val::Int(JobRef::FOUND_MAX)];
+            db.query(BY_SUFFIX, &params, |row| row.id(0)).await?
+        }
+    };
+    let mut ids: Vec<JobId> = found.into_iter().map(JobId::from_uuid).collect();
+    ids.sort_unstable_by_key(|id| std::cmp::Reverse(*id));
+    Ok(ids)
+}
+
 pub async fn waiting_facts(db: &mut impl Db, tenant: TenantId, job: JobId) -> StoreResult<WaitingFacts> {
     let key = [Val::Id(*tenant.as_uuid()), Val::Id(*job.as_uuid())];
     let ahead = db.query(AHEAD, &key, |row| row.int(0)).await?;
@@ -214,14 +298,15 @@ pub async fn waiting_facts(db: &mut impl Db, tenant: TenantId, job: JobId) -> St
 
 /// What [`read_job`] reads. A job of kind 2 is a command, and what people call it is in its payload.
 macro_rules! job_record {
-    ($payload:literal, $body:literal) => {
+    ($payload:literal, $body:expr) => {
         concat!(
             "select j.id, j.number, j.tenant, c.type, c.lane, c.requires, j.priority, j.status, j.attempts, j.failures,
                     j.losses, j.fence, j.due_at, j.created_at, j.updated_at, j.finished_at, j.error, j.policy, j.actor,
                     j.request_id, j.trace_id, j.correlation_id, j.idempotency_key, j.external_id, j.replay_of, ",
             $payload,
             ", j.kind, case when j.kind = 2 then j.payload end,
-              (select p.id from job p where p.number = j.flow), (select f.workflow from flow f where f.number = j.number) ",
+              (select p.id from job p where p.number = j.flow), (select f.workflow from flow f where f.number = j.number),
+              (select f.paused_for from flow f where f.number = j.number) ",
             $body
         )
     };
@@ -243,22 +328,95 @@ macro_rules! run_columns {
 }
 pub(super) use run_columns;
 const RUNS: Sql = Sql::Same(concat!("select ", run_columns!(), " from run r where r.number = $1 order by r.fence"));
-const LIST: Sql = Sql::Each {
-    sqlite: job_record!(
-        "null, null",
-        "from (select * from job where tenant = ?1 and id < ?2 and parent is null order by id desc limit ?3) j join channel c on c.id = j.channel
-         where (?4 = 0 or j.status = ?4) and (?5 = 0 or c.lane = ?5) and (?6 = '' or c.type = ?6)
+/// Jobs of a bite that fit a filter. What is empty or 0 filters nothing. 6 is the code of `paused`, 2 the kind of a command.
+macro_rules! list {
+    ($sqlite_bite:literal, $postgres_bite:literal, $order:literal) => {
+        Sql::Each {
+            sqlite: job_record!(
+                "null, null",
+                concat!(
+                    "from (",
+                    $sqlite_bite,
+                    ") j join channel c on c.id = j.channel left join flow w on w.number = j.number
+         where ((?4 = 0 and ?16 = '') or j.status = ?4 or (?16 <> '' and j.status = 6 and w.paused_for = ?16))
+           and (?5 = 0 or c.lane = ?5) and (?6 = '' or c.type = ?6)
            and (?8 is null or j.created_at >= ?8) and (?9 is null or j.created_at < ?9)
-         order by j.id desc limit ?7"
-    ),
-    postgres: job_record!(
-        "null::text, null::text",
-        "from (select * from job where tenant = $1 and id < $2 and parent is null order by id desc limit $3) j join channel c on c.id = j.channel
-         where ($4::bigint = 0 or j.status = $4::bigint) and ($5::bigint = 0 or c.lane = $5::bigint)
-           and ($6::text = '' or c.type = $6::text)
+           and (?10 = '' or w.workflow = ?10)
+           and (?11 = '' or j.actor = ?11 or j.actor in
+                 (select 'token:' || t.id from token t where t.name = ?11 and (t.tenant is null or t.tenant = ?1)))
+           and (?12 = '' or instr(' ' || c.requires || ' ', ?12) > 0)
+           and (?13 = '' or instr(lower(c.type || ' ' || coalesce(w.workflow, '') || ' ' || coalesce(j.external_id, '') ||
+                 ' ' || coalesce(j.correlation_id, '') || ' ' || coalesce(j.idempotency_key, '') || ' ' ||
+                 coalesce(j.error, '') || ' ' || case when j.kind = 2 then coalesce(j.payload, '') else '' end), ?13) > 0)
+           and (?14 = 0 or j.flow is null) and (?15 = 0 or j.flow = ?15)
+         order by ",
+                    $order,
+                    " desc limit ?7"
+                )
+            ),
+            postgres: job_record!(
+                "null::text, null::text",
+                concat!(
+                    "from (",
+                    $postgres_bite,
+                    ") j join channel c on c.id = j.channel left join flow w on w.number = j.number
+         where (($4::bigint = 0 and $16::text = '') or j.status = $4::bigint
+                or ($16::text <> '' and j.status = 6 and w.paused_for = $16::text))
+           and ($5::bigint = 0 or c.lane = $5::bigint) and ($6::text = '' or c.type = $6::text)
            and ($8::timestamptz is null or j.created_at >= $8) and ($9::timestamptz is null or j.created_at < $9)
-         order by j.id desc limit $7"
-    ),
+           and ($10::text = '' or w.workflow = $10::text)
+           and ($11::text = '' or j.actor = $11::text or j.actor in
+                 (select 'token:' || t.id from token t where t.name = $11::text and (t.tenant is null or t.tenant = $1)))
+           and ($12::text = '' or position($12::text in ' ' || c.requires || ' ') > 0)
+           and ($13::text = '' or position($13::text in lower(c.type || ' ' || coalesce(w.workflow, '') || ' ' ||
+                 coalesce(j.external_id, '') || ' ' || coalesce(j.correlation_id, '') || ' ' ||
+                 coalesce(j.idempotency_key, '') || ' ' || coalesce(j.error::text, '') || ' ' ||
+                 case when j.kind = 2 then coalesce(j.payload::text, '') else '' end)) > 0)
+           and ($14::bigint = 0 or j.flow is null) and ($15::bigint = 0 or j.flow = $15::bigint)
+         order by ",
+                    $order,
+                    " desc limit $7"
+                )
+            ),
+        }
+    };
+}
+
+const LIST: Sql = list!(
+    "select * from job where tenant = ?1 and id < ?2 and parent is null order by id desc limit ?3",
+    "select * from job where tenant = $1 and id < $2 and parent is null order by id desc limit $3",
+    "j.id"
+);
+const LIST_OF_WORKFLOW: Sql = list!(
+    "select b.* from flow f join job b on b.number = f.number
+     where f.tenant = ?1 and f.workflow = ?10 and f.number < ?2 order by f.number desc limit ?3",
+    "select b.* from flow f join job b on b.number = f.number
+     where f.tenant = $1 and f.workflow = $10::text and f.number < $2 order by f.number desc limit $3",
+    "j.number"
+);
+const LIST_OF_CHILDREN: Sql = list!(
+    "select * from job where flow = ?15 and tenant = ?1 and parent is null and number < ?2 order by number desc limit ?3",
+    "select * from job where flow = $15::bigint and tenant = $1 and parent is null and number < $2
+     order by number desc limit $3",
+    "j.number"
+);
+const BITE_END_OF_WORKFLOW: Sql = Sql::Same(
+    "select case when count(*) = $3 then (select id from job where number = min(b.number)) else null end
+     from (select number from flow where tenant = $1 and workflow = $4 and number < $2 order by number desc limit $3) b",
+);
+const BITE_END_OF_CHILDREN: Sql = Sql::Same(
+    "select case when count(*) = $3 then (select id from job where number = min(b.number)) else null end
+     from (select number from job where flow = $4 and tenant = $1 and parent is null and number < $2
+           order by number desc limit $3) b",
+);
+const NUMBER: Sql = Sql::Same("select number from job where tenant = $1 and id = $2 and parent is null");
+const BY_NUMBER: Sql = Sql::Same("select id from job where tenant = $1 and number = $2 and parent is null");
+/// Why two texts: an id is a blob here and a uuid there.
+const BY_SUFFIX: Sql = Sql::Each {
+    sqlite: "select id from (select id from job where tenant = ?1 and parent is null order by id desc limit ?3) b
+             where lower(hex(id)) like ?2 order by id desc limit ?4",
+    postgres: "select id from (select id from job where tenant = $1 and parent is null order by id desc limit $3) b
+               where replace(id::text, '-', '') like $2::text order by id desc limit $4",
 };
 /// The last job of a bite that was full: where the next bite begins.
 const BITE_END: Sql = Sql::Same(

@@ -31,7 +31,7 @@ pub use evidence::list_unknown_runs;
 pub use fleet::{find_fleet, find_unit, list_approvals, list_targets, list_units, list_unplanned};
 pub use flows::{find_definition, find_flow, flow_inbox, flow_number, flow_records, list_waits, load_flows};
 pub use hosts::{find_host, find_inventory, list_groups, list_hosts, list_inventories};
-pub use jobs::{find_job, list_jobs, waiting_facts};
+pub use jobs::{find_job, list_jobs, resolve_job, waiting_facts};
 pub use lanes::lane_depths;
 pub use output::{find_output, held_to, judge_range, list_output, may_bring};
 pub use resources::{find_resource, list_active, list_resources, list_versions};

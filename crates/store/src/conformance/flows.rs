@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 
 use super::bench::{Bench, body};
 use crate::{
-    Deleted, FlowAnswer, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, KeptDefinition, NewFlow, NewJob,
-    NewQuestion, NewSignal, NewTurn, NewWait, OrderAnswer, PruneMark, ResourceKey, ResourceOrder, ResourcePut,
-    Retention, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
+    Deleted, FlowAnswer, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter, KeptDefinition,
+    NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OrderAnswer, PruneMark, ResourceKey, ResourceOrder,
+    ResourcePut, Retention, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -285,6 +285,56 @@ pub async fn a_run_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
     assert_eq!(waits.len(), 0);
     let record = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("a run");
     assert_eq!(record.steps, 4, "what it did before is not forgotten");
+}
+
+/// Each in pages of one, so that every place where a page may end is tried.
+pub async fn runs_are_listed_by_workflow_by_parent_and_without_children(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let (other, _) = running(bench).await;
+    let children = [bench.job(), bench.job()];
+    let ids = [children[1].id, children[0].id];
+    let mut works = turn("[2]", JobStatus::Running);
+    works.children = children.to_vec();
+    add(bench, flow, 1, Vec::new(), works).await;
+    let name = bench.find(job).await.0.workflow.expect("a name");
+    let list = async |filter: JobFilter| {
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = bench.ledger.list_jobs(bench.tenant, filter.clone(), before, 1).await.expect("read");
+            found.extend(page.items.iter().map(|job| job.id));
+            match page.next {
+                Some(next) => before = Some(next),
+                None => return found,
+            }
+        }
+    };
+    let mut runs = list(JobFilter { workflow: Some(name.clone()), ..JobFilter::default() }).await;
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    runs.retain(|run| *run != job && *run != other);
+    assert_eq!(runs, []);
+    assert_eq!(list(JobFilter { workflow: Some("nothing".to_owned()), ..JobFilter::default() }).await, []);
+    let mut of_parent = list(JobFilter { parent: Some(job), ..JobFilter::default() }).await;
+    of_parent.sort_unstable();
+    let mut wanted = ids.to_vec();
+    wanted.sort_unstable();
+    assert_eq!(of_parent, wanted);
+    assert_eq!(list(JobFilter { parent: Some(other), ..JobFilter::default() }).await, []);
+    let mut without = list(JobFilter { no_children: true, ..JobFilter::default() }).await;
+    without.sort_unstable();
+    let mut runs = vec![job, other];
+    runs.sort_unstable();
+    assert_eq!(without, runs);
+    // Paused runs are found by what they wait for.
+    let mut asks = turn("[3]", JobStatus::Paused);
+    asks.standing.paused_for = Some("approval".into());
+    asks.opened = vec![ask("ask", 1, None)];
+    add(bench, flow, 2, Vec::new(), asks).await;
+    let paused = |what| JobFilter { paused_for: Some(what), ..JobFilter::default() };
+    assert_eq!(list(paused("approval")).await, [job]);
+    assert_eq!(list(paused("sleep")).await, []);
+    let both = JobFilter { status: Some(JobStatus::Queued), ..paused("approval") };
+    assert_eq!(list(both).await.len(), 3, "either is enough");
+    assert_eq!(bench.find(job).await.0.paused_for.as_deref(), Some("approval"));
 }
 
 /// Nothing changes but what is waited for; and where another branch works, not even the status tells.

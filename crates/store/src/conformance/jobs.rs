@@ -240,6 +240,44 @@ pub async fn a_list_is_narrowed_by_status_lane_and_type(bench: &Bench) {
     assert_eq!(listed(bench, filter).await, []);
 }
 
+/// By whom, with which label, in which words.
+pub async fn a_list_is_narrowed_by_actor_label_and_text(bench: &Bench) {
+    let plain = bench.submit(bench.job()).await;
+    let ann =
+        bench.submit(NewJob { origin: Origin { actor: "token:ann".into(), ..Origin::default() }, ..bench.job() }).await;
+    let gpu = bench.submit(NewJob { requires: labels(&[("gpu", "a100"), ("zone", "eu")]), ..bench.job() }).await;
+    let named = bench.submit(NewJob { keys: vec![bench::external_id("Order-17")], ..bench.job() }).await;
+    let of = |filter: JobFilter| listed(bench, filter);
+    assert_eq!(of(JobFilter { actor: Some("token:ann".to_owned()), ..JobFilter::default() }).await, [ann]);
+    let label = |value: &str| JobFilter { label: Some(("gpu".to_owned(), value.to_owned())), ..JobFilter::default() };
+    assert_eq!(of(label("a100")).await, [gpu]);
+    assert_eq!(of(label("a10")).await, [], "a part of a value is not the value");
+    let text = |text: &str| JobFilter { text: Some(text.to_owned()), ..JobFilter::default() };
+    assert_eq!(of(text("ORDER-1")).await, [named]);
+    assert_eq!(of(text("%")).await, [], "a text is no pattern");
+    assert_eq!(of(JobFilter::default()).await, [named, gpu, ann, plain]);
+}
+
+pub async fn a_job_is_found_by_its_number_and_by_the_end_of_its_id(bench: &Bench) {
+    use crate::JobRef;
+    let ids = bench.submit_many(3).await;
+    let resolve =
+        async |job: JobRef| bench.ledger.resolve_job(bench.tenant, job).await.expect("the ledger can be read");
+    for id in &ids {
+        let number = bench.find(*id).await.0.number;
+        assert_eq!(resolve(JobRef::Number(number)).await, [*id]);
+        let whole = id.as_uuid().simple().to_string();
+        assert_eq!(resolve(JobRef::Suffix(whole[20..].to_owned())).await, [*id]);
+        let foreign = bench.ledger.resolve_job(bench.neighbour, JobRef::Number(number)).await;
+        assert_eq!(foreign.expect("the ledger can be read"), []);
+    }
+    assert_eq!(resolve(JobRef::Number(999_999)).await, []);
+    assert_eq!(resolve(JobRef::Suffix("zzzz".to_owned())).await, []);
+    let mut all = ids.clone();
+    all.sort_unstable_by_key(|id| std::cmp::Reverse(*id));
+    assert_eq!(resolve(JobRef::Suffix(String::new())).await, all, "what fits several names them, newest first");
+}
+
 /// `created_after` is included, `created_before` is not; neither hides what lies beyond the first page.
 pub async fn a_list_is_narrowed_by_time(bench: &Bench) {
     let mut ids = Vec::new();

@@ -60,6 +60,8 @@ macro_rules! for_each_promise {
                 jobs_are_listed_newest_first_in_pages
                 a_list_is_narrowed_by_status_lane_and_type
                 a_list_is_narrowed_by_time
+                a_list_is_narrowed_by_actor_label_and_text
+                a_job_is_found_by_its_number_and_by_the_end_of_its_id
                 a_waiting_job_knows_how_many_are_ahead
                 the_lowest_and_the_highest_priority_are_priorities
                 jobs_of_many_callers_are_all_kept
@@ -135,6 +137,7 @@ macro_rules! for_each_promise {
                 a_run_that_was_over_says_nothing_about_its_job
                 a_run_that_is_given_up_leaves_nothing_behind
                 a_wait_that_follows_a_wait_is_told
+                runs_are_listed_by_workflow_by_parent_and_without_children
                 a_wait_is_ended_by_one
                 a_decision_that_was_taken_is_heard
                 waits_are_walked_page_by_page_oldest_first
