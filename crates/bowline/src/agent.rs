@@ -167,7 +167,7 @@ pub enum ShowOutput {
 
 /// Works until it is asked to leave. The first signal asks, the second insists.
 pub async fn agent(args: AgentArgs, connection: &bowline_cli::Connection) -> anyhow::Result<ExitCode> {
-    let server = &connection.server;
+    let server = connection.server();
     let _level = log::start(&args.log_level, log::AccessLog::Off)?;
     // A command of the same user must not find the credential or the join token in here.
     closed::close_memory();

@@ -131,7 +131,7 @@ async fn server(
     connection: &bowline_cli::Connection,
     look: &mut impl FnMut(&'static str, bool, String),
 ) {
-    let url = format!("{}/health", connection.server.trim_end_matches('/'));
+    let url = format!("{}/health", connection.server().trim_end_matches('/'));
     let client = bowline_http::client().timeout(std::time::Duration::from_secs(3)).no_proxy().build();
     let answer = match client {
         Ok(client) => client.get(&url).send().await,
@@ -139,7 +139,7 @@ async fn server(
     };
     match answer {
         Ok(answer) if answer.status().is_success() => {
-            look("server", true, format!("{} answers and its ledger takes writes", connection.server));
+            look("server", true, format!("{} answers and its ledger takes writes", connection.server()));
             let health: serde_json::Value = answer.json().await.unwrap_or_default();
             let held = health["clock"] == "held";
             let says =
@@ -147,10 +147,10 @@ async fn server(
             return look("clock", !held, says.to_owned());
         }
         Ok(answer) => {
-            let text = format!("{} answers {}: its ledger is away", connection.server, answer.status());
+            let text = format!("{} answers {}: its ledger is away", connection.server(), answer.status());
             return look("server", false, text);
         }
-        Err(_) => look("server", true, format!("none is running at {}", connection.server)),
+        Err(_) => look("server", true, format!("none is running at {}", connection.server())),
     }
     match ledger::open_as_it_is(config).await {
         Err(error) => look("ledger", false, format!("{error:#}")),

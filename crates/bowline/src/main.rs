@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
 mod agent;
@@ -23,6 +23,7 @@ mod objects;
 mod reload;
 mod secrets;
 mod serve;
+mod shells;
 mod verify;
 
 /// A job is put together where its request arrives, and taken apart on the ledger's thread. The system's allocator makes
@@ -62,6 +63,24 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Measure this machine's throughput
     Bench(bench::BenchArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Examples:
+  bowline completions bash > /etc/bash_completion.d/bowline
+  bowline completions zsh > \"${fpath[1]}/_bowline\"
+  bowline completions fish > ~/.config/fish/completions/bowline.fish")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages of all commands to a directory, or print one
+    #[command(after_help = "Examples:
+  bowline man --dir /usr/local/share/man/man1
+  bowline man | man -l -")]
+    Man {
+        /// Where to write them, one file for each command [default: print the page of bowline itself]
+        #[arg(long, value_name = "DIR")]
+        dir: Option<std::path::PathBuf>,
+    },
     #[command(flatten)]
     Client(bowline_cli::ClientCommand),
 }
@@ -91,6 +110,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => runtime.block_on(verify::verify(args, json)),
         Command::Doctor(args) => runtime.block_on(doctor::doctor(args, &cli.connection)),
         Command::Bench(args) => runtime.block_on(bench::bench(args, json)),
+        Command::Completions { shell } => shells::completions(shell, &mut Cli::command()),
+        Command::Man { dir } => shells::man(dir.as_deref(), Cli::command()),
         Command::Client(command) => return runtime.block_on(bowline_cli::run(&cli.connection, command)),
     };
     match done {

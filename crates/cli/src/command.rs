@@ -10,6 +10,7 @@ use crate::blocks::BlocksCommand;
 use crate::client::Client;
 use crate::clock::ClockCommand;
 use crate::connection::Connection;
+use crate::context::{ContextCommand, LoginArgs};
 use crate::dlq::DlqCommand;
 use crate::evaluations::EvaluationsCommand;
 use crate::events::EventsArgs;
@@ -29,8 +30,8 @@ use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, clock, dlq, evaluations, events, evidence, hosts, job, lanes, quota, resource, schedule,
-    secret, tenant, token, trigger, whoami, workers, workflow,
+    approvals, audit, blocks, clock, context, dlq, evaluations, events, evidence, hosts, job, lanes, quota, resource,
+    schedule, secret, tenant, token, trigger, whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -141,12 +142,27 @@ pub enum ClientCommand {
 
     /// Who the server takes you for, and what you may do
     Whoami,
+
+    /// Save a server and a token as a context, and use it from now on
+    Login(LoginArgs),
+
+    /// Saved servers and tokens: list them, use another one
+    #[command(subcommand, visible_alias = "contexts")]
+    Context(ContextCommand),
 }
 
 /// Carries out a command on the process's own outputs.
 pub async fn run(connection: &Connection, command: ClientCommand) -> ExitCode {
     let mut screen = Screen::stdio(connection);
-    run_on(connection, command, &mut screen).await.into()
+    let alone = matches!(command, ClientCommand::Login(_) | ClientCommand::Context(_));
+    let connection = match if alone { Ok(connection.clone()) } else { context::apply(connection) } {
+        Ok(connection) => connection,
+        Err(failure) => {
+            screen.notes().failure(&failure, screen.json());
+            return failure.exit().into();
+        }
+    };
+    run_on(&connection, command, &mut screen).await.into()
 }
 
 /// Carries out a command on the given outputs. Failures are told there; what comes back is how it ended.
@@ -166,6 +182,12 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
     // What needs no server needs no token either.
     if let ClientCommand::Workflow(command) = command {
         return Box::pin(workflow::run(connection, screen, command)).await;
+    }
+    if let ClientCommand::Login(args) = &command {
+        return Box::pin(context::login(connection, screen, args)).await;
+    }
+    if let ClientCommand::Context(command) = command {
+        return context::run(screen, command);
     }
     let client = Client::new(connection, screen.notes())?;
     match command {
@@ -197,5 +219,7 @@ async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut 
         ClientCommand::Tenant(command) => tenant::run(&client, screen, command).await,
         ClientCommand::Token(command) => token::run(&client, screen, command).await,
         ClientCommand::Whoami => whoami::run(&client, screen).await,
+        ClientCommand::Login(args) => Box::pin(context::login(connection, screen, &args)).await,
+        ClientCommand::Context(command) => context::run(screen, command),
     }
 }

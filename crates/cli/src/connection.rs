@@ -54,17 +54,31 @@ impl FromStr for Secret {
 // the description of the whole program.)
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Connection {
-    /// Where the server listens
+    /// Where the server listens [default: the context in use, or http://127.0.0.1:7420]
     #[arg(
         long,
         global = true,
         value_name = "URL",
         env = "BOWLINE_URL",
         hide_env_values = true,
-        default_value = DEFAULT_SERVER,
         help_heading = "Connection and output"
     )]
-    pub server: String,
+    pub server: Option<String>,
+
+    /// The saved context to use, with its server and token
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "BOWLINE_CONTEXT",
+        hide_env_values = true,
+        help_heading = "Connection and output"
+    )]
+    pub context: Option<String>,
+
+    /// The token of the context, and what that is called.
+    #[arg(skip)]
+    pub(crate) context_token: Option<(String, Secret)>,
 
     /// The token to authenticate with; other users of this machine can see it, BOWLINE_TOKEN and files they cannot
     #[arg(long, global = true, value_name = "TOKEN", help_heading = "Connection and output")]
@@ -101,7 +115,9 @@ pub struct Connection {
 impl Default for Connection {
     fn default() -> Self {
         Self {
-            server: DEFAULT_SERVER.to_owned(),
+            server: None,
+            context: None,
+            context_token: None,
             token: None,
             token_file: None,
             insecure_http: false,
@@ -133,6 +149,11 @@ impl Credentials {
 }
 
 impl Connection {
+    /// Where the server listens.
+    pub fn server(&self) -> &str {
+        self.server.as_deref().unwrap_or(DEFAULT_SERVER)
+    }
+
     /// How results are to be printed, where it was said.
     pub fn output(&self) -> Option<Output> {
         if self.json { Some(Output::Json) } else { self.output }
@@ -145,8 +166,8 @@ impl Connection {
 
     /// The server's address, checked.
     pub(crate) fn url(&self) -> Result<Url, Failure> {
-        let wrong = |why: &str| Failure::Usage(format!("--server (or BOWLINE_URL) {:?} {why}", self.server));
-        let text = self.server.trim();
+        let wrong = |why: &str| Failure::Usage(format!("--server (or BOWLINE_URL) {:?} {why}", self.server()));
+        let text = self.server().trim();
         // `localhost:7420` would be read as the scheme `localhost`.
         let text = match text.contains("://") || text.is_empty() {
             true => text.to_owned(),
@@ -192,6 +213,9 @@ impl Connection {
         if let Some(token) = variable.map(|text| Secret::new(&text)).filter(|token| !token.0.is_empty()) {
             return found(token, format!("in {TOKEN_VARIABLE}"));
         }
+        if let Some((name, token)) = &self.context_token {
+            return found(token.clone(), format!("of the context {name}"));
+        }
         let path = default.display();
         if !local {
             return Ok(Credentials { token: None, found: format!("{path} is only used for a server on this machine") });
@@ -231,7 +255,7 @@ mod tests {
     use super::*;
 
     fn with(server: &str) -> Connection {
-        Connection { server: server.to_owned(), ..Connection::default() }
+        Connection { server: Some(server.to_owned()), ..Connection::default() }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod client;
 mod clock;
 mod command;
 mod connection;
+mod context;
 mod dlq;
 mod duration;
 mod evaluations;

@@ -125,3 +125,57 @@ async fn a_port_that_is_taken_leaves_nothing_behind() {
     assert!(!refused.status.success() && said.contains(&format!("cannot listen on {address}")), "{said}");
     assert!(!data_dir.exists(), "{said}");
 }
+
+/// The server and the token are said once, and kept where only their owner can read them.
+#[tokio::test]
+async fn a_login_is_remembered() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = TestServer::start().await;
+    let home = tempfile::tempdir().expect("a directory");
+    let bowline = |args: &[&str], token: Option<String>| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command.args(args).env("XDG_CONFIG_HOME", home.path()).env_remove("BOWLINE_URL").env_remove("BOWLINE_TOKEN");
+        command.current_dir(home.path()).stdin(std::process::Stdio::null());
+        if let Some(token) = token {
+            command.env("BOWLINE_TOKEN", token);
+        }
+        let output = command.output().expect("it runs");
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), said)
+    };
+    let address = format!("127.0.0.1:{}", server.port);
+    let (code, said) = bowline(&["login", &address, "--name", "test"], Some("wrong".to_owned()));
+    assert_ne!(code, Some(0), "a token that is not accepted is not saved: {said}");
+    let (code, said) = bowline(&["login", &address, "--name", "test"], Some(server.admin()));
+    assert_eq!((code, said.contains("context test is in use")), (Some(0), true), "{said}");
+    let file = home.path().join("bowline/contexts.toml");
+    assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+    let (code, said) = bowline(&["job", "submit", "echo", "--wait"], None);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = bowline(&["job", "get", "--last", "-o", "yaml"], None);
+    assert_eq!((code, said.contains("  type: echo\n")), (Some(0), true), "{said}");
+    let (_, said) = bowline(&["context", "list"], None);
+    assert!(said.contains("*  test  http://127.0.0.1:"), "{said}");
+    let (code, said) = bowline(&["--context", "prod", "job", "list"], None);
+    assert_eq!((code, said.contains("there are test")), (Some(2), true), "{said}");
+    assert_eq!(bowline(&["context", "remove", "test"], None).0, Some(0));
+    assert!(!std::fs::read_to_string(&file).expect("a file").contains("token"));
+}
+
+#[test]
+fn shells_and_manuals_know_the_commands() {
+    let run = |args: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_bowline")).args(args).output().expect("it runs");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(run(&["completions", shell]).contains("executions"), "{shell}");
+    }
+    assert!(run(&["man"]).starts_with(".ie"), "a page for man");
+    let directory = tempfile::tempdir().expect("a directory");
+    run(&["man", "--dir", directory.path().to_str().expect("a text")]);
+    for page in ["bowline.1", "bowline-job.1", "bowline-workflow-executions.1"] {
+        assert!(directory.path().join(page).exists(), "{page}");
+    }
+}

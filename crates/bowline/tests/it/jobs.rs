@@ -124,3 +124,65 @@ async fn a_list_is_walked_page_by_page() {
     let none = server.get("/jobs?status=dead").await.expect(200);
     assert_eq!(none["jobs"], json!([]));
 }
+
+/// A number, the end of an id, and the words people look for.
+#[tokio::test]
+async fn jobs_are_found_by_what_people_remember() {
+    let server = TestServer::start().await;
+    let body = json!({"type": "nobody.takes.this", "external_id": "Order-17", "labels": {"site": "fra"}});
+    let job = server.submit(body).await;
+    let other = server.submit(json!({"type": "nobody.takes.that"})).await;
+    let number = server.get(&format!("/jobs/{job}")).await.expect(200)["job"]["number"].clone();
+    for name in [number.to_string(), format!("%23{number}"), job[24..].to_owned(), job[20..].to_uppercase()] {
+        assert_eq!(server.get(&format!("/jobs/{name}")).await.expect(200)["job"]["id"], job.as_str(), "{name}");
+    }
+    for name in ["999999", "zzzz", "abc", "ffffffffffff", "%23"] {
+        assert_eq!(server.get(&format!("/jobs/{name}")).await.code(), "JOB_NOT_FOUND", "{name}");
+    }
+    let list = async |query: &str| -> Vec<String> {
+        let page = server.get(&format!("/jobs?{query}")).await.expect(200);
+        let jobs = page["jobs"].as_array().expect("a list");
+        jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    assert_eq!(list("text=order-17").await, [job.as_str()]);
+    assert_eq!(list("text=takes.th").await, [other.as_str(), job.as_str()]);
+    assert_eq!(list("label=site%3Dfra").await, [job.as_str()]);
+    assert_eq!(list("label=site%3Dfr").await, Vec::<String>::new());
+    assert_eq!(list("actor=admin&children=false").await, [other.as_str(), job.as_str()], "by the name of the token");
+    assert_eq!(list("actor=somebody").await, Vec::<String>::new());
+    assert_eq!(list("workflow=order").await, Vec::<String>::new());
+    for (query, field) in
+        [("label=site", "label"), ("text=", "text"), ("status=tired", "status"), ("parent=7", "parent")]
+    {
+        let answer = server.get(&format!("/jobs?{query}")).await;
+        assert_eq!((answer.status, answer.code()), (400, "VALIDATION_ERROR"), "{query}");
+        assert!(answer.body.to_string().contains(field), "{query}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn executions_are_listed_without_what_they_started() {
+    let server = TestServer::start().await;
+    let workflow = json!({
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "work", "type": "task", "config": {"type": "echo", "payload": 1}},
+            {"id": "nap", "type": "sleep", "config": {"duration": "1h"}},
+        ],
+        "edges": [{"source": "start", "target": "work"}, {"source": "work", "target": "nap"}],
+    });
+    let spec = json!({ "spec": workflow });
+    server.send("PUT", "/resources/workflow/rest", &server.admin(), Some(spec)).await.expect(201);
+    let run = server.submit(json!({"workflow": "rest"})).await;
+    server.until_status(&run, "paused").await;
+    let page = async |query: &str| server.get(&format!("/jobs?{query}")).await.expect(200)["jobs"].clone();
+    let ids = |page: &serde_json::Value| page.as_array().expect("a list").len();
+    assert_eq!(ids(&page("limit=10").await), 2);
+    let alone = page("children=false").await;
+    assert_eq!((ids(&alone), &alone[0]["id"], &alone[0]["paused_for"]), (1, &json!(run), &json!("sleep")));
+    assert_eq!(page("workflow=rest").await[0]["id"], json!(run));
+    let children = page(&format!("parent={run}")).await;
+    assert_eq!((ids(&children), &children[0]["type"], &children[0]["begun_by"]), (1, &json!("echo"), &json!(run)));
+    assert_eq!(page("status=sleeping").await[0]["id"], json!(run));
+    assert_eq!(ids(&page("status=awaiting_approval").await), 0);
+}

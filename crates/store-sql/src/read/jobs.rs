@@ -401,13 +401,13 @@ const LIST_OF_CHILDREN: Sql = list!(
     "j.number"
 );
 const BITE_END_OF_WORKFLOW: Sql = Sql::Same(
-    "select case when count(*) = $3 then (select id from job where number = min(b.number)) else null end
-     from (select number from flow where tenant = $1 and workflow = $4 and number < $2 order by number desc limit $3) b",
+    "select id from job where number = (select case when count(*) = $3 then min(b.number) else null end from
+       (select number from flow where tenant = $1 and workflow = $4 and number < $2 order by number desc limit $3) b)",
 );
 const BITE_END_OF_CHILDREN: Sql = Sql::Same(
-    "select case when count(*) = $3 then (select id from job where number = min(b.number)) else null end
-     from (select number from job where flow = $4 and tenant = $1 and parent is null and number < $2
-           order by number desc limit $3) b",
+    "select id from job where number = (select case when count(*) = $3 then min(b.number) else null end from
+       (select number from job where flow = $4 and tenant = $1 and parent is null and number < $2
+        order by number desc limit $3) b)",
 );
 const NUMBER: Sql = Sql::Same("select number from job where tenant = $1 and id = $2 and parent is null");
 const BY_NUMBER: Sql = Sql::Same("select id from job where tenant = $1 and number = $2 and parent is null");
