@@ -15,6 +15,7 @@ mod figures;
 pub mod fleet;
 pub mod flow;
 mod intake;
+pub mod output;
 mod pruner;
 mod quotas;
 mod reaper;

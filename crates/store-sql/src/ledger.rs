@@ -23,10 +23,10 @@ use bowline_model::{Event, JobId, Lane, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, ClockAccepted, ClockStatus, Closed, DeadLetter,
     DeadLetterOrder, DeadLetterStore, EventFilter, EventPage, EventStore, Heartbeat, JobFilter, JobOrder, JobRecord,
-    JobStore, LaneDepth, Ledger, LedgerClock, Listened, MaintenanceStore, NewJob, Notice, Observer, OrderAnswer, Page,
-    Position, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RevokeToken, RevokedTokens, RunRecord,
-    RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TenantStore, TokenRecord, TokenStore,
-    ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
+    JobRef, JobStore, LaneDepth, Ledger, LedgerClock, Listened, MaintenanceStore, NewJob, Notice, Observer,
+    OrderAnswer, Page, Position, Promoted, PruneMark, Pruned, Reaped, ReportAnswer, Retention, RevokeToken,
+    RevokedTokens, RunRecord, RunReport, RunStore, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TenantStore,
+    TokenRecord, TokenStore, ToldEvents, Verified, WaitingFacts, Wake, WorkerRecord, WorkerStore,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use bowline_backbone::Key;
 use bowline_model::{HostName, JobId, RunId, TenantId};
-use bowline_store::{Encoding, OutputOf, OutputRange, OutputStream};
+use bowline_store::{OutputOf, OutputRange, OutputStream};
 use bytes::Bytes;
 use futures_util::stream;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderName, HeaderValue, RANGE};
@@ -16,7 +15,6 @@ use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::door::Known;
@@ -232,21 +230,7 @@ impl Reader {
     }
 }
 
-/// The bytes of a range, held against its hash.
+/// The bytes of a range, checked against its hash.
 pub(super) async fn load(app: &App, run: RunId, range: &OutputRange) -> Result<Bytes, std::io::Error> {
-    let broken = |what: String| {
-        tracing::error!(run.id = %run, "output of run {run}: {what}");
-        std::io::Error::other("the output is damaged")
-    };
-    let key = Key::new(&range.key).map_err(|e| broken(e.to_string()))?;
-    let object = app.engine.blobs.get(&key).await.map_err(|e| broken(e.to_string()))?;
-    let length = usize::try_from(range.bytes).unwrap_or(usize::MAX);
-    let raw = match range.encoding {
-        Encoding::Plain => object,
-        Encoding::Zstd => zstd::bulk::decompress(&object, length).map_err(|e| broken(e.to_string()))?.into(),
-    };
-    if raw.len() != length || <[u8; 32]>::from(Sha256::digest(&raw)) != range.sha256 {
-        return Err(broken(format!("the range at {} is not what was stored", range.begins)));
-    }
-    Ok(raw)
+    bowline_engine::output::load(&*app.engine.blobs, run, range).await
 }

@@ -318,3 +318,34 @@ sys.exit(child.wait())
     python.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     tokio::task::spawn_blocking(move || python.output().expect("python runs")).await.expect("it ends")
 }
+
+/// What a command wrote, and how it ended, can be asked for by the expressions of a workflow.
+#[tokio::test]
+async fn a_workflow_knows_what_its_command_wrote_on_each_host() {
+    let server = TestServer::start().await;
+    fleet(&server, 3).await;
+    let _executor = Simulation::start(&server).await;
+    let run = async |hosts: Value, output: Value| {
+        let workflow = json!({
+            "nodes": [
+                {"id": "start", "type": "start"},
+                {"id": "say", "type": "command", "config": {"command": {"argv": ["talk"]}, "hosts": hosts}},
+                {"id": "end", "type": "end", "config": {"output": output}},
+            ],
+            "edges": [{"source": "start", "target": "say"}, {"source": "say", "target": "end"}],
+        });
+        let job = server.submit(json!({ "workflow": workflow })).await;
+        server.until_status(&job, "success").await["job"]["result"].clone()
+    };
+    let one = run(
+        json!(["web1"]),
+        json!({"out": "{{ steps.say.output.stdout }}", "code": "{{ steps.say.output.exit_code }}"}),
+    );
+    assert_eq!(one.await, json!({"out": "hello \u{1b}[2Jthere\n", "code": null}), "who pretends has no process");
+    let all = run(json!(["web1", "web3"]), json!("{{ steps.say.output }}")).await;
+    assert_eq!((&all["total"], &all["begun"], &all["ended"]), (&json!(2), &json!(2), &json!({"succeeded": 2})));
+    let host =
+        json!({"status": "success", "exit_code": null, "stdout": "hello \u{1b}[2Jthere\n", "stderr": "goodbye\n"});
+    assert_eq!(all["hosts"], json!({"web1": host, "web3": host}));
+    assert!(all.get("stdout").is_none(), "there is no one host whose it would be");
+}

@@ -1,5 +1,6 @@
 //! `schedule next`.
 
+use bowline_model::schedule::Cron;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
@@ -45,6 +46,10 @@ pub async fn next(client: &Client, screen: &mut Screen, args: &NextArgs) -> Resu
     let request = match (&args.name, &args.cron) {
         (Some(name), _) => Request::get(["schedules", name]).query("next", count.to_string()),
         (None, cron) => {
+            // Said here, so that the place in a body that nobody wrote is not part of the message.
+            if let Some(Err(error)) = cron.as_ref().map(|text| text.parse::<Cron>()) {
+                return Err(Failure::Usage(format!("--cron: {error}")));
+            }
             let body = json!({"cron": cron, "timezone": args.timezone, "count": count}).to_string();
             Request::post(["schedules", "preview"]).body(body).again(Again::Safe)
         }

@@ -97,8 +97,8 @@ fn lines(difference: &Value) -> Vec<String> {
         Some("goes_on") => {
             vec![format!("it would not be over after {} steps, and was left there", difference["steps"])]
         }
-        Some("only_recorded") => vec![format!("{node}{visit} would not be come to")],
-        Some("only_shadow") => vec![format!("{node}{visit} would be come to")],
+        Some("only_recorded") => vec![format!("{node}{visit} would not be reached")],
+        Some("only_shadow") => vec![format!("{node}{visit} would be reached")],
         Some("no_answer") => vec![format!("{node}{visit} would ask the world; what came of it nobody knows")],
         Some("ending") => {
             let (before, after) = (words::brief(&difference["recorded"]), words::brief(&difference["shadow"]));
@@ -145,7 +145,7 @@ mod tests {
             "  output: {\"n\":1} → {\"n\":2}",
             "pay would ask for something else",
             "  what.task.payload.url: \"http://a\" → \"http://b\"",
-            "x would be come to",
+            "x would be reached",
             "{\"kind\":\"new\"}",
         ];
         assert_eq!(lines, wanted);

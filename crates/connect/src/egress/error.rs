@@ -15,8 +15,11 @@ pub enum EgressError {
     Target(#[from] BadTarget),
     #[error("{0}")]
     Header(#[from] BadHeader),
-    /// On purpose not a word more.
-    #[error("this address may not be called")]
+    /// On purpose not a word about why; but how those who run the server allow it.
+    #[error(
+        "this address may not be called; whoever runs the server allows networks with `allow_networks` under [egress] in \
+         its configuration"
+    )]
     Denied,
     #[error("{0}")]
     Redirect(#[from] RedirectRefused),

@@ -8,6 +8,7 @@ mod asked;
 mod calls;
 mod consent;
 mod definitions;
+mod hosts;
 mod look;
 mod memory;
 mod picture;
@@ -28,6 +29,7 @@ pub use why::Standing;
 
 use std::sync::Arc;
 
+use bowline_backbone::BlobStore;
 use bowline_store::{Clock, Ledger};
 use tokio::sync::Semaphore;
 
@@ -41,6 +43,8 @@ use memory::Memory;
 pub struct Flows {
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
+    /// Where output is.
+    blobs: Arc<dyn BlobStore>,
     pub definitions: Definitions,
     /// Runs that are going on, so that they need not be read again for each turn.
     memory: Memory,
@@ -49,9 +53,9 @@ pub struct Flows {
 }
 
 impl Flows {
-    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, checks: Arc<Checks>) -> Self {
+    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, checks: Arc<Checks>, blobs: Arc<dyn BlobStore>) -> Self {
         let definitions = Definitions::new(Arc::clone(&ledger), checks);
-        Self { ledger, clock, definitions, memory: Memory::default(), shadows: Semaphore::new(1) }
+        Self { ledger, clock, blobs, definitions, memory: Memory::default(), shadows: Semaphore::new(1) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_model::{ErrorClass, JobId, JobStatus, RunError};
+use bowline_model::{ErrorClass, JobId, JobStatus, RunError, TenantId};
 use bowline_store::{
     FlowStanding, InboxItem, InboxMessage, NewTurn, StoreError, StoreResult, StoredFlow, TurnAnswer, TurnOrder,
 };
@@ -108,7 +108,13 @@ impl Flows {
                 continue;
             }
             let heard = items.iter().map(|item| item.id).collect();
-            let messages = items.into_iter().filter_map(|item| message(item.message)).collect();
+            let mut messages = Vec::with_capacity(items.len());
+            for message in items.into_iter().filter_map(|item| message(item.message)) {
+                messages.push(match message {
+                    Message::Ended(ended) => Message::Ended(self.told_of_hosts(run.about.tenant, ended).await?),
+                    other => other,
+                });
+            }
             match self.take_turn(hands, &mut run, messages, TURN_STEPS, now).await {
                 Ok(turn) => {
                     orders.push(TurnOrder { flow, version: run.version, heard, turn });
@@ -132,6 +138,13 @@ impl Flows {
             }
         }
         Ok(round)
+    }
+
+    /// What an execution hears of a job that ended; of a command, host by host.
+    async fn told_of_hosts(&self, tenant: TenantId, ended: Ended) -> StoreResult<Ended> {
+        let Some(job) = ended.job else { return Ok(ended) };
+        let result = self.with_hosts(tenant, job, ended.result).await?;
+        Ok(Ended { result, ..ended })
     }
 
     /// Stores turns together. Where that is refused because of what one of them says, the others must not suffer: each is

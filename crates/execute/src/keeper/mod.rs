@@ -197,7 +197,8 @@ impl Ready {
             None => {}
             Some(Err(error)) => {
                 end.outcome = EndedAs::Failed;
-                end.message = Some(format!("the command could not be started: {error}"));
+                let program = manifest.argv.first().map_or("", String::as_str);
+                end.message = Some(format!("the command could not be started: {program}: {error}"));
             }
             Some(Ok(child)) => {
                 let Identity { boot_id, pid, start_time } = child.identity.clone();

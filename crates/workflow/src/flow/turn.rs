@@ -460,7 +460,7 @@ impl Flow {
             }
         };
         turn.add(self, Record::Step(step));
-        // Wherever its result came from: if it is stepped through, nothing begins before somebody says so.
+        // Wherever its result came from: if single-stepping, nothing begins before somebody says so.
         let goes_on = self.finishing.is_none() && !self.canceling && self.debug.halted.is_none();
         if self.debug.stepping && goes_on && self.next_place().is_some() {
             turn.add(self, Record::Halted { by: HaltedBy::Step, node: None, at: ended_at });

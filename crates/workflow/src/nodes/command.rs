@@ -85,7 +85,7 @@ fn check_command(command: &Value, building: &mut Building<'_>) {
 
 impl CallerType for Command {
     const TYPE: &'static str = "command";
-    const ABOUT: &'static str = "Runs a command on hosts. The output is the result of the job.";
+    const ABOUT: &'static str = "Runs a command on hosts. The output has the status, the exit code and the beginning of what was written, of each host.";
     type Config = Config;
 
     fn build(config: Config, building: &mut Building<'_>) -> Self {

@@ -103,7 +103,7 @@ pub async fn stop(screen: &mut Screen, remote: &Remote<'_>, shown: u32) -> Resul
 /// Why a run stands still.
 fn why(debug: &Value) -> Option<&'static str> {
     match debug["halted"].as_str()? {
-        "step" => Some("stopped: it is stepped through"),
+        "step" => Some("stopped: single-stepping"),
         "breakpoint" => Some("stopped at a breakpoint"),
         "run_to" => Some("stopped where it was to run to"),
         "person" => Some("stopped because somebody said so"),

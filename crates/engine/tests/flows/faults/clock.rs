@@ -46,7 +46,12 @@ async fn a_run_for_now_begins_although_the_ledgers_clock_is_behind() {
     let house = House::open_still().await;
     let ahead = bowline_store::ManualClock::at(start_of_time().plus_millis(2_000));
     let (ledger, checks) = (std::sync::Arc::clone(&house.engine.ledger), std::sync::Arc::clone(&house.engine.checks));
-    let flows = bowline_engine::flow::Flows::new(ledger, ahead, checks);
+    let flows = bowline_engine::flow::Flows::new(
+        ledger,
+        ahead,
+        checks,
+        std::sync::Arc::default() as std::sync::Arc<bowline_backbone::MemoryBlobs>,
+    );
     let mut request = crate::ask(row(&[]), json!(null));
     request.run_at = Some(start_of_time().plus_millis(1_000));
     let answers = flows.submit(house.engine.hands(), house.tenant, &house.origin(), vec![request]).await;
