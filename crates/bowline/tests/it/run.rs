@@ -150,8 +150,10 @@ async fn the_second_interrupt_leaves_and_says_how_to_come_back() {
     watch.interrupt();
     let status = watch.wait_exit(PATIENCE).await;
     assert_eq!(status.code(), Some(130), "{}", watch.log());
-    let left = format!("left; job {job} is being canceled; `bowline job watch {job}` shows how it ends");
-    assert!(watch.stderr().contains(&left), "{}", watch.log());
+    // The server has heard it; whether its answer was back before the second Ctrl-C is up to chance.
+    let said = watch.stderr();
+    assert!(said.contains(&format!("left; job {job} is ")) && said.contains("being canceled"), "{}", watch.log());
+    assert!(said.contains(&format!("`bowline job watch {job}` shows how it ends")), "{}", watch.log());
     executor.hold(false);
     let watched = bowline(&server, &["job", "watch", &job]).await;
     assert_eq!(watched.status.code(), Some(0), "what finished all the same has succeeded: {}", told(&watched));

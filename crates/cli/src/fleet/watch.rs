@@ -75,7 +75,7 @@ pub async fn watch(
         Ok(Seen::Left) => {
             let goes_on = match watch.cancel {
                 Cancel::No => "continues",
-                Cancel::Wanted => "continues: the server has not been reached to cancel it",
+                Cancel::Wanted => "is perhaps being canceled: the server has not answered yet",
                 Cancel::Asked => "is being canceled",
             };
             screen.note(&format!("left; job {id} {goes_on}; `bowline job watch {id}` shows how it ends"));
