@@ -92,7 +92,9 @@ impl Bowline {
         let engine = &self.engine;
         let submitted = engine.flows.submit(engine.hands(), self.tenant, &origin, vec![request]).await;
         match submitted.map_err(Error::Start)?.pop().map(|answer| answer.submitted) {
-            Some(Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. }) => Ok(id),
+            Some(Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. }) => {
+                Ok(id)
+            }
             Some(Submitted::Conflict { id, .. }) => Err(Error::Data {
                 path: "data".to_owned(),
                 what: format!("the key belongs to job {id}, which has other data"),
@@ -144,7 +146,7 @@ impl Bowline {
             FlowAnswer::Refused(refused) => Err(Error::Refused { job, why: refused.to_string() }),
             FlowAnswer::Withdrawn | FlowAnswer::DecisionAhead => Err(Error::NobodyWaits(job)),
             FlowAnswer::NotFound => Err(Error::NotFound(job)),
-            FlowAnswer::NobodyWaits => Err(Error::NobodyWaits(job)),
+            FlowAnswer::NobodyWaits | FlowAnswer::KeyConflict => Err(Error::NobodyWaits(job)),
             FlowAnswer::Finished(status) => Err(Error::Finished { job, status }),
         }
     }

@@ -70,7 +70,7 @@ async fn submit(world: &Rc<World>, tenant: TenantId, ask: u64, keyed: bool, lane
     let wish = request(ask, keyed, lane);
     let answer = call(world, |engine| async move { engine.intake.submit(tenant, &origin(), vec![wish]).await }).await;
     let id = match answer.map(|mut list| list.pop()) {
-        Ok(Some(Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. })) => id,
+        Ok(Some(Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. })) => id,
         Ok(Some(Submitted::Conflict { .. })) => {
             world.violated(Violation::new("I4", format!("ask {ask} was told that its own key belongs to another")));
             return true;

@@ -8,13 +8,13 @@ use bowline_model::audit::{Author, Deed};
 use bowline_model::lease::LeaseTimes;
 use bowline_model::{HostName, InventoryName, RunId, TenantId, Timestamp, WorkerName};
 use bowline_store::{
-    Activated, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer, ClaimRules,
-    Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted, Enrolled, Evidence,
-    EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder, Listened, NewApproval,
-    NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted, PruneMark, Pruned, PutAnswer,
-    Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored, Retention, RevokeToken,
-    RevokedTokens, RunReport, SealingKeySet, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord,
-    ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
+    Activated, Activation, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer,
+    ClaimRules, Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted,
+    Enrolled, Evidence, EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder,
+    Listened, NewApproval, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted,
+    PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored,
+    Retention, RevokeToken, RevokedTokens, RunReport, SealingKeySet, Signaled, StoreError, StoreResult, Submitted,
+    TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -103,12 +103,12 @@ commands! {
     RemoveHosts((TenantId, InventoryName, Vec<HostName>, Author)) -> u64,
     PutResource(ResourcePut) -> ResourceStored,
     Apply(Vec<Applying>) -> Applied,
-    ActivateResource((ResourceOrder, u32)) -> Activated,
+    ActivateResource(Box<Activation>) -> Activated,
     DeleteResource(ResourceOrder) -> Deleted,
     Turn(Vec<TurnOrder>) -> Vec<TurnAnswer>,
     KeepDefinition((TenantId, [u8; 32], Arc<str>)) -> i64,
     Steer(FlowOrder) -> FlowAnswer,
-    Signal(NewSignal) -> u64,
+    Signal(NewSignal) -> Signaled,
     FireSchedules(Vec<Firing>) -> Vec<Fired>,
     TriggerSchedule(Box<Trigger>) -> Triggered,
     Prune((Retention, PruneMark)) -> Pruned,
@@ -156,7 +156,8 @@ impl Command {
             Self::Steer(order, _) => Some(&order.by),
             Self::Signal(signal, _) => Some(&signal.by),
             Self::PutResource(put, _) => Some(&put.by),
-            Self::ActivateResource((order, _), _) | Self::DeleteResource(order, _) => Some(&order.by),
+            Self::ActivateResource(activation, _) => Some(&activation.order.by),
+            Self::DeleteResource(order, _) => Some(&order.by),
             Self::TriggerSchedule(trigger, _) => Some(&trigger.by),
             Self::Submit(..)
             | Self::FireSchedules(..)

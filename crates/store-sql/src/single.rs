@@ -168,9 +168,9 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::Apply(applied)
         }
-        Command::ActivateResource((order, version), _) => {
+        Command::ActivateResource(activation, _) => {
             after.resources = true;
-            let (answer, heard) = write::activate_resource(db, desk, order, *version).await?;
+            let (answer, heard) = write::activate_resource(db, desk, activation).await?;
             after.hear(heard);
             Answer::ActivateResource(answer)
         }
@@ -189,7 +189,7 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             Answer::Steer(answer)
         }
         Command::Signal(signal, _) => {
-            let (count, heard) = write::signal_flows(db, signal).await?;
+            let (count, heard) = write::signal_flows(db, desk, signal).await?;
             after.hear(heard);
             Answer::Signal(count)
         }

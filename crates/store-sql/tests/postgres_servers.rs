@@ -104,7 +104,7 @@ async fn every_wish_is_stored_once_and_done_once() {
     }
     let answers: Vec<Submitted> = askers.join_all().await.into_iter().flatten().collect();
     let of = |answer: &Submitted| match answer {
-        Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } => *id,
+        Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. } => *id,
         Submitted::Conflict { .. } => panic!("{answer:?}"),
     };
     let ids: BTreeSet<JobId> = answers.iter().map(of).collect();

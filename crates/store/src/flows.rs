@@ -13,7 +13,7 @@ use bowline_model::question::AskRule;
 use bowline_model::{JobId, JobStatus, RunError, TenantId, Timestamp};
 use serde_json::Value;
 
-use crate::{NewJob, Page, StoreResult};
+use crate::{NewJob, OnceKey, Page, StoreResult};
 
 /// What makes a job a run of a workflow.
 #[derive(Debug, Clone)]
@@ -280,6 +280,8 @@ pub struct FlowOrder {
     pub about: Value,
     pub by: Author,
     pub reason: Option<String>,
+    /// Carried out once for this key.
+    pub once: Option<OnceKey>,
 }
 
 /// A decision somebody wants to make about a question.
@@ -310,6 +312,19 @@ pub enum FlowAnswer {
     NobodyWaits,
     /// There is no such run.
     NotFound,
+    /// Something else was asked for under this key before.
+    KeyConflict,
+}
+
+/// What became of a [`NewSignal`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signaled {
+    /// So many runs were told.
+    Told(u64),
+    /// So many runs were told when it was asked for before.
+    Replayed(u64),
+    /// Something else was asked for under this key before.
+    KeyConflict,
 }
 
 /// Something that happened elsewhere, for whoever waits for it.
@@ -321,6 +336,8 @@ pub struct NewSignal {
     /// As JSON, for whoever carries out the run.
     pub message: Arc<str>,
     pub by: Author,
+    /// Told once for this key.
+    pub once: Option<OnceKey>,
 }
 
 #[async_trait]
@@ -344,7 +361,7 @@ pub trait FlowStore: Send + Sync {
     async fn steer_flow(&self, order: FlowOrder) -> StoreResult<FlowAnswer>;
 
     /// Tells everybody who waits for it, and says how many do.
-    async fn signal_flows(&self, signal: NewSignal) -> StoreResult<u64>;
+    async fn signal_flows(&self, signal: NewSignal) -> StoreResult<Signaled>;
 
     async fn find_flow(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<FlowRecord>>;
 

@@ -68,6 +68,15 @@ pub enum Submitted {
         status: JobStatus,
         at: Timestamp,
     },
+    /// The same ask was answered before with this job, which retention has removed since.
+    Pruned {
+        id: JobId,
+        /// 0 where nobody remembers.
+        number: i64,
+        /// How it ended, where that is remembered.
+        status: Option<JobStatus>,
+        at: Timestamp,
+    },
     /// The key belongs to another ask.
     Conflict {
         key: String,

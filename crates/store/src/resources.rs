@@ -9,7 +9,7 @@ use bowline_model::audit::Author;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId, Timestamp};
 
-use crate::{Applied, Applying, Page, StoreResult};
+use crate::{Applied, Applying, OnceKey, Page, StoreResult};
 
 /// Which resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,17 @@ pub struct ResourceOrder {
     pub reason: Option<String>,
 }
 
+/// An order to let a version count.
+#[derive(Debug, Clone)]
+pub struct Activation {
+    pub order: ResourceOrder,
+    pub version: u32,
+    /// It was asked for as a rollback.
+    pub rollback: bool,
+    /// Carried out once for this key.
+    pub once: Option<OnceKey>,
+}
+
 /// What became of an order to activate a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activated {
@@ -86,6 +97,13 @@ pub enum Activated {
     },
     Unchanged,
     NotFound,
+    /// The same was asked for under this key before: this version counted from then on, and that one before.
+    Replayed {
+        version: u32,
+        before: Option<u32>,
+    },
+    /// Something else was asked for under this key before.
+    KeyConflict,
 }
 
 /// What became of an order to delete a resource.
@@ -133,7 +151,15 @@ pub trait ResourceStore: Send + Sync {
         limit: u32,
     ) -> StoreResult<Option<Page<VersionRecord, u32>>>;
 
-    async fn activate_resource(&self, order: ResourceOrder, version: u32) -> StoreResult<Activated>;
+    async fn activate_resource(&self, order: ResourceOrder, version: u32) -> StoreResult<Activated> {
+        self.activate(Activation { order, version, rollback: false, once: None }).await
+    }
+
+    /// Lets a version count; with a key, once for that key.
+    async fn activate(&self, activation: Activation) -> StoreResult<Activated>;
+
+    /// What became of a request under this key, if there was one. Asked before a request is worked out from how things stand.
+    async fn find_activation(&self, key: ResourceKey, once: OnceKey) -> StoreResult<Option<Activated>>;
 
     /// Deletes a resource with all versions, unless something needs it.
     async fn delete_resource(&self, order: ResourceOrder) -> StoreResult<Deleted>;

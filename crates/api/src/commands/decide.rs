@@ -25,7 +25,7 @@ use crate::views::job_word;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecideRequest {
-    /// Kept with the decision. Needed to reject.
+    /// Kept with the decision.
     pub reason: Option<String>,
     /// `approval.hash` of what was looked at. If something else would run, the decision does not count.
     pub hash: Option<String>,
@@ -58,10 +58,6 @@ pub async fn reject(
     Named(job): Named<JobId>,
     MaybeBody(body): MaybeBody<DecideRequest>,
 ) -> Result<Json<DecidedView>, Problem> {
-    if body.reason.as_deref().is_none_or(|reason| reason.trim().len() < 2) {
-        let message = "reason: say why it is rejected";
-        return Err(Problem::validation(message).with(json!({"field": "reason"})));
-    }
     decide(&app, &known, job, body, false).await
 }
 

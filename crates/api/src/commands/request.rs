@@ -59,17 +59,18 @@ pub async fn submit(
     wish: CommandWish,
 ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
     let key = wish.idempotency_key.clone();
-    let (job_id, number, status, queued_at, replayed) = match wish.store(app, known, &context).await? {
-        Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),
-        Submitted::Replayed { id, number, status, at } => (id, number, status, at, true),
+    let (job_id, number, status, queued_at, replayed, pruned) = match wish.store(app, known, &context).await? {
+        Submitted::Accepted { id, number, status, at } => (id, number, job_word(status), at, false, false),
+        Submitted::Replayed { id, number, status, at } => (id, number, job_word(status), at, true, false),
+        Submitted::Pruned { id, number, status, at } => (id, number, crate::jobs::pruned_word(status), at, true, true),
         Submitted::Conflict { key, .. } => return Err(crate::jobs::key_conflict(&key)),
     };
     let answer = SubmitAnswer {
         job_id,
         number,
-        status: job_word(status),
+        status,
         queued_at,
-        idempotency: IdempotencyView { key, replayed },
+        idempotency: IdempotencyView { key, replayed, pruned },
         result: None,
         error: None,
         request_id: context.request_id,

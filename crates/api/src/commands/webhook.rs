@@ -67,6 +67,9 @@ pub struct WebhookAnswer {
     pub status: &'static str,
     /// The same delivery was taken before.
     pub duplicate: bool,
+    /// Retention has removed the job; it is not run again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pruned: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -175,9 +178,10 @@ pub async fn webhook(
         idempotency_key: None,
         external_id: Some(external_id.clone()),
     };
-    let (job_id, status, duplicate) = match wish.store(&app, &known, &context).await? {
-        Submitted::Accepted { id, status, .. } => (id, status, false),
-        Submitted::Replayed { id, status, .. } => (id, status, true),
+    let (job_id, status, duplicate, pruned) = match wish.store(&app, &known, &context).await? {
+        Submitted::Accepted { id, status, .. } => (id, job_word(status), false, false),
+        Submitted::Replayed { id, status, .. } => (id, job_word(status), true, false),
+        Submitted::Pruned { id, status, .. } => (id, crate::jobs::pruned_word(status), true, true),
         Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
     };
     let approval = app.engine.ledger.find_fleet(tenant, job_id).await?.and_then(|fleet| fleet.approval);
@@ -185,8 +189,9 @@ pub async fn webhook(
         job_id,
         external_id,
         approval_state: approval.and_then(|approval| approval_word(approval.state)),
-        status: job_word(status),
+        status,
         duplicate,
+        pruned,
     };
     Ok((if duplicate { StatusCode::OK } else { StatusCode::ACCEPTED }, Json(answer)))
 }

@@ -111,18 +111,19 @@ pub async fn fork(
     let forking = Forking { from_step, variables, definition: other, debug: body.debug, key: key.clone() };
     let (engine, origin) = (&app.engine, context.origin(&known.0));
     let submitted = engine.flows.fork(engine.hands(), tenant, job, &origin, forking).await?;
-    let (job_id, number, status, queued_at, replayed) = match submitted {
-        Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),
-        Submitted::Replayed { id, number, status, at } => (id, number, status, at, true),
+    let (job_id, number, status, queued_at, replayed, pruned) = match submitted {
+        Submitted::Accepted { id, number, status, at } => (id, number, job_word(status), at, false, false),
+        Submitted::Replayed { id, number, status, at } => (id, number, job_word(status), at, true, false),
+        Submitted::Pruned { id, number, status, at } => (id, number, crate::jobs::pruned_word(status), at, true, true),
         Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
     };
     let view = ForkView {
         job_id,
         number,
-        status: job_word(status),
+        status,
         queued_at,
         forked_from: ForkedFrom { job_id: job, step: from_step },
-        idempotency: IdempotencyView { key, replayed },
+        idempotency: IdempotencyView { key, replayed, pruned },
         links: ForkLinks { job: format!("/jobs/{job_id}"), parent: format!("/jobs/{job}") },
         request_id: context.request_id,
         trace_id: context.trace_id,

@@ -116,5 +116,8 @@ pub fn not_taken(answer: FlowAnswer) -> Result<(), Problem> {
             Err(Problem::conflict("APPROVAL_NOT_NEEDED", "nothing in this run waits for that, or no more"))
         }
         FlowAnswer::NotFound => Err(no_job()),
+        FlowAnswer::KeyConflict => {
+            Err(Problem::conflict("IDEMPOTENCY_CONFLICT", "this key was used before with another body"))
+        }
     }
 }

@@ -2,7 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use bowline_engine::flow::Told;
 use bowline_model::JobId;
+use bowline_store::Signaled;
+use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,8 +14,10 @@ use super::problem::not_taken;
 use crate::app::App;
 use crate::body::{ExactBody, MaybeBody};
 use crate::door::Known;
+use crate::jobs::key_conflict;
 use crate::params::{Named, Part};
 use crate::problem::Problem;
+use crate::resources::once_key;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -58,16 +63,24 @@ fn check(event: &str, key: Option<&str>) -> Result<(), Problem> {
     Ok(())
 }
 
+/// What makes two signals under one key the same.
+fn parts<'a>(event: &'a str, key: Option<&'a str>, payload: &'a str) -> [&'a [u8]; 4] {
+    let has_key: &[u8] = if key.is_some() { b"1" } else { b"0" };
+    [event.as_bytes(), has_key, key.unwrap_or("").as_bytes(), payload.as_bytes()]
+}
+
 /// Tells one run. It remembers what happened until it waits for it.
 pub async fn tell(
     State(app): State<App>,
     known: Known,
     Named(job): Named<JobId>,
+    headers: HeaderMap,
     ExactBody(body): ExactBody<TellRequest>,
 ) -> Result<Json<SignaledView>, Problem> {
     check(&body.event, body.key.as_deref())?;
-    let (tenant, by) = (known.tenant()?, known.author());
-    not_taken(app.engine.flows.tell(tenant, job, &body.event, body.key, body.payload, by).await?)?;
+    let once = once_key(&headers, &parts(&body.event, body.key.as_deref(), &body.payload.to_string()))?;
+    let event = Told { event: &body.event, key: body.key, payload: body.payload, once };
+    not_taken(app.engine.flows.tell_once(known.tenant()?, job, event, known.author()).await?)?;
     Ok(Json(SignaledView { runs: 1 }))
 }
 
@@ -76,9 +89,15 @@ pub async fn signal(
     State(app): State<App>,
     known: Known,
     Part(event): Part,
+    headers: HeaderMap,
     MaybeBody(body): MaybeBody<SignalRequest>,
 ) -> Result<Json<SignaledView>, Problem> {
     check(&event, body.key.as_deref())?;
-    let runs = app.engine.flows.signal(known.tenant()?, &event, body.key, body.payload, known.author()).await?;
-    Ok(Json(SignaledView { runs }))
+    let once = once_key(&headers, &parts(&event, body.key.as_deref(), &body.payload.to_string()))?;
+    let key = once.as_ref().map(|once| once.key.clone());
+    let told = Told { event: &event, key: body.key, payload: body.payload, once };
+    match app.engine.flows.signal_once(known.tenant()?, told, known.author()).await? {
+        Signaled::Told(runs) | Signaled::Replayed(runs) => Ok(Json(SignaledView { runs })),
+        Signaled::KeyConflict => Err(key_conflict(&key.unwrap_or_default())),
+    }
 }

@@ -18,7 +18,7 @@ use crate::door::Known;
 use crate::jobs::{IdempotencyView, SubmitAnswer, key_conflict, misfit};
 use crate::problem::Problem;
 use crate::versions::active_only;
-use crate::views::{job_word, raw};
+use crate::views::raw;
 
 /// Everything about a run that `POST /jobs` can say.
 #[derive(Debug)]
@@ -135,14 +135,15 @@ impl FlowWish {
         let Some(FlowSubmitted { submitted, mut result, mut error }) = answer else {
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
         };
-        let (job_id, number, status, queued_at, replayed) = match submitted {
-            Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),
-            Submitted::Replayed { id, number, status, at } => (id, number, status, at, true),
+        let (job_id, number, status, queued_at, replayed, pruned) = match submitted {
+            Submitted::Accepted { id, number, status, at } => (id, number, Some(status), at, false, false),
+            Submitted::Replayed { id, number, status, at } => (id, number, Some(status), at, true, false),
+            Submitted::Pruned { id, number, status, at } => (id, number, status, at, true, true),
             Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
         };
         // The second answer to the same ask is the first one, if its run is over.
         if replayed
-            && status.is_terminal()
+            && status.is_some_and(JobStatus::is_terminal)
             && let Some((record, _)) = engine.ledger.find_job(tenant, job_id).await?
         {
             (result, error) = (record.result.map(Into::into), record.error);
@@ -150,10 +151,10 @@ impl FlowWish {
         let answer = SubmitAnswer {
             job_id,
             number,
-            status: job_word(status),
+            status: crate::jobs::pruned_word(status),
             queued_at,
-            idempotency: IdempotencyView { key, replayed },
-            result: raw(result.filter(|_| status == JobStatus::Succeeded).map(|text| text.to_string())),
+            idempotency: IdempotencyView { key, replayed, pruned },
+            result: raw(result.filter(|_| status == Some(JobStatus::Succeeded)).map(|text| text.to_string())),
             error,
             request_id: context.request_id,
             trace_id: context.trace_id,

@@ -40,8 +40,18 @@ pub struct BatchRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ItemView {
-    Stored { job_id: bowline_model::JobId, number: i64, status: &'static str, queued_at: Timestamp, replayed: bool },
-    Refused { error: Value },
+    Stored {
+        job_id: bowline_model::JobId,
+        number: i64,
+        status: &'static str,
+        queued_at: Timestamp,
+        replayed: bool,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pruned: bool,
+    },
+    Refused {
+        error: Value,
+    },
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -131,11 +141,30 @@ pub async fn submit_batch(
         let item = match problem.map_or_else(|| stored.next().ok_or(None), |p| Err(Some(p))) {
             Ok(Submitted::Accepted { id, number, status, at }) => {
                 answer.accepted += 1;
-                ItemView::Stored { job_id: id, number, status: job_word(status), queued_at: at, replayed: false }
+                ItemView::Stored {
+                    job_id: id,
+                    number,
+                    status: job_word(status),
+                    queued_at: at,
+                    replayed: false,
+                    pruned: false,
+                }
             }
             Ok(Submitted::Replayed { id, number, status, at }) => {
                 answer.replayed += 1;
-                ItemView::Stored { job_id: id, number, status: job_word(status), queued_at: at, replayed: true }
+                ItemView::Stored {
+                    job_id: id,
+                    number,
+                    status: job_word(status),
+                    queued_at: at,
+                    replayed: true,
+                    pruned: false,
+                }
+            }
+            Ok(Submitted::Pruned { id, number, status, at }) => {
+                answer.replayed += 1;
+                let status = crate::jobs::pruned_word(status);
+                ItemView::Stored { job_id: id, number, status, queued_at: at, replayed: true, pruned: true }
             }
             Ok(Submitted::Conflict { key, .. }) => {
                 answer.refused += 1;

@@ -17,5 +17,7 @@ pub use get::{JobAnswer, get, no_job};
 pub use list::{JobPage, ListQuery, list};
 pub use order::{OrderRequest, OrderView, reason_of};
 pub use retry::{RetryRequest, retry};
-pub use submit::{IdempotencyView, SubmitAnswer, SubmitRequest, header_key, key_conflict, key_of, misfit, submit};
+pub use submit::{
+    IdempotencyView, SubmitAnswer, SubmitRequest, header_key, key_conflict, key_of, misfit, pruned_word, submit,
+};
 pub use why::{WhyView, why};

@@ -32,6 +32,14 @@ pub use bowline_model::start::SubmitRequest;
 pub struct IdempotencyView {
     pub key: Option<String>,
     pub replayed: bool,
+    /// Retention has removed the job; it is not run again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pruned: bool,
+}
+
+/// The word for a job that retention has removed, where nobody remembers how it ended.
+pub fn pruned_word(status: Option<bowline_model::JobStatus>) -> &'static str {
+    status.map_or("pruned", job_word)
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -160,9 +168,10 @@ pub async fn submit(
     check_task(&app, tenant, &request).await?;
     let key = request.idempotency_key.clone();
     let stored = app.engine.intake.submit(tenant, &context.origin(&known.0), vec![request]).await?;
-    let (id, number, status, at, replayed) = match stored.into_iter().next() {
-        Some(Submitted::Accepted { id, number, status, at }) => (id, number, status, at, false),
-        Some(Submitted::Replayed { id, number, status, at }) => (id, number, status, at, true),
+    let (id, number, status, at, replayed, pruned) = match stored.into_iter().next() {
+        Some(Submitted::Accepted { id, number, status, at }) => (id, number, job_word(status), at, false, false),
+        Some(Submitted::Replayed { id, number, status, at }) => (id, number, job_word(status), at, true, false),
+        Some(Submitted::Pruned { id, number, status, at }) => (id, number, pruned_word(status), at, true, true),
         Some(Submitted::Conflict { key, .. }) => return Err(key_conflict(&key)),
         None => {
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
@@ -171,9 +180,9 @@ pub async fn submit(
     let answer = SubmitAnswer {
         job_id: id,
         number,
-        status: job_word(status),
+        status,
         queued_at: at,
-        idempotency: IdempotencyView { key, replayed },
+        idempotency: IdempotencyView { key, replayed, pruned },
         result: None,
         error: None,
         request_id: context.request_id,

@@ -4,8 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_model::ResourceName;
+use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::ResourceKind;
-use bowline_store::{Activated, ResourceKey, ResourceOrder};
+use bowline_store::{Activated, Activation, OnceKey, ResourceOrder};
+use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,7 @@ use super::view::key;
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
+use crate::jobs::{header_key, key_conflict};
 use crate::params::{Nameable, NamedPair, reason};
 use crate::problem::Problem;
 
@@ -42,31 +45,47 @@ pub async fn activate(
     State(app): State<App>,
     known: Known,
     NamedPair(kind, name): NamedPair<ResourceKind, ResourceName>,
+    headers: HeaderMap,
     Body(body): Body<ActivateRequest>,
 ) -> Result<Json<ActivatedView>, Problem> {
     let reason = reason(&body.reason)?;
-    point(&app, &known, key(known.tenant()?, kind, name), body.version, reason).await.map(Json)
+    let once = once_key(&headers, &[b"activate", &body.version.to_be_bytes(), reason.as_bytes()])?;
+    let order = ResourceOrder { key: key(known.tenant()?, kind, name), by: known.author(), reason: Some(reason) };
+    let activation = Activation { order, version: body.version, rollback: false, once };
+    point(&app, &known, activation).await.map(Json)
+}
+
+/// The caller's key for a request that makes no job, with what is requested.
+pub fn once_key(headers: &HeaderMap, parts: &[&[u8]]) -> Result<Option<OnceKey>, Problem> {
+    Ok(header_key(headers)?.map(|key| OnceKey { key, hash: RequestHash::of_parts(parts) }))
 }
 
 /// Moves the pointer.
-pub async fn point(
-    app: &App,
-    known: &Known,
-    key: ResourceKey,
-    version: u32,
-    reason: String,
-) -> Result<ActivatedView, Problem> {
-    let (kind, name) = (key.kind, key.name.clone());
+pub async fn point(app: &App, known: &Known, activation: Activation) -> Result<ActivatedView, Problem> {
+    let (kind, name, version) = (activation.order.key.kind, activation.order.key.name.clone(), activation.version);
     if kind.starts_jobs() {
         known.require(Scope::JobsWrite)?;
     }
-    let order = ResourceOrder { key, by: known.author(), reason: Some(reason) };
-    let (before, changed) = match app.engine.ledger.activate_resource(order, version).await? {
-        Activated::Done { before } => (before, true),
-        Activated::Unchanged => (Some(version), false),
+    let key = activation.once.as_ref().map(|once| once.key.clone());
+    show(kind, name, version, key, app.engine.ledger.activate(activation).await?)
+}
+
+/// What became of it, on this face.
+pub fn show(
+    kind: ResourceKind,
+    name: ResourceName,
+    version: u32,
+    key: Option<String>,
+    activated: Activated,
+) -> Result<ActivatedView, Problem> {
+    let (active, before, changed) = match activated {
+        Activated::Done { before } => (version, before, true),
+        Activated::Unchanged => (version, Some(version), false),
+        Activated::Replayed { version, before } => (version, before, false),
         Activated::NotFound => {
             return Err(Problem::not_found(ResourceName::CODE, "resource, or it has no such version"));
         }
+        Activated::KeyConflict => return Err(key_conflict(&key.unwrap_or_default())),
     };
-    Ok(ActivatedView { kind, name, active: version, before, changed })
+    Ok(ActivatedView { kind, name, active, before, changed })
 }

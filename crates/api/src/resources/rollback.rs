@@ -7,10 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use bowline_model::ResourceName;
 use bowline_model::resource::ResourceKind;
+use bowline_store::{Activation, ResourceOrder};
+use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::activate::{ActivatedView, point};
+use super::activate::{ActivatedView, once_key, point, show};
 use super::view::{found, key};
 use crate::app::App;
 use crate::body::Body;
@@ -30,10 +32,18 @@ pub async fn rollback(
     State(app): State<App>,
     known: Known,
     NamedPair(kind, name): NamedPair<ResourceKind, ResourceName>,
+    headers: HeaderMap,
     Body(body): Body<RollbackRequest>,
 ) -> Result<Json<ActivatedView>, Problem> {
     let reason = reason(&body.reason)?;
-    let key = key(known.tenant()?, kind, name);
+    let key = key(known.tenant()?, kind, name.clone());
+    let once = once_key(&headers, &[b"rollback", reason.as_bytes()])?;
+    // Where it goes follows from what is active, which the first request has changed.
+    if let Some(once) = &once
+        && let Some(before) = app.engine.ledger.find_activation(key.clone(), once.clone()).await?
+    {
+        return show(kind, name, 0, Some(once.key.clone()), before).map(Json);
+    }
     let nothing_below = |message: &str| Problem::conflict("NO_EARLIER_VERSION", message);
     let record = found(&app, key.clone(), None).await?;
     let active =
@@ -41,5 +51,6 @@ pub async fn rollback(
     let below = app.engine.ledger.list_versions(key.clone(), Some(active), 1).await?;
     let below = below.ok_or_else(ResourceName::nothing)?.items.into_iter().next();
     let below = below.ok_or_else(|| nothing_below(&format!("there is no version below {active}")))?;
-    point(&app, &known, key, below.version, reason).await.map(Json)
+    let order = ResourceOrder { key, by: known.author(), reason: Some(reason) };
+    point(&app, &known, Activation { order, version: below.version, rollback: true, once }).await.map(Json)
 }

@@ -37,17 +37,18 @@ pub async fn trigger(
     let (key, reason) = (header_key(&headers)?, reason_of(body.reason)?);
     let (tenant, origin) = (known.tenant()?, context.origin(&known.0));
     let triggered = app.engine.scheduler.trigger(tenant, name, &origin, known.author(), key.clone(), reason);
-    let (job_id, number, status, queued_at, replayed) = match triggered.await? {
-        Submitted::Accepted { id, number, status, at } => (id, number, status, at, false),
-        Submitted::Replayed { id, number, status, at } => (id, number, status, at, true),
+    let (job_id, number, status, queued_at, replayed, pruned) = match triggered.await? {
+        Submitted::Accepted { id, number, status, at } => (id, number, job_word(status), at, false, false),
+        Submitted::Replayed { id, number, status, at } => (id, number, job_word(status), at, true, false),
+        Submitted::Pruned { id, number, status, at } => (id, number, crate::jobs::pruned_word(status), at, true, true),
         Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
     };
     let answer = SubmitAnswer {
         job_id,
         number,
-        status: job_word(status),
+        status,
         queued_at,
-        idempotency: IdempotencyView { key, replayed },
+        idempotency: IdempotencyView { key, replayed, pruned },
         result: None,
         error: None,
         request_id: context.request_id,

@@ -177,7 +177,7 @@ async fn ask(stage: &Stage, inventory: InventoryName) -> anyhow::Result<JobId> {
     let engine = &stage.engine;
     let stored = engine.commands.submit(&engine.intake, &engine.inventories, stage.tenant, &origin, request);
     match stored.await? {
-        Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } => Ok(id),
+        Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. } => Ok(id),
         Submitted::Conflict { .. } => bail!("the demonstration has no key that could conflict"),
     }
 }

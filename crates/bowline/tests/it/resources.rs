@@ -305,3 +305,35 @@ async fn b082_a_workflow_is_checked_whole_before_it_is_kept() {
     }});
     assert_eq!(put(&server, path, good).await.expect(201)["version"], 1);
 }
+
+async fn keyed(server: &TestServer, path: &str, key: &str, body: Value) -> Answer {
+    let request = server.http().post(server.url(path)).bearer_auth(server.admin()).header("idempotency-key", key);
+    Answer::read(request.json(&body).send().await.expect("an answer")).await.expect("a body")
+}
+
+/// Whoever asks again because an answer was lost goes back once.
+#[tokio::test]
+async fn a_rollback_is_carried_out_once_for_its_key() {
+    let server = TestServer::start().await;
+    for unit in ["a", "b", "c"] {
+        put(&server, PATH, restart(unit)).await;
+    }
+    let path = format!("{PATH}/rollback");
+    let why = json!({"reason": "c does not start"});
+    let first = keyed(&server, &path, "k1", why.clone()).await.expect(200);
+    assert_eq!((&first["active"], &first["before"], &first["changed"]), (&json!(2), &json!(3), &json!(true)));
+    let again = keyed(&server, &path, "k1", why).await.expect(200);
+    assert_eq!((&again["active"], &again["before"], &again["changed"]), (&json!(2), &json!(3), &json!(false)));
+    let other = keyed(&server, &path, "k1", json!({"reason": "nor does b"})).await;
+    assert_eq!((other.status, other.code()), (409, "IDEMPOTENCY_CONFLICT"), "{}", other.body);
+    let empty = keyed(&server, &path, "", json!({"reason": "nor does b"})).await;
+    assert_eq!((empty.status, empty.code()), (400, "VALIDATION_ERROR"), "{}", empty.body);
+    assert_eq!(server.get(PATH).await.expect(200)["resource"]["version"], 2);
+    // A lower version that is activated is no rollback.
+    let lower = json!({"version": 1, "reason": "the oldest one"});
+    server.post(&format!("{PATH}/activate"), lower).await.expect(200);
+    let told = server.get("/audit?limit=20").await.expect(200);
+    let told: Vec<&str> =
+        told["records"].as_array().expect("records").iter().filter_map(|record| record["action"].as_str()).collect();
+    assert_eq!(told.iter().filter(|action| **action == "resource.activate").count(), 1, "{told:?}");
+}

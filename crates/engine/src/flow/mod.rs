@@ -24,6 +24,7 @@ pub use look::{Changed, ContextView, Edit, Forking, LookError, StepView, StepsPa
 pub use picture::FlowPicture;
 pub use shadow::ShadowView;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
+pub use steer::Told;
 pub use turner::turn_forever;
 pub use why::Standing;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_model::audit::{Action, Author};
 use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, TenantId};
-use bowline_store::{FlowAnswer, FlowOrder, FlowVote, NewSignal, StoreResult, WaitKind};
+use bowline_store::{FlowAnswer, FlowOrder, FlowVote, NewSignal, OnceKey, Signaled, StoreResult, WaitKind};
 use bowline_workflow::flow::{Message, Order};
 use bowline_workflow::program::Program;
 use serde_json::{Map, Value, json};
@@ -60,7 +60,8 @@ impl Flows {
         let edits = matches!(order, Order::Edit(_));
         let message = text(&Message::Steer { order, by: by.to_string(), reason: reason.clone() });
         let action = Action::WorkflowSteer;
-        let order = FlowOrder { tenant, job, message, ends: None, vote: None, edits, action, about, by, reason };
+        let order =
+            FlowOrder { tenant, job, message, ends: None, vote: None, edits, action, about, by, reason, once: None };
         Ok(self.ledger.steer_flow(order).await?)
     }
 
@@ -113,7 +114,7 @@ impl Flows {
         let about = json!({"node": node, "visit": visit});
         let vote = Some(FlowVote { yes: approved, seen });
         let ends = Some((node, visit));
-        let order = FlowOrder { tenant, job, message, ends, vote, edits: false, action, about, by, reason };
+        let order = FlowOrder { tenant, job, message, ends, vote, edits: false, action, about, by, reason, once: None };
         Ok(self.ledger.steer_flow(order).await?)
     }
 
@@ -127,11 +128,28 @@ impl Flows {
         payload: Value,
         by: Author,
     ) -> StoreResult<FlowAnswer> {
+        self.tell_once(tenant, job, Told { event, key, payload, once: None }, by).await
+    }
+
+    /// The same; with a caller's key, once for that key.
+    pub async fn tell_once(&self, tenant: TenantId, job: JobId, told: Told<'_>, by: Author) -> StoreResult<FlowAnswer> {
+        let Told { event, key, payload, once } = told;
         let about = json!({"event": event, "key": key});
         let message = text(&Message::Event { name: event.into(), key, payload });
         let action = Action::WorkflowSignal;
-        let order =
-            FlowOrder { tenant, job, message, ends: None, vote: None, edits: false, action, about, by, reason: None };
+        let order = FlowOrder {
+            tenant,
+            job,
+            message,
+            ends: None,
+            vote: None,
+            edits: false,
+            action,
+            about,
+            by,
+            reason: None,
+            once,
+        };
         self.ledger.steer_flow(order).await
     }
 
@@ -144,7 +162,26 @@ impl Flows {
         payload: Value,
         by: Author,
     ) -> StoreResult<u64> {
-        let message = text(&Message::Event { name: event.into(), key: key.clone(), payload });
-        self.ledger.signal_flows(NewSignal { tenant, name: event.into(), key, message, by }).await
+        match self.signal_once(tenant, Told { event, key, payload, once: None }, by).await? {
+            Signaled::Told(runs) | Signaled::Replayed(runs) => Ok(runs),
+            Signaled::KeyConflict => Ok(0),
+        }
     }
+
+    /// The same; with a caller's key, once for that key.
+    pub async fn signal_once(&self, tenant: TenantId, told: Told<'_>, by: Author) -> StoreResult<Signaled> {
+        let Told { event, key, payload, once } = told;
+        let message = text(&Message::Event { name: event.into(), key: key.clone(), payload });
+        self.ledger.signal_flows(NewSignal { tenant, name: event.into(), key, message, by, once }).await
+    }
+}
+
+/// Something that happened, for runs that wait for it.
+#[derive(Debug)]
+pub struct Told<'a> {
+    pub event: &'a str,
+    pub key: Option<String>,
+    pub payload: Value,
+    /// The caller's key for telling it.
+    pub once: Option<OnceKey>,
 }

@@ -94,7 +94,7 @@ impl Hand {
                 });
                 Tried::Done(Verdict::Ack)
             }
-            Ok(Submitted::Replayed { id, .. }) => {
+            Ok(Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. }) => {
                 self.board.change(|standing| {
                     standing.replayed += 1;
                     standing.last_job = Some(id);

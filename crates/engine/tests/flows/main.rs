@@ -325,7 +325,10 @@ pub fn ask(workflow: Value, input: Value) -> FlowRequest {
 
 pub fn id_of(submitted: &FlowSubmitted) -> JobId {
     match &submitted.submitted {
-        Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Conflict { id, .. } => *id,
+        Submitted::Accepted { id, .. }
+        | Submitted::Replayed { id, .. }
+        | Submitted::Pruned { id, .. }
+        | Submitted::Conflict { id, .. } => *id,
     }
 }
 

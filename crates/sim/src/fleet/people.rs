@@ -94,7 +94,7 @@ async fn submit(world: &Rc<World>, tenant: TenantId, ask: u64, kind: usize, wish
         }
     };
     let id = match call(world, send).await {
-        Ok(Ok(Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. })) => id,
+        Ok(Ok(Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. })) => id,
         // Nobody has the role at the moment.
         Ok(Err(CommandError::NoHosts(_))) => return true,
         Ok(other) => {

@@ -103,7 +103,9 @@ async fn submit(world: &Rc<World>, tenant: TenantId, ask: u64, wish: FlowRequest
         }
     };
     let id = match call_any(world, send).await {
-        Ok(Ok(Some(Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. }))) => id,
+        Ok(Ok(Some(
+            Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. },
+        ))) => id,
         Err(StoreError::Broken(why)) => {
             world.violated(Violation::new("broken", why));
             return true;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
-    FlowAnswer, FlowOrder, FlowRecord, FlowStore, InboxItem, NewSignal, Page, StoreResult, StoredFlow, TurnAnswer,
-    TurnOrder, WaitKind, WaitPlace, WaitRecord,
+    FlowAnswer, FlowOrder, FlowRecord, FlowStore, InboxItem, NewSignal, Page, Signaled, StoreResult, StoredFlow,
+    TurnAnswer, TurnOrder, WaitKind, WaitPlace, WaitRecord,
 };
 
 use crate::command::Command;
@@ -38,7 +38,7 @@ impl FlowStore for SqlLedger {
         self.wish(|line| Command::Steer(order, line)).await
     }
 
-    async fn signal_flows(&self, signal: NewSignal) -> StoreResult<u64> {
+    async fn signal_flows(&self, signal: NewSignal) -> StoreResult<Signaled> {
         self.wish(|line| Command::Signal(signal, line)).await
     }
 

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{
-    Activated, Applied, Applying, Deleted, Page, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord,
-    ResourceStore, ResourceStored, StoreResult, VersionRecord,
+    Activated, Activation, Applied, Applying, Deleted, OnceKey, Page, ResourceKey, ResourceOrder, ResourcePut,
+    ResourceRecord, ResourceStore, ResourceStored, StoreResult, VersionRecord,
 };
 
 use crate::command::Command;
-use crate::{SqlLedger, read};
+use crate::{SqlLedger, read, write};
 
 #[async_trait]
 impl ResourceStore for SqlLedger {
@@ -66,8 +66,12 @@ impl ResourceStore for SqlLedger {
         self.look(move |db| Box::pin(async move { read::list_versions(db, &key, before, limit).await })).await
     }
 
-    async fn activate_resource(&self, order: ResourceOrder, version: u32) -> StoreResult<Activated> {
-        self.wish(|line| Command::ActivateResource((order, version), line)).await
+    async fn activate(&self, activation: Activation) -> StoreResult<Activated> {
+        self.wish(|line| Command::ActivateResource(Box::new(activation), line)).await
+    }
+
+    async fn find_activation(&self, key: ResourceKey, once: OnceKey) -> StoreResult<Option<Activated>> {
+        self.look(move |db| Box::pin(async move { write::find_activation(db, &key, Some(&once)).await })).await
     }
 
     async fn delete_resource(&self, order: ResourceOrder) -> StoreResult<Deleted> {

@@ -12,10 +12,10 @@ use bowline_model::audit::{Action, AuditRecord, Author, Chain, Deed, Digest};
 use bowline_model::fleet::Decided;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
-    Activated, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed, DeadLetterOrder,
-    Deleted, Enrolled, Fired, FlowAnswer, InventoryPut, JobOrder, NewJob, NotApplied, OrderAnswer, PutAnswer,
-    ResourceKey, ResourcePut, ResourceStored, SealingKeySet, StoreError, StoreResult, Submitted, TokenRecord,
-    Triggered, TurnAnswer,
+    Activated, Activation, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed,
+    DeadLetterOrder, Deleted, Enrolled, Fired, FlowAnswer, InventoryPut, JobOrder, NewJob, NotApplied, OrderAnswer,
+    PutAnswer, ResourceKey, ResourcePut, ResourceStored, SealingKeySet, Signaled, StoreError, StoreResult, Submitted,
+    TokenRecord, Triggered, TurnAnswer,
 };
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ pub fn deeds(wishes: &[Command], answers: &[Answer], diffs: &Diffs) -> StoreResu
 fn commands_started(wish: &Command, answer: &Answer) -> Vec<Deed> {
     let accepted = |(job, submitted): (&NewJob, &Submitted)| match submitted {
         Submitted::Accepted { .. } => about_command(job),
-        Submitted::Replayed { .. } | Submitted::Conflict { .. } => None,
+        Submitted::Replayed { .. } | Submitted::Pruned { .. } | Submitted::Conflict { .. } => None,
     };
     match (wish, answer) {
         (Command::Submit(jobs, _), Answer::Submit(answers)) => jobs.iter().zip(answers).filter_map(accepted).collect(),
@@ -287,11 +287,16 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
                 FlowAnswer::Finished(status) => form.refused(format!("it is {status}")),
                 FlowAnswer::NobodyWaits => form.refused("nobody waits for this"),
                 FlowAnswer::NotFound => form.result("not_found"),
+                FlowAnswer::KeyConflict => form.refused("the key was used before with another body"),
             }
         }
         (Command::Signal(signal, _), Answer::Signal(count)) => {
             let form = form(Some(signal.tenant), Action::WorkflowSignal, format!("event/{}", signal.name));
-            form.with(json!({"key": signal.key, "runs": count})).result("done")
+            match count {
+                Signaled::Told(runs) => form.with(json!({"key": signal.key, "runs": runs})).result("done"),
+                Signaled::Replayed(runs) => form.with(json!({"key": signal.key, "runs": runs})).result("unchanged"),
+                Signaled::KeyConflict => form.refused("the key was used before with another body"),
+            }
         }
         (Command::Release(order, _), Answer::Release(released)) => {
             let host = format!("host/{}/{}", order.inventory, order.host);
@@ -310,9 +315,9 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
         (Command::PutResource(put, _), Answer::PutResource(stored)) => {
             return Ok(about_resource(form, put, stored, diffs).into_iter().collect());
         }
-        (Command::ActivateResource((order, version), _), Answer::ActivateResource(activated)) => {
-            let back = matches!(activated, Activated::Done { before: Some(before) } if before > version);
-            let action = if back { Action::ResourceRollback } else { Action::ResourceActivate };
+        (Command::ActivateResource(activation, _), Answer::ActivateResource(activated)) => {
+            let Activation { order, version, rollback, .. } = activation.as_ref();
+            let action = if *rollback { Action::ResourceRollback } else { Action::ResourceActivate };
             let form = form(Some(order.key.tenant), action, named(&order.key)).why(order.reason.as_deref());
             match activated {
                 Activated::Done { before } => {
@@ -320,6 +325,8 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
                 }
                 Activated::Unchanged => form.with(json!({"active": version})).result("unchanged"),
                 Activated::NotFound => form.with(json!({"version": version})).result("not_found"),
+                Activated::Replayed { version, .. } => form.with(json!({"active": version})).result("unchanged"),
+                Activated::KeyConflict => form.refused("the key was used before with another body"),
             }
         }
         (Command::DeleteResource(order, _), Answer::DeleteResource(deleted)) => {
@@ -336,7 +343,9 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
             let form = form(Some(trigger.job.tenant), Action::ScheduleTrigger, name).why(trigger.reason.as_deref());
             match answer {
                 Triggered::Started(Submitted::Accepted { id, .. }) => form.with(json!({"job": id})).result("done"),
-                Triggered::Started(Submitted::Replayed { id, .. }) => form.with(json!({"job": id})).result("unchanged"),
+                Triggered::Started(Submitted::Replayed { id, .. } | Submitted::Pruned { id, .. }) => {
+                    form.with(json!({"job": id})).result("unchanged")
+                }
                 Triggered::Started(Submitted::Conflict { .. }) => {
                     form.refused("the key was used before with another body")
                 }

@@ -12,12 +12,13 @@ use bowline_model::person::Person;
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, TenantId};
 use bowline_store::{
-    FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewSignal, NewTurn, NewWait, StoreError,
-    StoreResult, TurnAnswer, TurnOrder, WaitKind,
+    FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewSignal, NewTurn, NewWait, Signaled,
+    StoreError, StoreResult, TurnAnswer, TurnOrder, WaitKind,
 };
 
 use super::Desk;
 use super::approvals::person_of;
+use super::once::{Known, find_once, keep_once};
 use super::submit::insert_children;
 use crate::changes::{Changes, Heard, INBOX_ADD, Telling};
 use crate::db::{Batch, Col, Db, Sql, Val};
@@ -340,6 +341,13 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
         return Ok((FlowAnswer::NotFound, Heard::default()));
     };
     let status = crate::job_row::status_of(status)?;
+    // Asked again, it is answered as before, also when the run is over meanwhile.
+    let operation = format!("signal/{}", order.job);
+    match find_once(db, order.tenant, &operation, order.once.as_ref()).await? {
+        None => {}
+        Some(Known::Answered(_)) => return Ok((FlowAnswer::Taken, Heard::default())),
+        Some(Known::Conflict) => return Ok((FlowAnswer::KeyConflict, Heard::default())),
+    }
     if status.is_terminal() {
         return Ok((FlowAnswer::Finished(status), Heard::default()));
     }
@@ -364,6 +372,7 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
         db.execute(FLOW_OUTDATE, &wait[..1]).await?;
     }
     tell(db, &[number], &order.message).await?;
+    keep_once(db, desk, order.tenant, &operation, order.once.as_ref(), "").await?;
     Ok((FlowAnswer::Taken, Heard { flows: true, ..Heard::default() }))
 }
 
@@ -436,7 +445,15 @@ fn email_in(payload: Option<&str>) -> String {
 }
 
 /// Tells everybody who waits for it. Whoever waits without a key hears of every key.
-pub async fn signal_flows(db: &mut impl Db, signal: &NewSignal) -> StoreResult<(u64, Heard)> {
+pub async fn signal_flows(db: &mut impl Db, desk: &Desk<'_>, signal: &NewSignal) -> StoreResult<(Signaled, Heard)> {
+    let operation = format!("signals/{}", signal.name);
+    match find_once(db, signal.tenant, &operation, signal.once.as_ref()).await? {
+        None => {}
+        Some(Known::Answered(runs)) => {
+            return Ok((Signaled::Replayed(runs.parse().unwrap_or(0)), Heard::default()));
+        }
+        Some(Known::Conflict) => return Ok((Signaled::KeyConflict, Heard::default())),
+    }
     let params = [
         Val::Id(*signal.tenant.as_uuid()),
         Val::Int(WaitKind::Event.code()),
@@ -446,7 +463,8 @@ pub async fn signal_flows(db: &mut impl Db, signal: &NewSignal) -> StoreResult<(
     let flows = db.query(WAITING, &params, |row| row.int(0)).await?;
     tell(db, &flows, &signal.message).await?;
     let flows = flows.len();
-    Ok((flows as u64, Heard { flows: flows > 0, ..Heard::default() }))
+    keep_once(db, desk, signal.tenant, &operation, signal.once.as_ref(), &flows.to_string()).await?;
+    Ok((Signaled::Told(flows as u64), Heard { flows: flows > 0, ..Heard::default() }))
 }
 
 async fn tell(db: &mut impl Db, flows: &[i64], message: &str) -> StoreResult<()> {

@@ -10,6 +10,7 @@ use bowline_model::{RunId, Timestamp};
 use bowline_store::{Position, PruneMark, Pruned, Retention, StoreResult};
 
 use super::Desk;
+use super::once::forget_once;
 use crate::db::{Col, Db, Row, Sql, Val};
 use crate::read::{position, signed};
 
@@ -31,6 +32,7 @@ pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, fro
     remember_pruned(db, notices.iter().max().copied()).await?;
     let (epochs, numbers) = notices.iter().map(|p| (signed(p.epoch), signed(p.number))).unzip();
     pruned.events += db.execute_many(REMOVE_NOTICES, &[Col::Int(epochs), Col::Int(numbers)]).await?;
+    forget_once(db, desk).await?;
     pruned.keys = db.execute(KEYS, &[Val::At(desk.now), Val::Int(BITE as i64)]).await?;
     Ok(pruned)
 }
@@ -238,12 +240,15 @@ const KEYS_OF_JOB: Sql = Sql::Each {
     postgres: "delete from key k using job j where j.number = any ($1::bigint[]) and j.idempotency_key is not null
                  and k.tenant = j.tenant and k.scope = 1 and k.key = j.idempotency_key and k.job = j.id",
 };
-/// 2 is an external id.
+/// 2 is an external id: it stays, and says what the job was.
 const NAMES_OF_JOB: Sql = Sql::Each {
-    sqlite: "delete from key where tenant = (select tenant from job where number = ?1) and scope = 2
+    sqlite:
+        "update key set (number, status, created_at) = (select number, status, created_at from job where number = ?1)
+             where tenant = (select tenant from job where number = ?1) and scope = 2
                and key = (select external_id from job where number = ?1)
                and job = (select id from job where number = ?1)",
-    postgres: "delete from key k using job j where j.number = any ($1::bigint[]) and j.external_id is not null
+    postgres: "update key k set number = j.number, status = j.status, created_at = j.created_at from job j
+               where j.number = any ($1::bigint[]) and j.external_id is not null
                  and k.tenant = j.tenant and k.scope = 2 and k.key = j.external_id and k.job = j.id",
 };
 /// Events name their job by its number only.

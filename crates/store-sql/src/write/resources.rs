@@ -4,10 +4,12 @@ use bowline_model::EventKind;
 use bowline_model::event::EventData;
 use bowline_model::resource::{ResourceKind, summary_of_changes};
 use bowline_store::{
-    Activated, Deleted, ResourceKey, ResourceOrder, ResourcePut, ResourceStored, StoreError, StoreResult,
+    Activated, Activation, Deleted, OnceKey, ResourceKey, ResourceOrder, ResourcePut, ResourceStored, StoreError,
+    StoreResult,
 };
 
 use super::Desk;
+use super::once::{Known, find_once, keep_once};
 use super::schedules::{begin_schedule, forget_schedule};
 use crate::changes::{Changes, Heard};
 use crate::db::{Db, Sql, Val};
@@ -107,16 +109,42 @@ async fn say_unchanged(
     Ok((ResourceStored::Unchanged { version, active: Some(version), activated: true }, heard))
 }
 
+/// What became of an activation under this key, if there was one.
+pub async fn find_activation(
+    db: &mut impl Db,
+    key: &ResourceKey,
+    once: Option<&OnceKey>,
+) -> StoreResult<Option<Activated>> {
+    Ok(match find_once(db, key.tenant, &operation(key), once).await? {
+        None => None,
+        Some(Known::Conflict) => Some(Activated::KeyConflict),
+        Some(Known::Answered(answer)) => {
+            let (version, before) =
+                serde_json::from_str(&answer).map_err(|e| StoreError::Broken(format!("a kept answer: {e}")))?;
+            Some(Activated::Replayed { version, before })
+        }
+    })
+}
+
+fn operation(key: &ResourceKey) -> String {
+    format!("activate/{}/{}", key.kind, key.name)
+}
+
 pub async fn activate_resource(
     db: &mut impl Db,
     desk: &Desk<'_>,
-    order: &ResourceOrder,
-    version: u32,
+    Activation { order, version, once, .. }: &Activation,
 ) -> StoreResult<(Activated, Heard)> {
+    let version = *version;
+    if let Some(known) = find_activation(db, &order.key, once.as_ref()).await? {
+        return Ok((known, Heard::default()));
+    }
     let Some(found) = find(db, &order.key).await? else { return Ok((Activated::NotFound, Heard::default())) };
     if db.query(HAS, &[Val::Int(found.id), Val::Int(version.into())], |_| Ok(())).await?.is_empty() {
         return Ok((Activated::NotFound, Heard::default()));
     }
+    let answer = serde_json::to_string(&(version, found.active)).unwrap_or_default();
+    keep_once(db, desk, order.key.tenant, &operation(&order.key), once.as_ref(), &answer).await?;
     if found.active == Some(version) {
         return Ok((Activated::Unchanged, Heard::default()));
     }

@@ -104,7 +104,10 @@ async fn tell(db: &mut impl Db, desk: &Desk<'_>, firing: &Firing, passed_over: u
 
 const fn id_of(stored: &Submitted) -> JobId {
     match stored {
-        Submitted::Accepted { id, .. } | Submitted::Replayed { id, .. } | Submitted::Conflict { id, .. } => *id,
+        Submitted::Accepted { id, .. }
+        | Submitted::Replayed { id, .. }
+        | Submitted::Pruned { id, .. }
+        | Submitted::Conflict { id, .. } => *id,
     }
 }
 

@@ -76,15 +76,18 @@ pub async fn submit(
     }
     let known = find(db, &same.iter().map(|(place, id)| (jobs[*place].tenant, *id)).collect::<Vec<_>>()).await?;
     for (place, id) in same {
-        answers[place] = known.get(&(jobs[place].tenant, id)).cloned();
+        answers[place] = match known.get(&(jobs[place].tenant, id)) {
+            Some(answer) => Some(answer.clone()),
+            None => Some(find_pruned(db, desk, jobs[place], id).await?),
+        };
     }
     let answers: Option<Vec<Submitted>> = answers.into_iter().collect();
     let answers = answers.ok_or_else(|| StoreError::Conflict("a key names a job that is gone".to_owned()))?;
     Ok((answers, heard))
 }
 
-/// Takes the keys of all jobs that have one, and says which jobs are second asks, and by which key. A job with two keys
-/// must find both free, or both taken by the same first ask.
+/// Takes the keys of all jobs that have one, and says which jobs are second asks, and by which key. Of two keys one may be
+/// known and the other free: then the free one belongs to the same job from now on.
 async fn take_keys(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> StoreResult<Verdicts> {
     // Sorted, so that two servers take the same keys in the same order and never wait for each other in a circle.
     let mut wanted: BTreeMap<KeyName, usize> = BTreeMap::new();
@@ -102,7 +105,8 @@ async fn take_keys(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> S
         expire(db, desk.now, &wanted).await?;
     }
     let expires = desk.now.plus_millis(desk.key_ttl_ms);
-    let added = add_keys(db, expires, wanted.iter().map(|(name, place)| (name, jobs[*place]))).await?;
+    let own = |(name, place): &'_ (KeyName, usize)| (name.clone(), jobs[*place].id, jobs[*place].hash);
+    let added = add_keys(db, expires, &wanted.iter().map(own).collect::<Vec<_>>()).await?;
     let mut owners: Owners = BTreeMap::new();
     if added < wanted.len() as u64 {
         for (name, id, hash) in find_keys(db, &wanted).await? {
@@ -120,7 +124,14 @@ async fn take_keys(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> S
     let mut verdicts = Verdicts::new();
     for (place, job) in jobs.iter().enumerate() {
         match judge(job, &owners) {
-            Some(verdict) => drop(verdicts.insert(place, verdict)),
+            Some(verdict) => {
+                if let (_, SecondAsk::Same(id)) = verdict {
+                    for name in names_of(job) {
+                        owners.entry(name).or_insert((id, job.hash));
+                    }
+                }
+                verdicts.insert(place, verdict);
+            }
             None => owners.extend(names_of(job).map(|name| (name, (job.id, job.hash)))),
         }
     }
@@ -133,10 +144,10 @@ async fn take_keys(db: &mut impl Db, desk: &mut Desk<'_>, jobs: &[&NewJob]) -> S
     if !astray.is_empty() {
         release(db, jobs, &astray).await?;
         let heirs = astray.iter().filter_map(|(name, _)| {
-            let (id, _) = owners.get(name)?;
-            Some((name, *jobs.iter().find(|job| job.id == *id && job.tenant == name.0)?))
+            let (id, hash) = owners.get(name)?;
+            Some((name.clone(), *id, *hash))
         });
-        add_keys(db, expires, heirs.collect::<Vec<_>>()).await?;
+        add_keys(db, expires, &heirs.collect::<Vec<_>>()).await?;
     }
     Ok(verdicts)
 }
@@ -161,17 +172,16 @@ fn judge(job: &NewJob, owners: &Owners) -> Option<(String, SecondAsk)> {
     same
 }
 
+/// An external id belongs to its job for ever: the latest day there is.
+const FOREVER: Timestamp = Timestamp::from_millis(253_402_214_400_000);
+
 /// Takes keys that are free. Says how many were.
-async fn add_keys<'a>(
-    db: &mut impl Db,
-    expires: Timestamp,
-    keys: impl IntoIterator<Item = (&'a KeyName, &'a NewJob)>,
-) -> StoreResult<u64> {
-    let keys: Vec<(&KeyName, &NewJob)> = keys.into_iter().collect();
-    let mut cols = name_columns(keys.iter().map(|(name, _)| *name));
-    cols.push(Col::Id(keys.iter().map(|(_, job)| *job.id.as_uuid()).collect()));
-    cols.push(Col::Bytes(keys.iter().map(|(_, job)| job.hash.as_bytes().as_slice()).collect()));
-    cols.push(Col::At(vec![expires; keys.len()]));
+async fn add_keys(db: &mut impl Db, expires: Timestamp, keys: &[(KeyName, JobId, RequestHash)]) -> StoreResult<u64> {
+    let ends = |scope: i64| if scope == KeyScope::External.code() { FOREVER } else { expires };
+    let mut cols = name_columns(keys.iter().map(|(name, ..)| name));
+    cols.push(Col::Id(keys.iter().map(|(_, id, _)| *id.as_uuid()).collect()));
+    cols.push(Col::Bytes(keys.iter().map(|(.., hash)| hash.as_bytes().as_slice()).collect()));
+    cols.push(Col::At(keys.iter().map(|((_, scope, _), ..)| ends(*scope)).collect()));
     db.execute_many(KEY_ADD, &cols).await
 }
 
@@ -403,6 +413,26 @@ async fn find(db: &mut impl Db, asked: &[(TenantId, JobId)]) -> StoreResult<Hash
     Ok(found.into_iter().collect())
 }
 
+/// What a job was that retention has removed, if its external id remembers it.
+async fn find_pruned(db: &mut impl Db, desk: &Desk<'_>, job: &NewJob, id: JobId) -> StoreResult<Submitted> {
+    for (scope, key) in job.keys.iter().filter(|(scope, _)| *scope == KeyScope::External) {
+        let params = [Val::Id(*job.tenant.as_uuid()), Val::Int(scope.code()), Val::Text(key), Val::Id(*id.as_uuid())];
+        let found = db.query(KEY_PRUNED, &params, |row| {
+            let (number, status, at) = (row.int(0)?, status_of(row.int(1)?)?, row.at(2)?);
+            Ok(Submitted::Pruned { id, number, status: Some(status), at })
+        });
+        if let Some(pruned) = found.await?.into_iter().next() {
+            return Ok(pruned);
+        }
+    }
+    // A key that was given to it by a later ask, and outlives it.
+    Ok(Submitted::Pruned { id, number: 0, status: None, at: desk.now })
+}
+
+const KEY_PRUNED: Sql = Sql::Same(
+    "select number, status, created_at from key
+     where tenant = $1 and scope = $2 and key = $3 and job = $4 and number is not null",
+);
 const FLEET_ADD: Sql = Sql::Same(
     "insert into fleet (number, tenant, inventory, resource, command, shared, selector, rollout, deadline_ms, targets,
                         total, live, run_at, planned, batch_end, sweep, swept)

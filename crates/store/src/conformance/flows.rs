@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use super::bench::{Bench, body};
 use crate::{
     Deleted, FlowAnswer, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter, KeptDefinition,
-    NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OrderAnswer, PruneMark, ResourceKey, ResourceOrder,
-    ResourcePut, Retention, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
+    NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, PruneMark, ResourceKey,
+    ResourceOrder, ResourcePut, Retention, Signaled, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -71,6 +71,7 @@ async fn add(bench: &Bench, flow: i64, version: u64, heard: Vec<i64>, turn: NewT
 
 fn order(bench: &Bench, job: JobId, ends: Option<(Arc<str>, u32)>) -> FlowOrder {
     FlowOrder {
+        once: None,
         tenant: bench.tenant,
         job,
         message: r#"{"is":"go_on"}"#.into(),
@@ -482,14 +483,19 @@ pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {
         jobs.push((job, flow));
     }
     let signal = |name: &str, key: Option<&str>| NewSignal {
+        once: None,
         tenant: bench.tenant,
         name: name.into(),
         key: key.map(ToOwned::to_owned),
         message: "{}".into(),
         by: "ann".into(),
     };
-    assert_eq!(bench.ledger.signal_flows(signal("other", None)).await.expect("an answer"), 0);
-    assert_eq!(bench.ledger.signal_flows(signal("paid", Some("2"))).await.expect("an answer"), 2);
+    assert_eq!(bench.ledger.signal_flows(signal("other", None)).await, Ok(Signaled::Told(0)));
+    let once = |text: &str| Some(OnceKey { key: "k".to_owned(), hash: body(text) });
+    let paid = |text: &str| NewSignal { once: once(text), ..signal("paid", Some("2")) };
+    assert_eq!(bench.ledger.signal_flows(paid("one")).await, Ok(Signaled::Told(2)));
+    assert_eq!(bench.ledger.signal_flows(paid("one")).await, Ok(Signaled::Replayed(2)), "told once for its key");
+    assert_eq!(bench.ledger.signal_flows(paid("two")).await, Ok(Signaled::KeyConflict));
     let told: Vec<i64> = inbox(bench).await.iter().map(|item| item.flow).collect();
     assert_eq!(told, [jobs[0].1, jobs[2].1]);
 }

@@ -131,11 +131,11 @@ pub async fn a_refused_job_of_a_batch_leaves_its_other_key_free(bench: &Bench) {
     assert_eq!(accepted(&answers[0]), winner.id);
     assert_eq!(replayed(&answers[1]), winner.id);
     assert_eq!(conflict(&answers[2]), ("k", winner.id));
-    for key in [external_id("e"), external_id("f")] {
-        let free = NewJob { keys: vec![key], hash: body("three"), ..bench.job() };
-        assert_eq!(accepted(&bench.ask(free.clone()).await), free.id);
-    }
-    assert_eq!(waiting(bench).await, 3);
+    let free = NewJob { keys: vec![external_id("f")], hash: body("three"), ..bench.job() };
+    assert_eq!(accepted(&bench.ask(free.clone()).await), free.id);
+    let kept = NewJob { keys: vec![external_id("e")], hash: body("three"), ..bench.job() };
+    assert_eq!(conflict(&bench.ask(kept).await), ("e", winner.id), "what came with a second ask belongs to its job");
+    assert_eq!(waiting(bench).await, 2);
 }
 
 /// A key that only refused jobs of the batch wanted goes to the first one that is stored.
@@ -196,9 +196,45 @@ pub async fn a_key_ages_from_the_first_ask(bench: &Bench) {
     assert_ne!(accepted(&bench.ask(bench.keyed("k", "one")).await), first);
 }
 
-/// Retention may be shorter than the memory for keys. A key never names a job that is gone.
+/// One of two keys is known, the other one is free: it is the same ask, and both name its job from then on.
+pub async fn a_free_key_beside_a_known_one_belongs_to_the_same_job(bench: &Bench) {
+    for known in [idempotency_key("k"), external_id("e")] {
+        let free = if known.0 == KeyScope::External { idempotency_key("k2") } else { external_id("e2") };
+        let ask = |keys| NewJob { keys, hash: body("one"), ..bench.job() };
+        let first = accepted(&bench.ask(ask(vec![known.clone()])).await);
+        assert_eq!(replayed(&bench.ask(ask(vec![known, free.clone()])).await), first);
+        assert_eq!(replayed(&bench.ask(ask(vec![free])).await), first, "it makes no second job");
+    }
+    assert_eq!(waiting(bench).await, 2);
+}
+
+/// An external id belongs to its job for ever, also after the time of keys, and after the job itself.
+pub async fn an_external_id_outlives_its_job(bench: &Bench) {
+    let job = NewJob { keys: vec![external_id("e"), idempotency_key("k")], ..bench.job() };
+    let run = bench.running(job.clone()).await;
+    bench.succeed(&run).await;
+    bench.pass_ms(Bench::KEY_TTL_MS + 1);
+    let again = || NewJob { id: bench.job_id(), ..job.clone() };
+    assert_eq!(replayed(&bench.ask(again()).await), run.job, "its key is forgotten, its id is not");
+    let retention = Retention { finished_jobs_ms: 500, events_ms: 500 };
+    bench.ledger.prune(retention, PruneMark::default()).await.expect("the ledger can be pruned");
+    bench.pass_ms(10 * Bench::KEY_TTL_MS);
+    bench.ledger.prune(retention, PruneMark::default()).await.expect("the ledger can be pruned");
+    match bench.ask(again()).await {
+        Submitted::Pruned { id, number, status, .. } => {
+            assert_eq!((id, status), (run.job, Some(JobStatus::Succeeded)));
+            assert!(number > 0);
+        }
+        other => panic!("a late redelivery gets the old job, but the answer is {other:?}"),
+    }
+    let other = NewJob { hash: body("another"), ..again() };
+    assert_eq!(conflict(&bench.ask(other).await), ("e", run.job));
+    assert_eq!(waiting(bench).await, 0, "nothing runs again");
+}
+
+/// Retention may be shorter than the memory for keys. An idempotency key never names a job that is gone.
 pub async fn the_keys_of_a_removed_job_go_with_it(bench: &Bench) {
-    let job = NewJob { keys: vec![idempotency_key("k"), external_id("e")], ..bench.job() };
+    let job = NewJob { keys: vec![idempotency_key("k")], ..bench.job() };
     let run = bench.running(job.clone()).await;
     bench.report(bench.report_of(&run, Outcome::Succeeded)).await;
     bench.pass_ms(1_000);

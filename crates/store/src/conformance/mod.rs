@@ -83,6 +83,8 @@ macro_rules! for_each_promise {
                 many_askers_with_one_key_get_one_job
                 a_key_is_new_after_its_time
                 a_key_ages_from_the_first_ask
+                a_free_key_beside_a_known_one_belongs_to_the_same_job
+                an_external_id_outlives_its_job
                 the_keys_of_a_removed_job_go_with_it
                 any_text_can_be_a_key
                 what_was_asked_under_a_key_is_found_by_tenant_and_scope
@@ -331,6 +333,7 @@ macro_rules! for_each_promise {
                 a_version_may_wait_before_it_counts
                 a_resource_that_was_never_activated_shows_its_latest
                 going_back_is_moving_the_pointer
+                an_activation_is_carried_out_once_for_its_key
                 a_writer_who_has_not_seen_the_latest_is_told
                 writers_at_once_get_a_version_each
                 resources_are_listed_by_name_and_versions_newest_first

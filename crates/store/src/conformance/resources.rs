@@ -7,9 +7,10 @@ use bowline_model::event::EventKind;
 use bowline_model::resource::ResourceKind;
 use tokio::task::JoinSet;
 
-use super::bench::Bench;
+use super::bench::{Bench, body};
 use crate::{
-    Activated, Applying, Deleted, EventFilter, ResourceKey, ResourceOrder, ResourcePut, ResourceRecord, ResourceStored,
+    Activated, Activation, Applying, Deleted, EventFilter, OnceKey, PruneMark, ResourceKey, ResourceOrder, ResourcePut,
+    ResourceRecord, ResourceStored, Retention,
 };
 
 fn key(bench: &Bench, name: &str) -> ResourceKey {
@@ -108,6 +109,26 @@ pub async fn going_back_is_moving_the_pointer(bench: &Bench) {
     // A wish that says what the latest version says, while an older one counts.
     let stored = put(bench, wish(bench, "greet", "3")).await;
     assert_eq!(stored, ResourceStored::Unchanged { version: 3, active: Some(3), activated: true });
+}
+
+/// Going back twice because an answer was lost goes back once.
+pub async fn an_activation_is_carried_out_once_for_its_key(bench: &Bench) {
+    for spec in ["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"] {
+        put(bench, wish(bench, "one", spec)).await;
+    }
+    let once = |text: &str| Some(OnceKey { key: "k".to_owned(), hash: body(text) });
+    let back = |version, text| Activation { order: order(bench, "one"), version, rollback: true, once: once(text) };
+    assert_eq!(bench.ledger.activate(back(2, "a")).await, Ok(Activated::Done { before: Some(3) }));
+    let before = Activated::Replayed { version: 2, before: Some(3) };
+    assert_eq!(bench.ledger.activate(back(1, "a")).await, Ok(before), "whatever it would be by now");
+    assert_eq!(bench.ledger.find_activation(key(bench, "one"), once("a").expect("a key")).await, Ok(Some(before)));
+    assert_eq!(bench.ledger.activate(back(1, "b")).await, Ok(Activated::KeyConflict));
+    assert_eq!(find(bench, "one", None).await.and_then(|found| found.active), Some(2));
+    // After its time a key is new.
+    bench.pass_ms(Bench::KEY_TTL_MS);
+    let day = Retention { finished_jobs_ms: 86_400_000, events_ms: 86_400_000 };
+    bench.ledger.prune(day, PruneMark::default()).await.expect("the ledger can be pruned");
+    assert_eq!(bench.ledger.activate(back(1, "a")).await, Ok(Activated::Done { before: Some(2) }));
 }
 
 pub async fn a_writer_who_has_not_seen_the_latest_is_told(bench: &Bench) {

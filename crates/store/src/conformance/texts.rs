@@ -11,7 +11,9 @@ use serde_json::json;
 
 use super::bench::{Bench, external_id, idempotency_key};
 use super::fleets::spec;
-use crate::{FlowStanding, JobOrder, NewFlow, NewJob, NewSignal, NewTurn, NewWait, OrderAnswer, Submitted, WaitKind};
+use crate::{
+    FlowStanding, JobOrder, NewFlow, NewJob, NewSignal, NewTurn, NewWait, OrderAnswer, Signaled, Submitted, WaitKind,
+};
 
 /// With zero bytes, and with what may stand for them inside a ledger.
 const ODD: [&str; 6] = ["a\0b", "\0", "\u{ffff}", "\u{ffff}0", "\0\u{ffff}1\0", "\u{1}\u{7f}\u{fffd}\u{200b}"];
@@ -44,14 +46,15 @@ pub async fn a_wait_is_called_as_it_was_called(bench: &Bench) {
         assert_eq!(shown.waits.len(), 2);
         assert!(shown.waits.iter().all(|w| &*w.wait.name == odd && w.wait.key.as_deref() == Some(odd)), "{odd:?}");
         let signal = |key: &str| NewSignal {
+            once: None,
             tenant: bench.tenant,
             name: odd.into(),
             key: Some(key.to_owned()),
             message: "{}".into(),
             by: "ann".into(),
         };
-        assert_eq!(bench.ledger.signal_flows(signal(&format!("{odd}x"))).await.expect("an answer"), 0, "{odd:?}");
-        assert_eq!(bench.ledger.signal_flows(signal(odd)).await.expect("an answer"), 1, "{odd:?}");
+        assert_eq!(bench.ledger.signal_flows(signal(&format!("{odd}x"))).await, Ok(Signaled::Told(0)), "{odd:?}");
+        assert_eq!(bench.ledger.signal_flows(signal(odd)).await, Ok(Signaled::Told(1)), "{odd:?}");
     }
 }
 
