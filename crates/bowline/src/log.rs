@@ -83,7 +83,6 @@ pub fn start(level: &str, access: AccessLog) -> anyhow::Result<LogLevel> {
 struct TimeOfDay;
 
 impl FormatTime for TimeOfDay {
-    #[expect(clippy::disallowed_methods, reason = "log lines are stamped with the real time")]
     fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
         write!(w, "{}", jiff::Zoned::now().strftime("%H:%M:%S%.3f"))
     }

@@ -163,7 +163,7 @@ async fn a_client_certificate_lets_us_in_and_a_wrong_one_does_not() {
 async fn a_server_without_tls_is_refused_where_tls_is_asked_for() {
     let server = Postgres::start();
     let opened = open(&url(&server, "127.0.0.1", "postgres", "sslmode=require")).await;
-    let error = opened.err().expect("it is refused").to_string();
+    let error = opened.expect_err("it is refused").to_string();
     assert!(error.contains("sslmode=require") && error.contains("does not offer"), "{error}");
     let preferred = open(&url(&server, "127.0.0.1", "postgres", "sslmode=prefer")).await.expect("plain text will do");
     let _: Arc<SqlLedger> = Arc::new(preferred);

@@ -84,12 +84,8 @@ pub struct Line {
 
 impl Write for Line {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.gather {
-            self.to.add(line)?
-        } else {
-            self.to.write(line)?
-        }
-        Ok(line.len())
+        let written = if self.gather { self.to.add(line) } else { self.to.write(line) };
+        written.map(|()| line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
