@@ -199,7 +199,8 @@ mod tests {
             host.labels = Labels::of([("role", "web"), ("site", "muc")]);
         });
         assert_eq!(digest(1, &unused, &command), first, "what the command does not use is not in it");
-        let changes: [(&str, Box<dyn Fn(&mut Host)>); 5] = [
+        type Change = Box<dyn Fn(&mut Host)>;
+        let changes: [(&str, Change); 5] = [
             ("a variable in argv", Box::new(move |host| host.vars = vars("evil", "srv", "x"))),
             ("a variable in cwd", Box::new(move |host| host.vars = vars("a", "etc", "x"))),
             ("a variable that is gone", Box::new(|host| host.vars = Vars::new())),
