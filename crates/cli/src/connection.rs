@@ -52,7 +52,7 @@ impl FromStr for Secret {
 
 // The options that every client command takes. (Not a doc comment: flattened into the binary's options, it would become
 // the description of the whole program.)
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args, Default)]
 pub struct Connection {
     /// Where the server listens [default: the context in use, or http://127.0.0.1:7420]
     #[arg(
@@ -110,22 +110,6 @@ pub struct Connection {
     /// No colours; NO_COLOR does the same
     #[arg(long, global = true, help_heading = "Connection and output")]
     pub no_color: bool,
-}
-
-impl Default for Connection {
-    fn default() -> Self {
-        Self {
-            server: None,
-            context: None,
-            context_token: None,
-            token: None,
-            token_file: None,
-            insecure_http: false,
-            output: None,
-            json: false,
-            no_color: false,
-        }
-    }
 }
 
 /// A token, and where it was found.

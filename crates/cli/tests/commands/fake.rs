@@ -240,6 +240,7 @@ pub struct Cli {
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one value, taken apart at once")]
 pub enum Command {
     /// Something that the binary does itself
     Serve,
