@@ -12,7 +12,7 @@ use tokio_postgres::AsyncMessage;
 
 use crate::command::{Command, Look};
 use crate::committer::{Source, commit_forever, read_forever};
-use crate::db::{Db, PgDb, PgSettings, PgTarget, Sql, Val, connect_postgres};
+use crate::db::{Db, Mode, PgDb, PgSettings, PgTarget, Sql, Val, connect_postgres};
 use crate::ledger::{Own, own};
 use crate::migrate::{self, Migrated};
 use crate::shared::Shared;
@@ -83,6 +83,10 @@ async fn open(
     shared.channels.learn_all(&mut db).await?;
     shared.channels.replace_active(&mut db).await?;
     learn_time(&mut db, &shared.clock).await?;
+    // The database's clock decides, from the first moment: what our own says before that must not become known.
+    let mut db = db.with_clock(&shared.clock);
+    db.begin(Mode::Snapshot).await?;
+    db.rollback().await;
     let own = own(&mut db, rng).await?;
     Ok((migrated, own))
 }
