@@ -4,7 +4,7 @@ use bowline_sim::{FleetCounts, FlowCounts, simulate, simulate_flows};
 
 /// So many that every rare case is reached often enough; histories change with every change of the engine.
 const SEEDS: u64 = 80;
-const FLOW_SEEDS: u64 = 60;
+const FLOW_SEEDS: u64 = 100;
 /// What was reached less often than this was reached by luck.
 const FEW: u64 = 5;
 
