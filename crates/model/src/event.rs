@@ -313,6 +313,12 @@ mod tests {
     }
 
     #[test]
+    fn a_detail_is_any_json_to_a_reader_of_schemas() {
+        let (details, values) = (schemars::schema_for!(Vec<Detail>), schemars::schema_for!(Vec<serde_json::Value>));
+        assert_eq!(details.get("items"), values.get("items"));
+    }
+
+    #[test]
     fn the_names_are_stable() {
         let list: String =
             EventKind::ALL.iter().map(|k| format!("{k} ({:?}): {}\n", k.severity(), k.message())).collect();

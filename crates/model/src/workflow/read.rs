@@ -76,3 +76,41 @@ fn read_at<T: DeserializeOwned>(base: &str, value: Value, mistakes: &mut Vec<Bad
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn paths(value: Value) -> Vec<String> {
+        let bad = read_workflow(value).expect_err("it has errors");
+        let mut paths: Vec<String> = bad.all().map(|bad| bad.path.clone()).collect();
+        paths.sort();
+        paths
+    }
+
+    #[test]
+    fn nodes_edges_and_the_rest_are_all_read() {
+        let spec = read_workflow(json!({
+            "description": "first",
+            "nodes": [{"id": "start", "type": "start"}, {"id": "end", "type": "end"}],
+            "edges": [{"source": "start", "target": "end"}],
+        }))
+        .expect("a good workflow");
+        assert_eq!((spec.nodes.len(), spec.edges.len()), (2, 1));
+        assert_eq!(serde_json::to_value(&spec).expect("it is JSON")["description"], "first");
+    }
+
+    #[test]
+    fn every_error_has_its_path() {
+        let document = json!({
+            "nodes": [{"id": "start", "type": "start", "surprise": 1}, 7],
+            "edges": [{"source": "start"}],
+            "surprise": 1,
+        });
+        assert_eq!(paths(document), ["edges[0]", "nodes[0].surprise", "nodes[1]", "surprise"]);
+        assert_eq!(paths(json!([])), ["spec"]);
+        assert_eq!(paths(json!({"nodes": 1})), ["edges", "nodes"]);
+    }
+}
