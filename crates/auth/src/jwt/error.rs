@@ -37,3 +37,10 @@ pub enum JwtError {
     #[error("the token lives longer than is allowed here")]
     LivesTooLong,
 }
+
+impl JwtError {
+    /// Whether the same token may be accepted when it is tried again later.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::KeysUnavailable(_))
+    }
+}
