@@ -62,6 +62,9 @@ pub struct JobView {
     pub finished_at: Option<Timestamp>,
     /// When it is due, while it waits for a moment.
     pub run_at: Option<Timestamp>,
+    /// When it fails if it has not ended; while it has not, and if it has a deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +109,7 @@ impl JobView {
             updated_at: job.updated_at,
             finished_at: job.finished_at,
             run_at: job.state.due_at,
+            deadline_at: job.deadline_at,
             payload: raw(job.payload),
             result: raw(job.result),
             error: job.error,

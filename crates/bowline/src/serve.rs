@@ -120,6 +120,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             finished_jobs_ms: (config.retention.finished_jobs_days * DAY_MS) as i64,
             events_ms: (config.retention.events_days * DAY_MS) as i64,
         },
+        job_deadline_ms: config.jobs.deadline_ms(),
         builtin_slots: config.builtin.slots,
         egress: config.egress.rules(),
         quotas: config.quotas.limits(),

@@ -65,7 +65,7 @@ impl Engine {
         let quotas = Quotas::new(settings.quotas);
         let (own_ledger, own_clock, own_meters) = (Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters));
         let intake = Intake::new(own_ledger, own_clock, own_meters, Arc::clone(&quotas), settings.seed);
-        let intake = Arc::new(intake);
+        let intake = Arc::new(intake.with_deadline(settings.job_deadline_ms));
         let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
         let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
         let checks = Arc::new(Checks::new(handlers.clone()));

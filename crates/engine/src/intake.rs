@@ -44,6 +44,8 @@ pub struct Intake {
     clock: Arc<dyn Clock>,
     meters: Arc<Meters>,
     quotas: Arc<Quotas>,
+    /// How long plain jobs may take that do not say so themselves.
+    deadline_ms: Option<u64>,
     mint: Mutex<Mint>,
 }
 
@@ -97,7 +99,28 @@ impl Intake {
             clock,
             meters,
             quotas,
+            deadline_ms: None,
             mint: Mutex::new(Mint { rng: StdRng::seed_from_u64(seed), last: Timestamp::default(), count: 0 }),
+        }
+    }
+
+    /// Plain jobs that do not say how long they may take have this long.
+    #[must_use]
+    pub fn with_deadline(self, deadline_ms: Option<u64>) -> Self {
+        Self { deadline_ms, ..self }
+    }
+
+    /// The policy of a job, with the server's deadline where it has none. It is no part of what was asked for: the same ask is
+    /// the same job after the setting has changed.
+    fn limited(&self, request: &JobRequest) -> Option<Arc<JobPolicy>> {
+        let plain = request.fleet.is_none() && request.flow.is_none();
+        let unlimited = request.policy.as_ref().is_none_or(|policy| policy.deadline_ms.is_none());
+        match self.deadline_ms {
+            Some(ms) if plain && unlimited => {
+                let policy = request.policy.as_deref().cloned().unwrap_or_default();
+                Some(Arc::new(JobPolicy { deadline_ms: Some(ms), ..policy }))
+            }
+            _ => request.policy.clone(),
         }
     }
 
@@ -198,6 +221,7 @@ impl Intake {
             .map(|request| {
                 let hashed = request.fleet.as_ref().map(|(_, h)| *h).or(request.flow.as_ref().map(|(_, h)| *h));
                 let hash = hashed.unwrap_or_else(|| hash(&request));
+                let policy = self.limited(&request);
                 let keys = [
                     request.idempotency_key.map(|key| (KeyScope::Idempotency, key)),
                     request.external_id.map(|key| (KeyScope::External, key)),
@@ -210,7 +234,7 @@ impl Intake {
                     requires: request.labels,
                     priority: request.priority,
                     payload: request.payload,
-                    policy: request.policy,
+                    policy,
                     run_at: request.run_at,
                     keys: keys.into_iter().flatten().collect(),
                     hash,

@@ -15,6 +15,8 @@ pub struct EngineSettings {
     pub strategy: Strategy,
     pub lease: LeaseTimes,
     pub retention: Retention,
+    /// How long a plain job may take unless it says so itself.
+    pub job_deadline_ms: Option<u64>,
     /// Runs the built-in worker may have at once; 0 switches it off.
     pub builtin_slots: u32,
     /// Where the brokers of tenants may be. (Handlers that go out have theirs already.)

@@ -95,6 +95,13 @@ pub fn explain(
             data: json!({"finished_at": job.finished_at, "error": job.error}),
         }),
     }
+    if let Some(at) = job.deadline_at {
+        reasons.push(Reason {
+            code: "deadline",
+            sentence: format!("it fails if it has not ended by {at}"),
+            data: json!({"deadline_at": at}),
+        });
+    }
     Why::new(job.state.status, reasons)
 }
 

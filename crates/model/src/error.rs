@@ -23,6 +23,8 @@ pub enum ErrorClass {
     Lost,
     /// What was approved is not what would have run. Nothing was started.
     Superseded,
+    /// The whole job did not end before its deadline.
+    Deadline,
 }
 
 impl ErrorClass {
@@ -36,12 +38,13 @@ impl ErrorClass {
             Self::Busy => "busy",
             Self::Lost => "lost",
             Self::Superseded => "superseded",
+            Self::Deadline => "deadline",
         }
     }
 
     /// Whether another attempt may be made at all. A broken handler may be retried: the next worker may be a newer one.
     pub const fn is_retriable(self) -> bool {
-        !matches!(self, Self::Permanent | Self::Superseded)
+        !matches!(self, Self::Permanent | Self::Superseded | Self::Deadline)
     }
 }
 

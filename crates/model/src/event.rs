@@ -117,7 +117,7 @@ kinds! {
     JobSuperseded "job_superseded" Warning "What was to be approved has changed, job canceled",
     JobApprovalExpired "job_approval_expired" Warning "Nobody decided in time, job canceled",
     ApprovalSuperseded "approval_superseded" Warning "What was approved has changed, nothing more of it starts",
-    JobDeadlinePassed "job_deadline_passed" Warning "Job took longer than it may, its runs are being stopped",
+    JobDeadlinePassed "job_deadline_passed" Warning "Job did not end before its deadline, its runs are stopped",
     JobStopped "job_stopped" Warning "Too many hosts failed, no more are begun",
     FlowOpened "workflow_started" Info "Workflow began",
     FlowPaused "workflow_paused" Info "Workflow waits",

@@ -146,6 +146,12 @@ impl FoldedJob {
                     self.end_run(event, data.outcome.unwrap_or(RunStatus::Canceled))?;
                 }
             }
+            K::JobDeadlinePassed => {
+                self.waits(S::Failed, None);
+                if event.fence.is_some() {
+                    self.end_run(event, data.outcome.unwrap_or(RunStatus::TimedOut))?;
+                }
+            }
             K::RunCorrected => self.end_run(event, data.outcome.unwrap_or(RunStatus::Lost))?,
             K::JobCorrected => {
                 let outcome = data.outcome.unwrap_or(RunStatus::Succeeded);
@@ -170,7 +176,6 @@ impl FoldedJob {
             | K::JobSuperseded
             | K::ApprovalSuperseded
             | K::JobApprovalExpired
-            | K::JobDeadlinePassed
             | K::JobStopped
             | K::FlowOpened
             | K::FlowPaused

@@ -114,6 +114,7 @@ enum Nudge {
     Expire { back: u32 },
     Return { back: u32 },
     Overdue { back: u32 },
+    Deadline,
     Cancel,
     Retry,
     Grant,
@@ -139,6 +140,7 @@ fn nudges() -> impl Strategy<Value = Vec<Nudge>> {
         2 => (0u32..3).prop_map(|back| Nudge::Expire { back }),
         1 => (0u32..3).prop_map(|back| Nudge::Return { back }),
         1 => (0u32..2).prop_map(|back| Nudge::Overdue { back }),
+        1 => Just(Nudge::Deadline),
         1 => Just(Nudge::Cancel),
         1 => Just(Nudge::Retry),
         4 => Just(Nudge::Grant),
@@ -148,9 +150,10 @@ fn nudges() -> impl Strategy<Value = Vec<Nudge>> {
 }
 
 /// Tells an accepted step the way the ledger does.
-fn tell(step: &bowline_model::job::Step, fact: &Fact, now: Timestamp) -> Told {
+fn tell(step: &bowline_model::job::Step, fact: &Fact, owned: bool, now: Timestamp) -> Told {
     let fence = match fact {
         Fact::Claimed => Some(step.next.fence),
+        Fact::Expired => owned.then_some(step.next.fence),
         Fact::Reported { fence, .. }
         | Fact::LeaseExpired { fence }
         | Fact::Returned { fence }
@@ -170,6 +173,7 @@ fn tell(step: &bowline_model::job::Step, fact: &Fact, now: Timestamp) -> Told {
         Fact::LeaseExpired { .. } => (Some(RunStatus::Lost), Some(ErrorClass::Lost)),
         Fact::DeadlinePassed { .. } => (Some(RunStatus::TimedOut), Some(ErrorClass::Timeout)),
         Fact::Returned { .. } => (Some(RunStatus::Returned), None),
+        Fact::Expired => (owned.then_some(RunStatus::TimedOut), Some(ErrorClass::Deadline)),
         _ => (None, None),
     };
     Told {
@@ -206,6 +210,7 @@ proptest! {
                 Nudge::Expire { back: n } => Fact::LeaseExpired { fence: back(n) },
                 Nudge::Return { back: n } => Fact::Returned { fence: back(n) },
                 Nudge::Overdue { back: n } => Fact::DeadlinePassed { fence: back(n) },
+                Nudge::Deadline => Fact::Expired,
                 Nudge::Cancel => Fact::CancelRequested,
                 Nudge::Retry => Fact::Retried,
                 Nudge::Grant => Fact::HostGranted,
@@ -213,6 +218,7 @@ proptest! {
             };
             match state.on(&fact, &policy, at(now), chance) {
                 Ok(step) => {
+                    let owned = state.place() == Place::Lease;
                     prop_assert!(step.next.fence >= state.fence, "L1");
                     prop_assert_ne!(state.status, JobStatus::Succeeded, "a success is final");
                     prop_assert!(step.next.failures <= policy.retry.max_attempts, "J2");
@@ -222,8 +228,8 @@ proptest! {
                         prop_assert!(due >= at(now) && due <= at(now).plus_millis(cap), "J6");
                     }
                     // Hand-outs that never happened cannot be told about.
-                    if state.fence > 0 || !matches!(tell(&step, &fact, at(now)).fence, Some(0)) {
-                        history.push(tell(&step, &fact, at(now)));
+                    if state.fence > 0 || !matches!(tell(&step, &fact, owned, at(now)).fence, Some(0)) {
+                        history.push(tell(&step, &fact, owned, at(now)));
                         state = step.next;
                     }
                 }

@@ -41,6 +41,7 @@ impl Server {
             strategy: Strategy::RoundRobin,
             lease: TIMES,
             retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
+            job_deadline_ms: None,
             builtin_slots: 0,
             egress: TenantRules::default(),
             quotas: bowline_engine::QuotaLimits::default(),

@@ -83,6 +83,8 @@ pub struct Changes {
     queue_remove: Vec<(i64, i64, i64)>,
     timer_add: Vec<(Timestamp, i64, i64)>,
     timer_remove: Vec<(Timestamp, i64)>,
+    deadline_add: Vec<(i64, Timestamp)>,
+    deadline_remove: Vec<i64>,
     leases: Vec<NewRun>,
     lease_remove: Vec<Uuid>,
     runs: Vec<RunChange>,
@@ -177,6 +179,8 @@ impl Changes {
             queue_remove: Vec::new(),
             timer_add: Vec::new(),
             timer_remove: Vec::new(),
+            deadline_add: Vec::new(),
+            deadline_remove: Vec::new(),
             leases: Vec::new(),
             lease_remove: Vec::new(),
             runs: Vec::new(),
@@ -205,6 +209,7 @@ impl Changes {
         self.place(job, &job.state, None);
         self.count(job, None, &job.state);
         self.fleets |= job.state.kind == JobKind::Command;
+        self.set_deadline(job, job.state.due_at.unwrap_or(self.now));
         self.tell(job.tenant, Some(job.number), None, kind, data);
     }
 
@@ -219,6 +224,11 @@ impl Changes {
             JobKind::Command => self.advance_command(job, &step),
             JobKind::Workflow => self.advance_flow(job, &step),
             JobKind::Task | JobKind::Unit(_) => {}
+        }
+        match step.event {
+            EventKind::JobRetried => self.set_deadline(job, self.now),
+            _ if ended && job.policy.deadline_ms.is_some() => self.forget_deadline(job.number),
+            _ => {}
         }
         if let Some(flow) = job.flow.filter(|_| ended) {
             self.inbox.push((flow, Some(job.number), None));
@@ -257,6 +267,19 @@ impl Changes {
             data.error = Some(error.message);
         }
         self.tell(job.tenant, Some(job.number), fence, step.event, data);
+    }
+
+    /// The time of a plain job with a deadline starts at `from`.
+    fn set_deadline(&mut self, job: &JobRow, from: Timestamp) {
+        if job.state.kind == JobKind::Task
+            && let Some(at) = job.policy.deadline_at(from)
+        {
+            self.deadline_add.push((job.number, at));
+        }
+    }
+
+    pub fn forget_deadline(&mut self, number: i64) {
+        self.deadline_remove.push(number);
     }
 
     /// What follows for a command on hosts.
@@ -472,6 +495,13 @@ impl Changes {
     fn batch<'a>(&'a self, batch: &mut Batch<'a>) {
         if !self.timer_remove.is_empty() {
             batch.push((TIMER_REMOVE, timers(self.timer_remove.iter().copied())));
+        }
+        if !self.deadline_remove.is_empty() {
+            batch.push((DEADLINE_REMOVE, vec![Col::Int(self.deadline_remove.clone())]));
+        }
+        if !self.deadline_add.is_empty() {
+            let (numbers, moments) = self.deadline_add.iter().copied().unzip();
+            batch.push((DEADLINE_ADD, vec![Col::Int(numbers), Col::At(moments)]));
         }
         if !self.queue_add.is_empty() {
             batch.push((QUEUE_ADD, keys(&self.queue_add)));
@@ -751,6 +781,15 @@ const TIMER_REMOVE: Sql = Sql::Each {
     sqlite: "delete from timer where due_at = ?1 and number = ?2",
     postgres: "delete from timer t using unnest($1::timestamptz[], $2::bigint[]) as k (due_at, number)
                where t.due_at = k.due_at and t.number = k.number",
+};
+const DEADLINE_ADD: Sql = Sql::Each {
+    sqlite: "insert into deadline (number, at) values (?1, ?2) on conflict (number) do update set at = excluded.at",
+    postgres: "insert into deadline (number, at) select * from unnest($1::bigint[], $2::timestamptz[])
+               on conflict (number) do update set at = excluded.at",
+};
+const DEADLINE_REMOVE: Sql = Sql::Each {
+    sqlite: "delete from deadline where number = ?1",
+    postgres: "delete from deadline where number = any ($1::bigint[])",
 };
 const LEASE_ADD: Sql = Sql::Each {
     sqlite: "insert into lease (run, number, worker, accepted, renewed_at, deadline_at) values (?1, ?2, ?3, ?4, ?5, ?6)",

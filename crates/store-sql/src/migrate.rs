@@ -139,6 +139,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0021_heartbeats.sql"),
         postgres: include_str!("migrations/postgres/0021_heartbeats.sql"),
     },
+    Migration {
+        number: 24,
+        name: "deadline",
+        sqlite: include_str!("migrations/sqlite/0024_deadline.sql"),
+        postgres: include_str!("migrations/postgres/0024_deadline.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -1,6 +1,6 @@
 //! Wishes that are granted one by one, each as if it were alone in its batch.
 
-use bowline_store::{OutputAnswer, Pruned, StoreError, StoreResult};
+use bowline_store::{OutputAnswer, Promoted, Pruned, StoreError, StoreResult};
 
 use crate::batch::After;
 use crate::changes::Changes;
@@ -26,9 +26,11 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             Answer::Reap(reaped)
         }
         Command::Promote(limit, _) => {
+            let (expired, heard) = write::expire(db, desk, *limit).await?;
+            after.hear(heard);
             let (promoted, heard) = write::promote(db, desk, *limit).await?;
             after.hear(heard);
-            Answer::Promote(promoted)
+            Answer::Promote(Promoted { expired, ..promoted })
         }
         Command::Cancel(order, _) => {
             let (answer, heard) = write::cancel(db, desk, order).await?;

@@ -114,6 +114,8 @@ pub struct JobRecord {
     pub begun_by: Option<JobId>,
     /// What a paused run of a workflow waits for: `sleep`, `approval`, `event` or `debug`.
     pub paused_for: Option<String>,
+    /// When it fails if it has not ended; while it has not, and if it has a deadline.
+    pub deadline_at: Option<Timestamp>,
 }
 
 /// A run as it stands.

@@ -188,6 +188,8 @@ pub struct Reaped {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Promoted {
     pub moved: u64,
+    /// Jobs that failed because their deadline passed.
+    pub expired: u64,
     /// When to look again.
     pub next_due_at: Option<Timestamp>,
 }

@@ -34,6 +34,7 @@ pub fn apply(config: &mut Config, vars: Vec<(String, String)>) -> anyhow::Result
                 let port = value.parse().with_context(|| format!("PORT must be a port number, not `{value}`"))?;
                 config.server.listen.set_port(port);
             }
+            "JOB_TIMEOUT" => config.jobs.timeout = Some(value),
             "LOG_LEVEL" => config.log.level = value,
             "LOG_ACCESS" => {
                 config.log.access = value.parse().with_context(|| format!("LOG_ACCESS is `{value}`"))?;

@@ -7,6 +7,7 @@ mod clock;
 mod egress;
 mod env;
 mod file;
+mod jobs;
 mod secrets;
 mod sections;
 mod tls;
@@ -135,6 +136,19 @@ mod tests {
         assert!(format!("{error:#}").contains("tls.key"), "{error:#}");
         let both = load("", &[("BOWLINE_TLS_CERT", "/a.pem"), ("BOWLINE_TLS_KEY", "/a.key")]).unwrap();
         assert!(both.tls.files().is_some());
+    }
+
+    #[test]
+    fn a_timeout_of_jobs_is_a_duration_and_off_unless_set() {
+        assert_eq!(load("", &[]).unwrap().jobs.deadline_ms(), None);
+        assert_eq!(load("[jobs]\ntimeout = \"2h\"\n", &[]).unwrap().jobs.deadline_ms(), Some(7_200_000));
+        let both = load("[jobs]\ntimeout = \"2h\"\n", &[("JOB_TIMEOUT", "90s")]).unwrap();
+        assert_eq!(both.jobs.deadline_ms(), Some(90_000));
+        assert_eq!(load("", &[("JOB_TIMEOUT", "3600")]).unwrap().jobs.deadline_ms(), Some(3_600_000));
+        for bad in ["soon", "10ms", "31d", "0"] {
+            let error = load("", &[("JOB_TIMEOUT", bad)]).unwrap_err();
+            assert!(format!("{error:#}").contains("JOB_TIMEOUT"), "{error:#}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::clock::ClockConfig;
 use super::egress::EgressConfig;
+use super::jobs::JobsConfig;
 use super::secrets::SecretsConfig;
 use super::tls::TlsConfig;
 use crate::log::AccessLog;
@@ -29,6 +30,7 @@ pub struct Config {
     pub database: DatabaseConfig,
     pub lease: LeaseConfig,
     pub dispatch: DispatchConfig,
+    pub jobs: JobsConfig,
     pub builtin: BuiltInConfig,
     pub retention: RetentionConfig,
     pub auth: AuthConfig,
@@ -51,6 +53,7 @@ impl Config {
             ("database", text(&self.database), text(&other.database)),
             ("lease", text(&self.lease), text(&other.lease)),
             ("dispatch", text(&self.dispatch), text(&other.dispatch)),
+            ("jobs", text(&self.jobs), text(&other.jobs)),
             ("builtin", text(&self.builtin), text(&other.builtin)),
             ("retention", text(&self.retention), text(&other.retention)),
             ("auth", text(&self.auth), text(&other.auth)),
@@ -401,6 +404,7 @@ impl Config {
         self.database.target().transpose().context("database.url (DATABASE_URL, PGSSLMODE) is wrong")?;
         self.tls.check()?;
         self.clock.check()?;
+        self.jobs.check()?;
         self.secrets.check()?;
         self.egress.check()?;
         self.auth.check()

@@ -17,6 +17,7 @@ mod cancel;
 mod commands;
 mod consent;
 mod dead_letters;
+mod deadlines;
 mod docs;
 mod encryption;
 mod events;

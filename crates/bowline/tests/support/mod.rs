@@ -130,7 +130,7 @@ impl TestServer {
         std::fs::write(&config, &self.setup.config).expect("the configuration can be written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
         command.arg(subcommand).arg("--config").arg(config).arg("--data-dir").arg(self.data_dir());
-        for name in ["DATABASE_URL", "PORT", "LOG_LEVEL", "BOWLINE_URL", "BOWLINE_TOKEN"] {
+        for name in ["DATABASE_URL", "PORT", "LOG_LEVEL", "JOB_TIMEOUT", "BOWLINE_URL", "BOWLINE_TOKEN"] {
             command.env_remove(name);
         }
         if let Some(url) = &self.setup.database_url {

@@ -54,6 +54,9 @@ pub struct SubmitArgs {
     /// How long one attempt may take, such as 30s
     #[arg(long, value_name = "DURATION")]
     run_timeout: Option<Span>,
+    /// How long the whole job may take before it fails, with all attempts and the wait for a worker, such as 1h
+    #[arg(long, value_name = "DURATION")]
+    deadline: Option<Span>,
     /// A label its worker must have; repeat for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -96,6 +99,8 @@ pub struct NewJob<'a> {
     external_id: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_ms: Option<u64>,
     #[serde(skip_serializing_if = "Policy::is_empty")]
     policy: Policy,
 }
@@ -147,6 +152,7 @@ impl<'a> Template<'a> {
             idempotency_key: self.key.as_ref().map(|key| payload::counted(key, n)),
             external_id: args.external_id.as_ref().map(|id| payload::counted(id, n)),
             labels: args.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            deadline_ms: args.deadline.map(Span::as_millis),
             policy: Policy {
                 retry: args.max_attempts.map(|max_attempts| Retry { max_attempts }),
                 timeout_ms: args.run_timeout.map(Span::as_millis),

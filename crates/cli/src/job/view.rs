@@ -47,6 +47,7 @@ pub struct JobView {
     pub updated_at: Text,
     pub finished_at: Text,
     pub run_at: Text,
+    pub deadline_at: Text,
     pub payload: Option<Box<RawValue>>,
     pub result: Option<Box<RawValue>>,
     pub error: Option<Box<RawValue>>,
@@ -152,6 +153,7 @@ impl JobView {
             .with("attempts", attempts)
             .with("created", screen.ago(&self.created_at))
             .with("due", due)
+            .with("deadline", screen.ago(&self.deadline_at))
             .with("finished", finished)
             .with("labels", labels(self.labels.as_ref()))
             .with("key", &self.idempotency_key)

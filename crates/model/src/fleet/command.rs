@@ -322,6 +322,7 @@ impl CommandSpec {
         JobPolicy {
             retry: self.retry.clone(),
             timeout_ms: self.timeout_ms,
+            deadline_ms: None,
             on_lost: if self.idempotent { OnLost::Retry } else { OnLost::Error },
             dead_letter: false,
         }

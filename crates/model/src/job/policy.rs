@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::retry::{BadRetryPolicy, RetryPolicy};
+use crate::time::Timestamp;
 
 /// What happens when an executor goes silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +27,12 @@ pub struct JobPolicy {
     /// How long one attempt may take, in milliseconds.
     #[schemars(range(min = 1, max = 604_800_000))]
     pub timeout_ms: u64,
+    /// How long the whole job may take, in milliseconds, with all its attempts and the time it waits for a worker; counted
+    /// from `run_at`, or from its submission if that is later. It fails when it has not ended by then. No limit unless given
+    /// or set by the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1000, max = 2_592_000_000_u64))]
+    pub deadline_ms: Option<u64>,
     pub on_lost: OnLost,
     /// Whether a hopeless job goes to its lane's dead letters (`dead`) or just ends (`failed`).
     pub dead_letter: bool,
@@ -36,6 +43,7 @@ impl Default for JobPolicy {
         Self {
             retry: RetryPolicy::default(),
             timeout_ms: 15 * 60 * 1_000,
+            deadline_ms: None,
             on_lost: OnLost::default(),
             dead_letter: true,
         }
@@ -49,13 +57,28 @@ pub enum BadPolicy {
     Retry(#[from] BadRetryPolicy),
     #[error("timeout_ms must be between 1 and 604800000 (seven days)")]
     Timeout,
+    #[error("deadline_ms must be between 1000 and 2592000000 (30 days)")]
+    Deadline,
 }
 
 impl JobPolicy {
     pub const TIMEOUT_MAX_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+    /// The deadlines a job may have.
+    pub const DEADLINE_MS: std::ops::RangeInclusive<u64> = 1_000..=30 * 24 * 60 * 60 * 1_000;
 
     pub fn check(&self) -> Result<(), BadPolicy> {
         self.retry.check()?;
-        if (1..=Self::TIMEOUT_MAX_MS).contains(&self.timeout_ms) { Ok(()) } else { Err(BadPolicy::Timeout) }
+        if !(1..=Self::TIMEOUT_MAX_MS).contains(&self.timeout_ms) {
+            return Err(BadPolicy::Timeout);
+        }
+        if self.deadline_ms.is_some_and(|ms| !Self::DEADLINE_MS.contains(&ms)) {
+            return Err(BadPolicy::Deadline);
+        }
+        Ok(())
+    }
+
+    /// When a job whose time starts at `from` must have ended.
+    pub fn deadline_at(&self, from: Timestamp) -> Option<Timestamp> {
+        self.deadline_ms.map(|ms| from.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX)))
     }
 }

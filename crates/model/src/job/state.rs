@@ -55,6 +55,8 @@ pub enum Fact {
     Returned { fence: u32 },
     /// The run with this fence took longer than the policy allows and did not stop when told.
     DeadlinePassed { fence: u32 },
+    /// The whole job did not end before its deadline.
+    Expired,
     /// Somebody wants it stopped.
     CancelRequested,
     /// Somebody wants it tried again, with a fresh budget.
@@ -216,6 +218,13 @@ impl JobState {
                 Err(Refused::StaleLease)
             }
 
+            (S::Pending | S::Queued | S::Running, Fact::Expired) if self.kind == JobKind::Task => {
+                Ok(self.step(S::Failed, EventKind::JobDeadlinePassed))
+            }
+            (S::Canceling, Fact::Expired) if self.kind == JobKind::Task => {
+                Ok(self.step(S::Canceled, EventKind::JobCanceled))
+            }
+
             (S::Canceled | S::Canceling, Fact::CancelRequested) => Err(Refused::Unchanged(self.status)),
             (S::Running, Fact::CancelRequested) => Ok(self.step(S::Canceling, EventKind::JobCancelRequested)),
             (S::AwaitingApproval | S::Pending | S::Queued | S::Paused, Fact::CancelRequested) => {
@@ -229,7 +238,9 @@ impl JobState {
                 Ok(step)
             }
 
-            (status, Fact::CancelRequested | Fact::Retried) if status.is_terminal() => Err(Refused::Finished(status)),
+            (status, Fact::CancelRequested | Fact::Retried | Fact::Expired) if status.is_terminal() => {
+                Err(Refused::Finished(status))
+            }
             (status, _) => Err(Refused::NotFrom(status)),
         }
     }

@@ -62,7 +62,8 @@ pub struct SubmitRequest {
     /// How the command spreads over its hosts.
     #[serde(default, deserialize_with = "crate::shape::maybe_by_name")]
     pub rollout: Option<Rollout>,
-    /// How long all of it may take, from the moment it begins.
+    /// How long all of it may take: for a command from the moment it begins, for work of workers from `run_at` or its
+    /// submission, whichever is later.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
     /// A workflow to run: its name, `{"name", "version"}`, or a definition.
@@ -129,7 +130,12 @@ impl SubmitRequest {
             ("selector", self.selector.is_some() && !command, COMMAND),
             ("inventory", self.inventory.is_some() && !command, COMMAND),
             ("rollout", self.rollout.is_some() && !command, COMMAND),
-            ("deadline_ms", self.deadline_ms.is_some() && !command, COMMAND),
+            ("deadline_ms", self.deadline_ms.is_some() && workflow, "belongs to a job with a `type` or a `command`"),
+            (
+                "deadline_ms",
+                self.deadline_ms.is_some() && self.policy.as_ref().is_some_and(|policy| policy.deadline_ms.is_some()),
+                "`policy` says it already",
+            ),
             ("input", self.input.is_some() && !workflow, WORKFLOW),
             ("data", self.data.is_some() && !blueprint, BLUEPRINT),
             ("input", self.input.is_some() && self.data.is_some(), "`data` says it already"),
@@ -176,7 +182,10 @@ impl SubmitRequest {
                 lane: self.lane,
                 priority: self.priority,
                 labels: self.labels,
-                policy: self.policy,
+                policy: match self.deadline_ms {
+                    None => self.policy,
+                    deadline_ms => Some(JobPolicy { deadline_ms, ..self.policy.unwrap_or_default() }),
+                },
             })
         } else {
             return Err(Misplaced {

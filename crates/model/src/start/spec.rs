@@ -136,8 +136,6 @@ impl<'de> Deserialize<'de> for StartSpec {
     }
 }
 
-const DEADLINE_MS: std::ops::RangeInclusive<u64> = 1_000..=30 * 24 * 60 * 60 * 1_000;
-
 fn check_priority(priority: i16) -> Result<(), BadSpec> {
     if (-100..=100).contains(&priority) { Ok(()) } else { Err(BadSpec::at("priority", "must be between -100 and 100")) }
 }
@@ -270,9 +268,8 @@ impl CommandStart {
         if let Some(rollout) = &self.rollout {
             rollout.check().map_err(|e| BadSpec::at("rollout", e.to_string()))?;
         }
-        if self.deadline_ms.is_some_and(|ms| !DEADLINE_MS.contains(&ms)) {
-            let what = format!("must be between {} and {} (30 days)", DEADLINE_MS.start(), DEADLINE_MS.end());
-            return Err(BadSpec::at("deadline_ms", what));
+        if self.deadline_ms.is_some_and(|ms| !JobPolicy::DEADLINE_MS.contains(&ms)) {
+            return Err(BadSpec::at("deadline_ms", "must be between 1000 and 2592000000 (30 days)"));
         }
         Ok(())
     }

@@ -116,6 +116,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         begun_by: row.opt_id(29)?.map(JobId::from_uuid),
         workflow: row.opt_text(30)?,
         paused_for: row.opt_text(31)?,
+        deadline_at: row.opt_at(32)?,
     })
 }
 
@@ -306,7 +307,8 @@ macro_rules! job_record {
             $payload,
             ", j.kind, case when j.kind = 2 then j.payload end,
               (select p.id from job p where p.number = j.flow), (select f.workflow from flow f where f.number = j.number),
-              (select f.paused_for from flow f where f.number = j.number) ",
+              (select f.paused_for from flow f where f.number = j.number),
+              (select d.at from deadline d where d.number = j.number) ",
             $body
         )
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bowline_model::event::EventData;
 use bowline_model::fold::{Told, fold};
-use bowline_model::job::Place;
+use bowline_model::job::{JobKind, Place};
 use bowline_model::{EventKind, JobStatus, RunId, RunStatus, Timestamp};
 use bowline_store::{StoreError, StoreResult, Verified};
 
@@ -125,6 +125,7 @@ struct Places {
     leased: BTreeMap<i64, Vec<RunId>>,
     /// All dead letters, and how many of them are open.
     dead: BTreeMap<i64, (i64, i64)>,
+    deadlines: BTreeMap<i64, Timestamp>,
     /// The turns of units: host, and whether it is held.
     turns: BTreeMap<i64, (i64, bool)>,
 }
@@ -141,6 +142,7 @@ impl Places {
         for (number, run) in db.query(LEASES, &[], |row| Ok((row.int(0)?, RunId::from_uuid(row.id(1)?)))).await? {
             places.leased.entry(number).or_default().push(run);
         }
+        places.deadlines = db.query(DEADLINES, &[], |row| Ok((row.int(0)?, row.at(1)?))).await?.into_iter().collect();
         places.dead =
             db.query(DEAD, &[], |row| Ok((row.int(0)?, (row.int(1)?, row.int(2)?)))).await?.into_iter().collect();
         let turns = db.query(TURNS, &[], |row| Ok((row.int(0)?, (row.int(1)?, row.bool(2)?)))).await?;
@@ -157,6 +159,9 @@ impl Places {
         }
         for number in self.leased.keys() {
             faults.push(format!("a lease names job #{number}, which does not exist"));
+        }
+        for number in self.deadlines.keys() {
+            faults.push(format!("a deadline names job #{number}, which does not exist"));
         }
         for number in self.turns.keys() {
             faults.push(format!("a turn at a host names unit #{number}, which does not exist"));
@@ -214,6 +219,13 @@ fn check(job: &JobRow, told: &[Told], runs: &[Run], places: &mut Places, faults:
             queued.len(),
             timers.len(),
             leased.len()
+        ));
+    }
+    let lives = job.state.kind == JobKind::Task && !job.state.status.is_terminal();
+    if places.deadlines.remove(&number).is_some() != (lives && job.policy.deadline_ms.is_some()) {
+        faults.push(format!(
+            "job {id} (#{number}) is {}, and its deadline row does not fit its policy",
+            job.state.status
         ));
     }
     let turn = places.turns.remove(&number);
@@ -277,6 +289,7 @@ const CROWDED: Sql = Sql::Same(
      having count(*) > 1 and sum(case when shared then 0 else 1 end) > 0 limit $1",
 );
 const QUEUE: Sql = Sql::Same("select number, channel from queue");
+const DEADLINES: Sql = Sql::Same("select number, at from deadline");
 const TIMERS: Sql = Sql::Same("select number, due_at from timer");
 const LEASES: Sql = Sql::Same("select number, run from lease");
 const DEAD: Sql =

@@ -51,6 +51,7 @@ pub async fn accept_clock(
     db.execute(LEASES, &[Val::Int(moved)]).await?;
     let heard = if moved < 0 {
         db.execute(SCHEDULES, &[Val::At(now)]).await?;
+        db.execute(DEADLINES, &[Val::Int(moved), Val::At(now)]).await?;
         free_retries(db, desk, before, now).await?
     } else {
         Heard::default()
@@ -98,6 +99,13 @@ const LEASES: Sql = Sql::Each {
 };
 /// Looked at again at once, from now on.
 const SCHEDULES: Sql = Sql::Same("update schedule set seen = $1, due_at = $1 where seen > $1");
+/// Deadlines that were counted from the later time.
+const DEADLINES: Sql = Sql::Each {
+    sqlite: "update deadline set at = at + ?1
+             where exists (select 1 from job j where j.number = deadline.number and j.created_at > ?2)",
+    postgres: "update deadline d set at = d.at + $1::bigint * interval '1 microsecond'
+               from job j where j.number = d.number and j.created_at > $2",
+};
 const RETRIES: Sql = Sql::Each {
     sqlite: concat!(
         "select ",

@@ -160,14 +160,16 @@ const HELD: Sql = Sql::Each {
 const HELD_BY: Sql = Sql::Same(
     "select l.run from lease l join job j on j.number = l.number where j.tenant = $1 and l.worker = $2 order by l.number",
 );
-/// Ten minutes from the hand-out, for jobs with the default policy.
+/// Ten minutes from the hand-out, for jobs with the default timeout.
 const BOUND: Sql = Sql::Each {
     sqlite:
         "update lease set deadline_at = min(deadline_at, (select r.claimed_at from run r where r.id = run) + 600000000)
-             where run = ?1 and exists (select 1 from job j where j.number = lease.number and j.policy is null)",
+             where run = ?1 and exists (select 1 from job j where j.number = lease.number
+               and coalesce(j.policy ->> 'timeout_ms', 900000) = 900000)",
     postgres: "update lease l set deadline_at = least(l.deadline_at, r.claimed_at + interval '10 minutes')
                from run r, job j
-               where l.run = any ($1::uuid[]) and r.id = l.run and j.number = l.number and j.policy is null",
+               where l.run = any ($1::uuid[]) and r.id = l.run and j.number = l.number
+                 and coalesce((j.policy::json ->> 'timeout_ms')::bigint, 900000) = 900000",
 };
 /// 20 is `lost`; 12 is `canceled`, for a job.
 const STOPPED: Sql = Sql::Each {

@@ -53,7 +53,7 @@ pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> Store
         true => None,
         false => db.query(NEXT, &[], |row| row.opt_at(0)).await?.into_iter().next().flatten(),
     };
-    Ok((Promoted { moved, next_due_at }, heard))
+    Ok((Promoted { moved, expired: 0, next_due_at }, heard))
 }
 
 /// When a command that begins now must be over.
@@ -93,4 +93,6 @@ const DUE_HELD: Sql = Sql::Each {
          for update of t, j skip locked"
     ),
 };
-const NEXT: Sql = Sql::Same("select min(due_at) from timer");
+const NEXT: Sql = Sql::Same(
+    "select min(at) from (select min(due_at) as at from timer union all select min(at) from deadline) as next",
+);

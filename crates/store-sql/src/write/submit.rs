@@ -284,7 +284,7 @@ async fn insert(
             channel,
             priority: i64::from(job.priority),
             state,
-            policy: std::sync::Arc::default(),
+            policy: job.policy.clone().unwrap_or_default(),
             created_at: desk.now,
             parent: None,
             host: None,

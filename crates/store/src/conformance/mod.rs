@@ -13,6 +13,7 @@ pub mod bounds;
 pub mod claims;
 pub mod clock;
 pub mod dead_letters;
+pub mod deadlines;
 pub mod events;
 pub mod evidence;
 pub mod fleets;
@@ -65,6 +66,17 @@ macro_rules! for_each_promise {
                 a_waiting_job_knows_how_many_are_ahead
                 the_lowest_and_the_highest_priority_are_priorities
                 jobs_of_many_callers_are_all_kept
+            ;
+            deadlines:
+                a_job_that_nobody_takes_fails_at_its_deadline
+                a_deadline_counts_from_the_moment_its_job_is_for
+                a_deadline_ends_the_wait_for_a_retry
+                a_running_job_fails_at_its_deadline_and_its_run_has_no_authority
+                a_job_that_is_being_canceled_is_canceled_at_its_deadline
+                a_job_that_ended_in_time_has_no_deadline
+                a_retried_job_has_its_whole_time_again
+                no_deadline_passes_by_a_clock_that_is_held
+                a_deadline_does_not_wait_for_a_future_that_was_wrong
             ;
             keys:
                 equal_keys_and_bodies_are_one_job

@@ -38,6 +38,7 @@ impl Embedded {
             strategy: config.dispatch.strategy,
             lease: config.lease.times(),
             retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
+            job_deadline_ms: None,
             builtin_slots: config.builtin.slots,
             egress: TenantRules::default(),
             quotas: bowline_engine::QuotaLimits::default(),
