@@ -87,6 +87,7 @@ pub async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     }
     let (waiting, _) = app.engine.ledger.backlog();
     meters.backlog.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    meters.polls_waiting.set(i64::try_from(app.polls.count()).unwrap_or(i64::MAX));
     let mut response = meters.text().into_response();
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -24,6 +24,7 @@ use crate::app::App;
 use crate::connections::Connections;
 use crate::routes::router;
 use crate::tls::ServerTls;
+use crate::workers::Unwritten;
 
 const HEADER_TIME: Duration = Duration::from_secs(10);
 const HEADERS_MAX: usize = 100;
@@ -76,13 +77,17 @@ pub async fn serve(
         let stream = Impatient::new(stream);
         let inside = TowerToHyperService::new(service.clone());
         let answering = Arc::clone(&connection);
+        let unwritten = Unwritten::default();
+        let buffered = unwritten.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer.ip()));
+            request.extensions_mut().insert(buffered.clone());
             let (busy, answer) = (answering.busy(), inside.call(request));
             async move { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         });
         let Some(tls) = &tls else {
-            let watched = graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
+            let watched =
+                graceful.watch(builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service));
             connections.spawn(async move {
                 let ended = tokio::select! {
                     ended = watched => ended,
@@ -106,7 +111,7 @@ pub async fn serve(
                 Ok(Err(error)) => return tracing::debug!("no TLS with {}: {error}", peer.ip()),
                 Err(_) => return tracing::debug!("no TLS with {}: it took too long", peer.ip()),
             };
-            let watched = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
+            let watched = watcher.watch(builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service));
             let ended = tokio::select! {
                 ended = watched => ended,
                 () = connection.closed() => return,
@@ -175,6 +180,48 @@ impl AsyncWrite for Impatient {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.judge(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// A stream that says when everything that was given to it has left this process.
+struct Flushed<S> {
+    stream: S,
+    unwritten: Unwritten,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Flushed<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Flushed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.unwritten.flushed();
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -62,6 +62,11 @@ impl Shares {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many places are taken.
+    pub fn count(&self) -> usize {
+        self.held().total
+    }
+
     /// A place for this caller, or the refusal that says whose part is used up.
     pub fn take(self: &Arc<Self>, known: &Known) -> Result<Share, Problem> {
         let tenant = known.tenant()?;

@@ -3,6 +3,7 @@
 //! Workers ask and wait here; nobody polls the ledger for them. When there may be work, everybody who waits is put into one
 //! claim, so the strategy chooses among all of them, and one commit serves them all.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +35,29 @@ struct State {
     next_ticket: u64,
     /// Handed over to somebody who had stopped waiting.
     orphans: Vec<RunId>,
+    /// Workers that take nothing more.
+    draining: HashSet<(TenantId, WorkerName)>,
     closed: bool,
+}
+
+impl State {
+    fn is_draining(&self, claimant: &Claimant) -> bool {
+        // Insiders serve every tenant, and nobody drains them.
+        let Some(tenant) = claimant.tenant.filter(|_| !self.draining.is_empty()) else { return false };
+        self.draining.contains(&(tenant, claimant.worker.clone()))
+    }
+
+    /// Answers waiting workers that take nothing more. Whether there were any.
+    fn dismiss_drained(&mut self) -> bool {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (drained, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|w| self.is_draining(&w.claimant));
+        self.waiting = others;
+        let any = !drained.is_empty();
+        for worker in drained {
+            drop(worker.line.send(Vec::new()));
+        }
+        any
+    }
 }
 
 /// Where workers wait.
@@ -70,7 +93,7 @@ impl Dispatcher {
         let (line, answer) = oneshot::channel();
         let ticket = {
             let mut state = self.state();
-            if state.closed {
+            if state.closed || state.is_draining(&claimant) {
                 return Vec::new();
             }
             state.next_ticket += 1;
@@ -94,6 +117,50 @@ impl Dispatcher {
         tokio::time::timeout(LAST_LOOK, &mut ticket.answer).await.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
     }
 
+    /// Takes runs back whose worker did not get them.
+    pub fn give_back(&self, runs: impl IntoIterator<Item = RunId>) {
+        self.state().orphans.extend(runs);
+        self.asked.ring();
+    }
+
+    /// Whether a worker was asked to take nothing more, as far as is known here.
+    pub fn is_draining(&self, tenant: TenantId, worker: &WorkerName) -> bool {
+        let state = self.state();
+        !state.draining.is_empty() && state.draining.contains(&(tenant, worker.clone()))
+    }
+
+    /// From now on a worker takes nothing more, or goes on. What it waits for is answered with nothing; a claim that was made for
+    /// it meanwhile goes back.
+    pub fn set_draining(&self, tenant: TenantId, worker: WorkerName, draining: bool) {
+        let dismissed = {
+            let mut state = self.state();
+            if draining {
+                state.draining.insert((tenant, worker));
+            } else {
+                state.draining.remove(&(tenant, worker));
+            }
+            state.dismiss_drained()
+        };
+        if dismissed {
+            self.asked.ring();
+        }
+    }
+
+    /// Learns which workers were drained through another server.
+    async fn learn_draining(&self) {
+        if self.state().waiting.iter().all(|w| w.claimant.tenant.is_none()) {
+            return;
+        }
+        match self.ledger.list_draining().await {
+            Ok(draining) => {
+                let mut state = self.state();
+                state.draining = draining.into_iter().collect();
+                state.dismiss_drained();
+            }
+            Err(error) => tracing::debug!(%error, "cannot read which workers drain, retrying"),
+        }
+    }
+
     /// Serves until the house closes.
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
         let mut work = self.ledger.work_wake().listen();
@@ -107,6 +174,7 @@ impl Dispatcher {
                 if let Err(error) = self.ledger.find_work().await {
                     tracing::debug!("the queue was not looked at: {error}");
                 }
+                self.learn_draining().await;
                 look_at = Instant::now() + SAFETY_NET;
             }
             let (claimants, leaving) = {

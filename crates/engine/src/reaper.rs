@@ -50,6 +50,7 @@ pub async fn reap_forever(
             Ok(reaped) => {
                 meters.runs_lost.inc_by(reaped.lost);
                 meters.runs_returned.inc_by(reaped.returned);
+                meters.runs_unnamed.inc_by(reaped.unnamed);
                 if reaped.lost + reaped.returned + reaped.overdue > 0 {
                     tracing::warn!(
                         lost = reaped.lost,

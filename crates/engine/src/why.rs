@@ -1,7 +1,8 @@
 //! Why a job waits: as a sentence for people and as data for programs.
 
 use bowline_model::host::Connection;
-use bowline_model::{JobKind, JobStatus, Labels, TaskType, TenantId, Timestamp};
+use bowline_model::lease::UNNAMED_MAX_MS;
+use bowline_model::{JobKind, JobPolicy, JobStatus, Labels, TaskType, TenantId, Timestamp};
 use bowline_store::{JobRecord, RunRecord, StoreResult, WaitingFacts, WorkerRecord};
 use serde_json::{Value, json};
 
@@ -77,7 +78,10 @@ pub fn explain(
     match job.state.status {
         JobStatus::Pending => reasons.push(pending(job)),
         JobStatus::Queued => queued(job, facts, takers, alive_since, &mut reasons),
-        JobStatus::Running | JobStatus::Canceling => reasons.push(running(job, runs)),
+        JobStatus::Running | JobStatus::Canceling => {
+            reasons.push(running(job, runs));
+            reasons.extend(unnamed(job, runs, takers));
+        }
         JobStatus::AwaitingApproval => reasons.push(Reason {
             code: "awaiting_approval",
             sentence: "it waits for somebody to approve it".to_owned(),
@@ -198,6 +202,23 @@ fn running(job: &JobRecord, runs: &[RunRecord]) -> Reason {
     } else {
         Reason { code: "running", sentence: format!("attempt {} is{worker}", job.state.attempts), data }
     }
+}
+
+/// A worker that names no runs in its heartbeats may not know of this one: the answer that carried it may have been lost.
+fn unnamed(job: &JobRecord, runs: &[RunRecord], takers: &Takers) -> Option<Reason> {
+    let run = runs.iter().find(|run| run.fence == job.state.fence)?;
+    let worker = takers.remote.iter().find(|worker| worker.name == run.worker && !worker.names_runs)?;
+    let limit = job.policy.timeout_ms;
+    let limit = if limit == JobPolicy::default().timeout_ms { UNNAMED_MAX_MS } else { limit };
+    let until = run.claimed_at.plus_millis(i64::try_from(limit).unwrap_or(i64::MAX));
+    Some(Reason {
+        code: "unnamed",
+        sentence: format!(
+            "worker {} names no runs in its heartbeats, so the hand-out may have been lost; the attempt ends at {until} at the latest",
+            worker.name
+        ),
+        data: json!({"worker_id": worker.name, "run_id": run.id, "until": until}),
+    })
 }
 
 /// Loads what [`explain`] needs about remote workers.

@@ -26,6 +26,10 @@ impl Default for LeaseTimes {
     }
 }
 
+/// How long a run stays, at most, with a worker that has never named a run in a heartbeat: it may not know of it. Only for jobs
+/// with the default time limit.
+pub const UNNAMED_MAX_MS: u64 = 10 * 60 * 1_000;
+
 /// Why lease times do not fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadLeaseTimes {

@@ -29,5 +29,8 @@ pub use sealing::{SealingOffer, sealing_message};
 pub use ship::{RunEnd, RunHeard, RunNews, ShipAnswer, ShipRequest};
 pub use task::{Task, TasksQuery};
 
+/// The header of an answer to a poll that says `true` when the worker is to take no more tasks, finish and leave.
+pub const DRAIN_HEADER: &str = "bowline-drain";
+
 /// Grows when a worker would have to know. The server says which one it speaks when a worker registers.
 pub const VERSION: u32 = 1;

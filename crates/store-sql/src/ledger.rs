@@ -627,6 +627,10 @@ impl WorkerStore for SqlLedger {
         self.look(move |db| Box::pin(read::list_workers(db, tenant))).await
     }
 
+    async fn list_draining(&self) -> StoreResult<Vec<(TenantId, WorkerName)>> {
+        self.look(move |db| Box::pin(read::list_draining(db))).await
+    }
+
     async fn running_by_worker(&self, tenant: TenantId) -> StoreResult<BTreeMap<String, u32>> {
         self.look(move |db| Box::pin(read::running_by_worker(db, tenant))).await
     }

@@ -181,6 +181,8 @@ pub struct Reaped {
     pub lost: u64,
     pub returned: u64,
     pub overdue: u64,
+    /// Of those that were overdue, how many a worker had that has never named a run.
+    pub unnamed: u64,
     pub active: u64,
 }
 

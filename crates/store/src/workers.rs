@@ -35,6 +35,8 @@ pub trait WorkerStore: Send + Sync {
     async fn register_worker(&self, worker: WorkerRecord) -> StoreResult<()>;
     async fn find_worker(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<WorkerRecord>>;
     async fn list_workers(&self, tenant: TenantId) -> StoreResult<Vec<WorkerRecord>>;
+    /// Every worker that was asked to take no more work, of all tenants.
+    async fn list_draining(&self) -> StoreResult<Vec<(TenantId, WorkerName)>>;
     /// How many runs each worker of a tenant has now. Workers with none are not named.
     async fn running_by_worker(&self, tenant: TenantId) -> StoreResult<BTreeMap<String, u32>>;
     /// Asks a worker to take no more work (or to go on); `false` if there is no such worker.

@@ -61,6 +61,8 @@ pub struct Meters {
     pub seq_conflicts: Counter,
     pub runs_lost: Counter,
     pub runs_returned: Counter,
+    pub handouts_unwritten: Counter,
+    pub runs_unnamed: Counter,
     pub runs_corrected: Counter,
     pub store_unavailable: Counter,
     pub degraded: Gauge,
@@ -69,6 +71,7 @@ pub struct Meters {
     pub evaluations_set_aside: Gauge,
     pub stream_readers_cut: Counter,
     pub backlog: Gauge<i64, AtomicI64>,
+    pub polls_waiting: Gauge,
 }
 
 type AtomicI64 = std::sync::atomic::AtomicI64;
@@ -97,6 +100,8 @@ impl Meters {
             seq_conflicts: Counter::default(),
             runs_lost: Counter::default(),
             runs_returned: Counter::default(),
+            handouts_unwritten: Counter::default(),
+            runs_unnamed: Counter::default(),
             runs_corrected: Counter::default(),
             store_unavailable: Counter::default(),
             degraded: Gauge::default(),
@@ -105,6 +110,7 @@ impl Meters {
             evaluations_set_aside: Gauge::default(),
             stream_readers_cut: Counter::default(),
             backlog: Gauge::default(),
+            polls_waiting: Gauge::default(),
         };
         Arc::new(meters.registered())
     }
@@ -125,6 +131,11 @@ impl Meters {
         r.register("seq_conflict", "Events refused for a number used before", self.seq_conflicts.clone());
         r.register("runs_lost", "Runs presumed lost", self.runs_lost.clone());
         r.register("runs_returned", "Hand-outs nobody confirmed", self.runs_returned.clone());
+        let unwritten = "Runs that went back to the queue because the answer that carried them could not be written";
+        r.register("handouts_unwritten", unwritten, self.handouts_unwritten.clone());
+        let unnamed =
+            "Runs that timed out with a worker that has never named a run; their hand-outs may have been lost";
+        r.register("runs_unnamed", unnamed, self.runs_unnamed.clone());
         r.register("runs_corrected", "Runs whose late report was recorded", self.runs_corrected.clone());
         r.register("store_unavailable", "Calls the ledger could not take", self.store_unavailable.clone());
         r.register("clock_held", "1 while the clock is far from the ledger's last known time", self.clock_held.clone());
@@ -133,6 +144,7 @@ impl Meters {
         let aside = "Evaluations that ended the server twice and are set aside";
         r.register("evaluations_set_aside", aside, self.evaluations_set_aside.clone());
         r.register("stream_readers_cut", "Readers cut for being too slow", self.stream_readers_cut.clone());
+        r.register("polls_waiting", "Requests of workers that wait for work", self.polls_waiting.clone());
         r.register("commit_backlog", "Submissions waiting to be stored", self.backlog.clone());
         self
     }

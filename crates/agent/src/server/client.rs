@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use bowline_model::{RunId, WorkerName};
 use bowline_protocol::{
-    EnrollAnswer, EnrollRequest, EventsAck, EventsRequest, EvidenceAnswer, EvidenceRequest, HeartbeatAnswer,
-    HeartbeatRequest, RegisterAnswer, RegisterRequest, RenewAnswer, RenewRequest, ResultAnswer, ResultRequest,
-    ShipAnswer, ShipRequest,
+    DRAIN_HEADER, EnrollAnswer, EnrollRequest, EventsAck, EventsRequest, EvidenceAnswer, EvidenceRequest,
+    HeartbeatAnswer, HeartbeatRequest, RegisterAnswer, RegisterRequest, RenewAnswer, RenewRequest, ResultAnswer,
+    ResultRequest, ShipAnswer, ShipRequest,
 };
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response, Url};
@@ -155,16 +155,19 @@ impl Client {
         read(response).await
     }
 
-    /// A long poll. Tasks come unread, so that one we cannot read does not spoil the others.
+    /// A long poll. Tasks come unread, so that one we cannot read does not spoil the others. With them, whether the server asks
+    /// to take no more.
     pub async fn tasks(
         &self,
         worker: &WorkerName,
         max: usize,
         wait: Duration,
-    ) -> Result<Vec<Box<RawValue>>, CallError> {
+    ) -> Result<(Vec<Box<RawValue>>, bool), CallError> {
         let mut url = self.url(&["workers", worker.as_str(), "tasks"]);
         url.query_pairs_mut().append_pair("max", &max.to_string()).append_pair("wait", &wait.as_millis().to_string());
-        read(self.send(Method::GET, url, None::<&()>, wait + CALL_MAX).await?).await
+        let response = self.send(Method::GET, url, None::<&()>, wait + CALL_MAX).await?;
+        let drain = response.headers().get(DRAIN_HEADER).is_some_and(|value| value == "true");
+        Ok((read(response).await?, drain))
     }
 
     /// `patience` is short when a lease is at stake: better to try again than to wait for an answer that got lost.

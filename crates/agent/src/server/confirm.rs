@@ -29,7 +29,7 @@ pub(crate) async fn confirm(link: &Link, runs: &[RunId], deadline: Instant) -> O
         let error = match timeout_at(deadline, call).await {
             Ok(Ok(answer)) => {
                 if answer.drain {
-                    link.draining.cancel();
+                    link.drain();
                 }
                 return Some(Confirmation { answer, sent_at });
             }

@@ -106,10 +106,8 @@ async fn beat(link: &Link, holder: &impl Holder) -> Result<(), CallError> {
         let sent_at = Instant::now();
         let answer = link.client.heartbeat(link.worker(), part.to_vec(), patience).await?;
         holder.hear(&answer, sent_at);
-        if answer.drain && !link.draining.is_cancelled() {
-            let worker = link.worker();
-            info!(worker.id = %worker, "the server asks worker {worker} to finish and leave");
-            link.draining.cancel();
+        if answer.drain {
+            link.drain();
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use bowline_model::{RetryPolicy, WorkerName};
 use bowline_protocol::RegisterRequest;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use crate::error::WorkerError;
 use crate::server::backoff::Backoff;
@@ -58,6 +59,15 @@ impl Link {
 
     pub fn backoff(&self) -> Backoff {
         Backoff::new(&self.settings.backoff)
+    }
+
+    /// The server asks us to finish and leave.
+    pub fn drain(&self) {
+        if !self.draining.is_cancelled() {
+            let worker = self.worker();
+            info!(worker.id = %worker, "the server asks worker {worker} to finish and leave");
+            self.draining.cancel();
+        }
     }
 
     /// Ends everything. The first error is the one that is told.

@@ -85,7 +85,11 @@ pub(crate) async fn poll_loop(link: &Link, taker: &impl Taker) {
 /// lost: what was handed out returns to the queue.
 async fn ask(link: &Link, taker: &impl Taker) -> Result<Vec<Box<RawValue>>, CallError> {
     let room = taker.room().await;
-    link.client.tasks(link.worker(), room.min(TASKS_MAX), link.settings.poll_wait).await
+    let (tasks, drain) = link.client.tasks(link.worker(), room.min(TASKS_MAX), link.settings.poll_wait).await?;
+    if drain {
+        link.drain();
+    }
+    Ok(tasks)
 }
 
 fn recovered(link: &Link, had_failed: bool) {

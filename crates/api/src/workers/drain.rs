@@ -42,5 +42,6 @@ pub async fn drain(
     if !app.engine.ledger.drain_worker(known.tenant()?, name.clone(), body.draining, known.author()).await? {
         return Err(nobody());
     }
+    app.engine.dispatcher.set_draining(known.tenant()?, name.clone(), body.draining);
     Ok(Json(DrainAnswer { worker_id: name, draining: body.draining }))
 }

@@ -2,6 +2,7 @@
 
 mod drain;
 mod evidence;
+mod handout;
 mod heartbeat;
 mod list;
 mod register;
@@ -13,6 +14,7 @@ mod tell;
 
 pub use drain::{DrainAnswer, DrainRequest, drain};
 pub use evidence::{ListQuery as UnknownRunQuery, UnknownRunPage, list_unknown_runs, offer};
+pub use handout::Unwritten;
 pub use heartbeat::heartbeat;
 pub use list::{WorkerList, list};
 pub use register::register;

@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bowline_model::fleet::HostLock;
 use bowline_model::host::Connection;
 use bowline_model::trace::traceparent;
 use bowline_model::worker::Abilities;
 use bowline_model::{HostName, JobId};
-use bowline_protocol::{Task, TasksQuery};
+use bowline_protocol::{DRAIN_HEADER, Task, TasksQuery};
 use bowline_store::{Claimant, ClaimedRun, ClaimedUnit};
+use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::handout::{HandOut, Unwritten};
 use super::secrets::{Sealed, seal_all};
 use crate::app::App;
 use crate::door::Known;
@@ -31,7 +34,8 @@ pub async fn tasks(
     Extension(patience): Extension<Patience>,
     Part(id): Part,
     Params(query): Params<TasksQuery>,
-) -> Result<Json<Vec<Task>>, Problem> {
+    connection: Option<Extension<Unwritten>>,
+) -> Result<Response, Problem> {
     let tenant = known.tenant()?;
     let worker = known.worker(&id)?;
     let wants = query.max.unwrap_or(1);
@@ -45,10 +49,10 @@ pub async fn tasks(
     let _place = if wait > 0 { Some(app.polls.take(&known)?) } else { None };
     let found = app.engine.ledger.find_worker(tenant, worker.clone()).await?;
     let record = found.ok_or_else(|| Problem::not_found("WORKER_NOT_FOUND", "worker; register first"))?;
-    if record.draining {
-        // Told with the next heartbeat; until then there is simply nothing for it.
+    if record.draining || app.engine.dispatcher.is_draining(tenant, &worker) {
+        // One that does not heed it must not ask without a pause.
         tokio::time::sleep(Duration::from_millis(wait.min(1_000))).await;
-        return Ok(Json(Vec::new()));
+        return Ok(drained());
     }
     let claimant = Claimant {
         worker: worker.clone(),
@@ -68,14 +72,26 @@ pub async fn tasks(
         () = stop.cancelled() => Vec::new(),
         () = app.gate.ended(&known.0) => return Err(ended()),
     };
+    let handout = HandOut::of(&app.engine, &runs);
+    if runs.is_empty() && app.engine.dispatcher.is_draining(tenant, &worker) {
+        return Ok(drained());
+    }
     if !runs.is_empty() && !app.gate.still_good(&known.0).await {
         // Its token ended while it waited. What it would have got goes back.
-        app.engine.ledger.give_back(runs.iter().map(|run| run.run).collect()).await?;
         return Err(ended());
     }
     let credential = known.0.actor.token().map(ToString::to_string).unwrap_or_default();
     let runs = seal_all(&app, tenant, &worker, &credential, runs).await?;
-    Ok(Json(runs.into_iter().map(show).collect()))
+    let tasks: Vec<Task> = runs.into_iter().map(show).collect();
+    let connection = connection.map(|Extension(connection)| connection).unwrap_or_default();
+    Ok(Json(tasks).into_response().map(|body| handout.carried_by(body, connection)))
+}
+
+/// There is nothing for a worker that drains, and it is told why.
+fn drained() -> Response {
+    let mut response = Json(Vec::<Task>::new()).into_response();
+    response.headers_mut().insert(DRAIN_HEADER, HeaderValue::from_static("true"));
+    response
 }
 
 fn ended() -> Problem {

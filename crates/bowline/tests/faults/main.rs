@@ -11,6 +11,7 @@ mod crash;
 mod disk;
 mod fleet;
 mod frozen;
+mod handout;
 mod mid_call;
 mod mid_request;
 mod outage;

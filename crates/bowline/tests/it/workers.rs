@@ -122,6 +122,35 @@ async fn a_draining_worker_gets_nothing_more_and_is_told() {
     assert_eq!(tasks.as_array().unwrap().len(), 1);
 }
 
+/// A poll that waits when its worker is drained is answered at once, with nothing and the reason; so the worker takes nothing
+/// that is submitted afterwards.
+#[tokio::test]
+async fn a_drain_ends_the_poll_that_waits() {
+    let server = short().await;
+    let token = server.worker("w1", &["t"]).await;
+    let poll = server.http().get(server.url("/workers/w1/tasks?wait=60000")).bearer_auth(&token).send();
+    let drain = async {
+        until(Duration::from_secs(20), "the poll waits", async || {
+            let metrics = server.get("/metrics").await;
+            metrics.body.as_str().is_some_and(|text| text.contains("orchestrator_polls_waiting 1"))
+        })
+        .await;
+        server.post("/workers/w1/drain", json!({})).await.expect(200);
+    };
+    let (answer, ()) = tokio::join!(poll, drain);
+    let answer = answer.expect("it is answered long before its wait is over");
+    assert_eq!(answer.headers().get("bowline-drain").map(|value| value.as_bytes()), Some(&b"true"[..]));
+    assert_eq!(answer.text().await.expect("a body"), "[]");
+    let job = server.submit(json!({"type": "t"})).await;
+    let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
+    assert_eq!(why["reasons"][0]["code"], "workers_draining");
+    let tasks = server.send("GET", "/workers/w1/tasks?wait=100", &token, None).await.expect(200);
+    assert_eq!(tasks, json!([]));
+    server.post("/workers/w1/drain", json!({"draining": false})).await.expect(200);
+    let tasks = server.send("GET", "/workers/w1/tasks?wait=20000", &token, None).await.expect(200);
+    assert_eq!(tasks[0]["job_id"], job.as_str());
+}
+
 #[tokio::test]
 async fn labels_decide_who_may_take_a_job() {
     let server = short().await;

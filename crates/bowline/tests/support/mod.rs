@@ -295,9 +295,14 @@ impl TestServer {
 
     /// The worker that can be hurt (`faults/worker.py`), as a process of its own.
     pub fn worker_process(&self, name: &str, token: &str) -> Child {
+        self.worker_process_through(&self.url(""), name, token)
+    }
+
+    /// The same, with its server at another address.
+    pub fn worker_process_through(&self, url: &str, name: &str, token: &str) -> Child {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/worker.py");
         let mut command = Command::new("python3");
-        command.arg(script).arg(name).env("BOWLINE_URL", self.url("")).env("BOWLINE_TOKEN", token);
+        command.arg(script).arg(name).env("BOWLINE_URL", url).env("BOWLINE_TOKEN", token);
         Child::spawn(command, name)
     }
 

@@ -38,4 +38,4 @@ pub use resources::{find_resource, list_active, list_resources, list_versions};
 pub use schedules::{due_schedules, find_schedule, list_schedules};
 pub use tokens::{find_tenant, find_token, list_made, list_tenants, list_tokens};
 pub use verify::verify;
-pub use workers::{find_worker, list_workers, running_by_worker};
+pub use workers::{find_worker, list_draining, list_workers, running_by_worker};

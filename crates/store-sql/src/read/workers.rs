@@ -37,6 +37,14 @@ pub async fn list_workers(db: &mut impl Db, tenant: TenantId) -> StoreResult<Vec
     db.query(WORKERS, &[Val::Id(*tenant.as_uuid())], worker).await
 }
 
+pub async fn list_draining(db: &mut impl Db) -> StoreResult<Vec<(TenantId, WorkerName)>> {
+    db.query(DRAINING, &[], |row| {
+        let name = WorkerName::new(&row.text(1)?).map_err(|e| StoreError::Broken(e.to_string()))?;
+        Ok((TenantId::from_uuid(row.id(0)?), name))
+    })
+    .await
+}
+
 pub async fn running_by_worker(db: &mut impl Db, tenant: TenantId) -> StoreResult<BTreeMap<String, u32>> {
     let rows = db.query(RUNNING, &[Val::Id(*tenant.as_uuid())], |row| Ok((row.text(0)?, count(row.int(1)?)))).await?;
     Ok(rows.into_iter().collect())
@@ -45,6 +53,7 @@ pub async fn running_by_worker(db: &mut impl Db, tenant: TenantId) -> StoreResul
 const RUNNING: Sql = Sql::Same(
     "select l.worker, count(*) from lease l join job j on j.number = l.number where j.tenant = $1 group by l.worker",
 );
+const DRAINING: Sql = Sql::Same("select tenant, name from worker where draining");
 const WORKER: Sql = Sql::Same(
     "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs,
        claimed_labels, shares_agent_user from worker

@@ -35,7 +35,7 @@ pub async fn reap(
     // Judged once more now that they are locked: a heartbeat or a report may have come in between.
     let leases = db.query_many(LEASES, &[Col::Id(suspects)], read_lease).await?;
     let mut changes = Changes::at(desk.now);
-    let mut missing = Vec::new();
+    let (mut missing, mut overdue) = (Vec::new(), Vec::new());
     for (run, lease) in leases {
         let verdict = lease.verdict(times, listened.since, at);
         let Some(row) = runs.get(&bowline_model::RunId::from_uuid(run)) else { continue };
@@ -50,13 +50,18 @@ pub async fn reap(
             continue;
         }
         *counter += 1;
-        if verdict == Verdict::Lost {
-            missing.push(row);
+        match verdict {
+            Verdict::Lost => missing.push(row),
+            Verdict::Overdue => overdue.push(run),
+            Verdict::Return | Verdict::Valid => {}
         }
         give_up(desk, &mut changes, row, verdict, "its worker went silent");
     }
     let heard = changes.write(db).await?;
     keep(db, desk, &missing).await?;
+    if !overdue.is_empty() {
+        reaped.unnamed = db.query_many(UNNAMED, &[Col::Id(overdue)], |row| row.int(0)).await?.len() as u64;
+    }
     reaped.active =
         db.query(ACTIVE, &[], |row| row.int(0)).await?.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0));
     Ok((reaped, heard))
@@ -131,6 +136,12 @@ const CANDIDATES: Sql =
 const LEASES: Sql = Sql::Each {
     sqlite: "select run, accepted, renewed_at, deadline_at from lease where run = ?1",
     postgres: "select run, accepted, renewed_at, deadline_at from lease where run = any ($1::uuid[]) order by number",
+};
+const UNNAMED: Sql = Sql::Each {
+    sqlite: "select r.number from run r join worker w on w.tenant = r.tenant and w.name = r.worker
+             where r.id = ?1 and not w.names_runs",
+    postgres: "select r.number from run r join worker w on w.tenant = r.tenant and w.name = r.worker
+               where r.id = any ($1::uuid[]) and not w.names_runs",
 };
 const ACTIVE: Sql = Sql::Same("select count(*) from lease");
 /// Not `like`: names may hold its wildcards, and SQLite's does not tell capitals from small letters.

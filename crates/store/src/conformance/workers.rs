@@ -90,12 +90,16 @@ pub async fn a_worker_is_drained_and_taken_back(bench: &Bench) {
             .expect("the ledger takes orders")
     };
     let draining = async || find(bench, "w1").await.map(|worker| worker.draining);
+    let all = async || bench.ledger.list_draining().await.expect("the ledger can be read");
+    assert_eq!(all().await, []);
     assert!(drain("w1", true).await);
     assert_eq!(draining().await, Some(true));
+    assert_eq!(all().await, [(bench.tenant, worker_name("w1"))]);
     assert!(drain("w1", true).await, "asking twice is asking once");
     register(bench, registration(bench, "w1")).await;
     assert_eq!(draining().await, Some(true), "a restart does not lift a person's order");
     assert!(drain("w1", false).await);
+    assert_eq!(all().await, []);
     assert_eq!(draining().await, Some(false));
     assert!(!drain("nobody", true).await);
 }
