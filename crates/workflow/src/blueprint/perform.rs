@@ -292,3 +292,29 @@ fn gathered(ended: Vec<Option<Ended>>) -> Value {
     let status = if failed + skipped == 0 { "success" } else { "failure" };
     json!({"status": status, "results": results, "succeeded": succeeded, "failed": failed, "skipped": skipped})
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_of_a_state_are_at_even_distances_however_long() {
+        for delay_ms in [1, 5_000, 7 * 24 * 60 * 60 * 1_000] {
+            let policy = retry(3, delay_ms);
+            assert_eq!([1, 2, 3].map(|n| policy.delay_ms(n, 0.9)), [delay_ms; 3]);
+            assert_eq!((policy.max_attempts, policy.factor), (4, 1.0));
+        }
+    }
+
+    #[test]
+    fn a_dispatched_task_is_tried_once_more_than_it_is_retried() {
+        let task_type = TaskType::new("pay").expect("a task type");
+        let call = |retries| {
+            let call = task_call(task_type.clone(), Value::Null, Labels::default(), None, Some(1.5), retries);
+            let call = call.expect("a call");
+            (call.policy.retry.map(|retry| retry.max_attempts), call.deadline_ms)
+        };
+        assert_eq!(call(Some(4)), (Some(5), Some(1_500)));
+        assert_eq!(call(None), (None, Some(1_500)));
+    }
+}

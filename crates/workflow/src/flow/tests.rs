@@ -457,6 +457,11 @@ fn a_fork_keeps_what_is_pinned_where_it_fits() {
     run.steer(pin("first.act", json!({"to": "done"})));
     let refused = run.flow.fork(states("finished")).expect_err("refused");
     assert!(matches!(&refused, NotForked::Pin { node, .. } if node == "first.act"), "{refused}");
+    // The same for the nodes of a workflow.
+    let mut run = Run::stepping(around("log", &json!({"message": "x"}), "success"));
+    run.steer(pin("it", json!({"result": "expired"})));
+    let refused = run.flow.fork(around("wait_event", &json!({"event": "paid"}), "success")).expect_err("refused");
+    assert!(matches!(&refused, NotForked::Pin { node, .. } if node == "it"), "{refused}");
 }
 
 #[test]
