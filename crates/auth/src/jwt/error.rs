@@ -44,3 +44,16 @@ impl JwtError {
         matches!(self, Self::KeysUnavailable(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_missing_keys_are_worth_another_try() {
+        assert!(JwtError::KeysUnavailable(JwksError::Malformed).is_transient());
+        for error in [JwtError::Expired, JwtError::WrongIssuer, JwtError::WrongAudience, JwtError::LivesTooLong] {
+            assert!(!error.is_transient(), "{error}");
+        }
+    }
+}

@@ -311,3 +311,25 @@ fn the_guide_knows_all_functions() {
         assert!(guide.contains(&row), "the guide has no row for {}", function.name());
     }
 }
+
+#[test]
+fn every_comparison_of_smaller_equal_and_greater() {
+    let table = [
+        ("<", [true, false, false]),
+        ("<=", [true, true, false]),
+        (">", [false, false, true]),
+        (">=", [false, true, true]),
+        ("==", [false, true, false]),
+        ("!=", [true, false, true]),
+    ];
+    for (sign, expected) in table {
+        for (pairs, expected) in
+            [[("1", "2"), ("2", "2"), ("3", "2")], [("'a'", "'b'"), ("'b'", "'b'"), ("'c'", "'b'")]]
+                .into_iter()
+                .flat_map(|pairs| pairs.into_iter().zip(expected))
+        {
+            let (left, right) = pairs;
+            assert_eq!(eval(&format!("{left} {sign} {right}")), expected, "{left} {sign} {right}");
+        }
+    }
+}
