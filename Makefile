@@ -10,7 +10,7 @@ LISTEN   ?= 127.0.0.1:7420
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fmt lint audit bench clean need-cargo
+.PHONY: help run test mutants fmt lint audit bench clean need-cargo
 
 help: ## list what make can do here
 	@echo "Bowline. Start with 'make run'; before a commit, 'make test'."
@@ -25,6 +25,9 @@ run: need-cargo ## build Bowline and serve it with a demonstration (DATA_DIR, LI
 
 test: need-cargo ## format check, clippy, every test on SQLite and on PostgreSQL
 	@scripts/test.sh
+
+mutants: need-cargo ## put small bugs into a sample of the code and see whether tests notice (SEED, SAMPLE, MINUTES)
+	@scripts/mutants.sh
 
 fmt: need-cargo ## format the code
 	cargo fmt --all
