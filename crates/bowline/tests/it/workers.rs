@@ -139,7 +139,7 @@ async fn a_drain_ends_the_poll_that_waits() {
     };
     let (answer, ()) = tokio::join!(poll, drain);
     let answer = answer.expect("it is answered long before its wait is over");
-    assert_eq!(answer.headers().get("bowline-drain").map(|value| value.as_bytes()), Some(&b"true"[..]));
+    assert_eq!(answer.headers().get("bowline-drain").map(reqwest::header::HeaderValue::as_bytes), Some(&b"true"[..]));
     assert_eq!(answer.text().await.expect("a body"), "[]");
     let job = server.submit(json!({"type": "t"})).await;
     let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
