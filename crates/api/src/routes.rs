@@ -486,7 +486,7 @@ fn command_routes() -> Vec<Route> {
             "GET",
             "/jobs/{id}/executions",
             "listExecutions",
-            "A command host by host, in the words NEW, QUEUED, RUNNING, SUCCESS, FAILED, TIMEOUT, BLOCKED, CANCELLED",
+            "A command host by host, in the words NEW, QUEUED, RUNNING, SUCCESS, FAILED, TIMEOUT, UNREACHABLE, BLOCKED, CANCELLED",
             exec(S::JobsRead),
             get(commands::executions),
         )

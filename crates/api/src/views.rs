@@ -83,6 +83,15 @@ pub struct JobView {
     pub policy: JobPolicy,
 }
 
+/// A result that is kept in the object store.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ResultRef {
+    /// Its length, as JSON.
+    pub bytes: u64,
+    /// `GET` this for the result itself.
+    pub path: String,
+}
+
 impl JobView {
     /// `actor` is who the job's origin names.
     pub fn new(job: JobRecord, actor: ActorView) -> Self {

@@ -106,7 +106,7 @@ impl Bowline {
     /// How a job ended, if it has.
     pub async fn outcome(&self, job: JobId) -> Result<Option<Outcome>, Error> {
         let found = self.engine.ledger.find_job(self.tenant, job).await?;
-        let (record, _) = found.ok_or(Error::NotFound(job))?;
+        let (record, runs) = found.ok_or(Error::NotFound(job))?;
         if !record.state.status.is_terminal() {
             return Ok(None);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_model::{JobStatus, TaskType};
 use bowline_store::Observer;
 use bowline_supervise::Meters;
-use bowline_supervise::meters::TypeLabels;
+use bowline_supervise::meters::{EndLabels, TypeLabels};
 
 /// Turns what the ledger stored into meters.
 #[derive(Debug)]
@@ -19,6 +19,10 @@ impl Figures {
 
 impl Observer for Figures {
     fn attempt_ended(&self, task_type: &TaskType, job: JobStatus, age_ms: i64) {
+        if job.is_terminal() {
+            let label = EndLabels { r#type: task_type.to_string(), status: job.as_str() };
+            self.0.jobs_ended.get_or_create(&label).inc();
+        }
         let label = TypeLabels { r#type: task_type.to_string() };
         match job {
             JobStatus::Succeeded => self.0.job_millis.get_or_create(&label).observe(age_ms as f64),

@@ -19,6 +19,8 @@ pub enum ErrorClass {
     Exit,
     /// The executor could not begin it now: somebody else is at the host. Nothing was started, and nothing is counted.
     Busy,
+    /// The host could not be reached. Nothing was started.
+    Unreachable,
     /// The executor went silent.
     Lost,
     /// What was approved is not what would have run. Nothing was started.
@@ -36,6 +38,7 @@ impl ErrorClass {
             Self::Handler => "handler",
             Self::Exit => "exit",
             Self::Busy => "busy",
+            Self::Unreachable => "unreachable",
             Self::Lost => "lost",
             Self::Superseded => "superseded",
             Self::Deadline => "deadline",

@@ -109,6 +109,8 @@ kinds! {
     HostGranted "host_granted" Debug "Host is free, run queued",
     UnitBlocked "unit_blocked" Warning "Forbidden on its host, not run",
     UnitSuperseded "unit_superseded" Warning "What was approved for this host has changed, not run",
+    UnitTimedOut "unit_timed_out" Error "Run took longer than it may, no other attempt follows",
+    UnitUnreachable "unit_unreachable" Error "Host could not be reached, no other attempt follows",
     JobOpened "job_opened" Info "Job began on its hosts",
     JobAwaitsApproval "job_awaits_approval" Info "Job waits for approval",
     JobApproved "job_approved" Info "Job approved",

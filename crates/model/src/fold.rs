@@ -120,7 +120,7 @@ impl FoldedJob {
                 self.waits(S::Succeeded, None);
                 self.end_run(event, RunStatus::Succeeded)?;
             }
-            K::JobFailed | K::JobDeadLettered | K::JobErrored => {
+            K::JobFailed | K::JobDeadLettered | K::JobErrored | K::UnitTimedOut | K::UnitUnreachable => {
                 // What became of the run, not what somebody called the error.
                 let lost = data.outcome.map_or(data.class == Some(ErrorClass::Lost), |end| end == RunStatus::Lost);
                 if lost {
@@ -132,6 +132,8 @@ impl FoldedJob {
                     match event.kind {
                         K::JobFailed => S::Failed,
                         K::JobErrored => S::Error,
+                        K::UnitTimedOut => S::TimedOut,
+                        K::UnitUnreachable => S::Unreachable,
                         _ => S::Dead,
                     },
                     None,

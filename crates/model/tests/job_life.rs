@@ -128,6 +128,7 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Failed(ErrorClass::Transient)),
         Just(Outcome::Failed(ErrorClass::Permanent)),
         Just(Outcome::Failed(ErrorClass::Timeout)),
+        Just(Outcome::Failed(ErrorClass::Unreachable)),
         Just(Outcome::Failed(ErrorClass::Busy)),
     ]
 }

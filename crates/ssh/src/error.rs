@@ -96,6 +96,15 @@ pub enum NotStarted {
 }
 
 impl NotStarted {
+    /// Whether the host itself could not be reached: there was no login, and not because one was refused.
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Connect(error) => error.is_unreachable(),
+            Self::ConnectionLost { .. } | Self::NoSession(_) => true,
+            _ => false,
+        }
+    }
+
     fn may_pass(&self) -> bool {
         match self {
             Self::Connect(error) => error.may_pass(),
@@ -148,6 +157,19 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    fn is_unreachable(&self) -> bool {
+        matches!(
+            self,
+            Self::Unresolved { .. }
+                | Self::NoAddress(_)
+                | Self::Unreachable(_)
+                | Self::Timeout { .. }
+                | Self::BrokenOff { .. }
+                | Self::LostDuringLogin { .. }
+                | Self::LostAfterLogin { .. }
+        )
+    }
+
     fn may_pass(&self) -> bool {
         match self {
             Self::Unresolved { .. }

@@ -39,6 +39,12 @@ pub struct TypeLabels {
     pub r#type: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct EndLabels {
+    pub r#type: String,
+    pub status: &'static str,
+}
+
 /// A gauge for each lane.
 pub type DepthGauge = Family<QueueLabels, Gauge>;
 type Millis = Family<RouteLabels, Histogram, fn() -> Histogram>;
@@ -64,6 +70,8 @@ pub struct Meters {
     pub handouts_unwritten: Counter,
     pub runs_unnamed: Counter,
     pub runs_corrected: Counter,
+    /// Jobs, hosts of commands included, whose last attempt ended, by the status they ended with.
+    pub jobs_ended: Family<EndLabels, Counter>,
     pub store_unavailable: Counter,
     pub degraded: Gauge,
     pub clock_held: Gauge,
@@ -103,6 +111,7 @@ impl Meters {
             handouts_unwritten: Counter::default(),
             runs_unnamed: Counter::default(),
             runs_corrected: Counter::default(),
+            jobs_ended: Family::default(),
             store_unavailable: Counter::default(),
             degraded: Gauge::default(),
             clock_held: Gauge::default(),
@@ -137,6 +146,8 @@ impl Meters {
             "Runs that timed out with a worker that has never named a run; their hand-outs may have been lost";
         r.register("runs_unnamed", unnamed, self.runs_unnamed.clone());
         r.register("runs_corrected", "Runs whose late report was recorded", self.runs_corrected.clone());
+        let ended = "Jobs and hosts of commands whose last attempt ended, by type and status";
+        r.register("jobs_ended", ended, self.jobs_ended.clone());
         r.register("store_unavailable", "Calls the ledger could not take", self.store_unavailable.clone());
         r.register("clock_held", "1 while the clock is far from the ledger's last known time", self.clock_held.clone());
         r.register("degraded", "1 while the ledger is away", self.degraded.clone());

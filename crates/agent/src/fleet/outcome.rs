@@ -20,6 +20,9 @@ pub fn run_end(ended: &Ended) -> RunEnd {
         EndedAs::NotStarted => {
             failure(ErrorClass::Transient, said().unwrap_or_else(|| "it could not be started".to_owned()))
         }
+        EndedAs::Unreachable => {
+            failure(ErrorClass::Unreachable, said().unwrap_or_else(|| "the host could not be reached".to_owned()))
+        }
         EndedAs::TimedOut => {
             failure(ErrorClass::Timeout, said().unwrap_or_else(|| "it took longer than it may".to_owned()))
         }
@@ -91,7 +94,9 @@ mod tests {
             ended(E::TimedOut, None, Some(9), None),
             ended(E::Canceled, None, Some(15), None),
             ended(E::Interrupted, None, None, Some("its keeper was lost")),
-            ended(E::NotStarted, None, None, Some("nobody is there")),
+            ended(E::NotStarted, None, None, Some("the session was refused")),
+            ended(E::Unreachable, None, None, Some("no answer")),
+            ended(E::Unreachable, None, None, None),
         ];
         let mut table = String::new();
         for sample in samples {
@@ -115,7 +120,9 @@ mod tests {
              Failure - timeout: it took longer than it may\n\
              Canceled -\n\
              Failure - lost: its keeper was lost\n\
-             Failure - transient: nobody is there\n"
+             Failure - transient: the session was refused\n\
+             Failure - unreachable: no answer\n\
+             Failure - unreachable: the host could not be reached\n"
         );
     }
 }

@@ -225,6 +225,7 @@ fn ended(result: &Result<RemoteExit, SshError>, took: Duration) -> Ended {
         Err(error) => {
             ended.outcome = match error {
                 SshError::NotStarted { cause: NotStarted::Canceled, .. } => EndedAs::Canceled,
+                SshError::NotStarted { cause, .. } if cause.is_unreachable() => EndedAs::Unreachable,
                 SshError::NotStarted { .. } => EndedAs::NotStarted,
                 SshError::OutcomeUnknown { .. } => EndedAs::Interrupted,
                 SshError::Stopped { stopped, .. } => match (&stopped.cause, &stopped.end) {

@@ -75,7 +75,7 @@ async fn a_host_that_cannot_be_reached_and_a_command_that_is_canceled() {
     let end = fake.until_ended(&busy_id).await;
     assert!(end["error"]["message"].as_str().unwrap().contains(&first_id), "{end}");
     let end = fake.until_ended(&nobody_id).await;
-    assert_eq!((&end["status"], &end["error"]["class"]), (&json!("failure"), &json!("transient")), "{end}");
+    assert_eq!((&end["status"], &end["error"]["class"]), (&json!("failure"), &json!("unreachable")), "{end}");
     fake.set(|state| assert!(state.cancel.insert(first_id.clone())));
     assert_eq!(fake.until_ended(&first_id).await["status"], "canceled");
     working.stop().await;

@@ -7,7 +7,7 @@ use axum::extract::State;
 use bowline_model::fleet::{ApprovalState, Rollout};
 use bowline_model::host::Vars;
 use bowline_model::start::{CommandField, CommandStart};
-use bowline_model::{ErrorClass, HostName, InventoryName, JobId, ResourceName, Timestamp};
+use bowline_model::{HostName, InventoryName, JobId, ResourceName, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;
 use schemars::JsonSchema;
@@ -88,7 +88,7 @@ pub struct WebhookView {
 pub struct ExecutionView {
     pub host_id: i64,
     pub host: HostName,
-    /// NEW, QUEUED, RUNNING, SUCCESS, FAILED, TIMEOUT, BLOCKED, CANCELLED.
+    /// NEW, QUEUED, RUNNING, SUCCESS, FAILED, TIMEOUT, UNREACHABLE, BLOCKED, CANCELLED.
     pub status: &'static str,
     pub attempts: u32,
     pub exit_code: Option<i32>,
@@ -106,7 +106,7 @@ pub struct ExecutionPage {
 }
 
 /// The word for where a host stands, on this face.
-fn execution_word(status: &str, class: Option<ErrorClass>) -> &'static str {
+fn execution_word(status: &str) -> &'static str {
     match status {
         "new" => "NEW",
         "pending" | "queued" => "QUEUED",
@@ -114,8 +114,19 @@ fn execution_word(status: &str, class: Option<ErrorClass>) -> &'static str {
         "success" => "SUCCESS",
         "blocked" => "BLOCKED",
         "canceled" => "CANCELLED",
-        _ if class == Some(ErrorClass::Timeout) => "TIMEOUT",
+        "timed_out" => "TIMEOUT",
+        "unreachable" => "UNREACHABLE",
         _ => "FAILED",
+    }
+}
+
+/// A status as the other lists call it, for a word of this face or of theirs.
+fn status_of_word(word: String) -> String {
+    match word.as_str() {
+        "TIMEOUT" | "timeout" => "timed_out".to_owned(),
+        "CANCELLED" | "cancelled" => "canceled".to_owned(),
+        "NEW" | "QUEUED" | "RUNNING" | "SUCCESS" | "FAILED" | "UNREACHABLE" | "BLOCKED" => word.to_ascii_lowercase(),
+        _ => word,
     }
 }
 
@@ -208,7 +219,7 @@ pub async fn webhook_job(
     let over = record.state.status.is_terminal();
     let mut executions: BTreeMap<&'static str, u64> = BTreeMap::new();
     for (status, units) in fleet.tally.counts() {
-        *executions.entry(execution_word(job_word(status), None)).or_default() += units;
+        *executions.entry(execution_word(job_word(status))).or_default() += units;
     }
     let new = fleet.total.saturating_sub(fleet.planned);
     if new > 0 {
@@ -229,7 +240,7 @@ impl From<UnitView> for ExecutionView {
         Self {
             host_id: unit.host_id,
             host: unit.host,
-            status: execution_word(unit.status, unit.error.as_ref().map(|error| error.class)),
+            status: execution_word(unit.status),
             attempts: unit.attempts,
             exit_code: unit.exit_code,
             error: unit
@@ -248,8 +259,9 @@ pub async fn executions(
     State(app): State<App>,
     known: Known,
     Named(job): Named<JobId>,
-    Params(query): Params<HostsQuery>,
+    Params(mut query): Params<HostsQuery>,
 ) -> Result<Json<ExecutionPage>, Problem> {
+    query.status = query.status.map(status_of_word);
     let (hosts, next_cursor) = page(&app, &known, job, query).await?;
     Ok(Json(ExecutionPage { executions: hosts.into_iter().map(Into::into).collect(), next_cursor }))
 }

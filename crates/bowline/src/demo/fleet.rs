@@ -46,9 +46,10 @@ pub async fn run(stage: &Stage, stop: &CancellationToken) -> anyhow::Result<()> 
     let Some((fleet, status, took)) = watch(stage, job, stop).await? else { return Ok(()) };
     let count = |status| fleet.tally.of(status);
     println!(
-        "{HOSTS} hosts in {took:.1} s: {} succeeded, {} failed or timed out, {} lost ({status}).",
+        "{HOSTS} hosts in {took:.1} s: {} succeeded, {} failed, {} timed out, {} lost ({status}).",
         count(JobStatus::Succeeded),
         count(JobStatus::Failed),
+        count(JobStatus::TimedOut),
         count(JobStatus::Error),
     );
     let bowline = &stage.bowline;

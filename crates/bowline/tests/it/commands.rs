@@ -109,6 +109,57 @@ async fn the_webhook_takes_a_delivery_once_and_speaks_its_own_words() {
 }
 
 #[tokio::test]
+async fn hosts_that_time_out_or_cannot_be_reached_are_told_apart() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(4).await;
+    put_command(&server, "restart", json!({"argv": ["true"]})).await;
+    let agent = server.agent("agent-1", reach()).await;
+    let job = ask(&server, json!({"command": "restart", "selector": "all"})).await;
+    for task in &agent.tasks(4).await {
+        match host_of(task) {
+            "h0000" => agent.fail(task, "timeout").await,
+            "h0001" => agent.fail(task, "unreachable").await,
+            "h0002" => agent.finish(task, 2).await,
+            _ => agent.finish(task, 0).await,
+        };
+    }
+    let shown = server.until_status(&job, "failed").await;
+    assert_eq!(shown["job"]["error"]["message"], "of 4 hosts 1 failed, 1 timed out, 1 unreachable");
+    let counts = json!({"success": 1, "failed": 1, "timed_out": 1, "unreachable": 1});
+    assert_eq!(shown["command"]["hosts"]["by_status"], counts);
+    for (status, host) in [("timed_out", "h0000"), ("unreachable", "h0001"), ("failed", "h0002")] {
+        let page = server.get(&format!("/jobs/{job}/hosts?status={status}")).await.expect(200);
+        assert_eq!(page["hosts"].as_array().expect("hosts").len(), 1, "{page}");
+        assert_eq!((&page["hosts"][0]["host"], &page["hosts"][0]["status"]), (&json!(host), &json!(status)));
+    }
+    assert_eq!(server.get(&format!("/jobs/{job}/hosts?status=late")).await.status, 400);
+    let shown = server.get(&format!("/webhook/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["executions"], json!({"SUCCESS": 1, "FAILED": 1, "TIMEOUT": 1, "UNREACHABLE": 1}));
+    for word in ["TIMEOUT", "timed_out"] {
+        let page = server.get(&format!("/jobs/{job}/executions?status={word}")).await.expect(200);
+        assert_eq!(page["executions"].as_array().expect("executions").len(), 1, "{page}");
+        let one = &page["executions"][0];
+        assert_eq!((&one["host"], &one["status"]), (&json!("h0000"), &json!("TIMEOUT")));
+    }
+    for kind in ["unit_timed_out", "unit_unreachable"] {
+        let events = server.get(&format!("/events?job_id={job}&type={kind}")).await.expect(200);
+        assert_eq!(events["events"].as_array().expect("events").len(), 1, "{events}");
+    }
+    let metrics = server.get("/metrics").await.body.as_str().expect("text").to_owned();
+    for status in ["timed_out", "unreachable", "failed", "succeeded"] {
+        let line = format!("orchestrator_jobs_ended_total{{type=\"bowline.command\",status=\"{status}\"}} 1");
+        assert!(metrics.contains(&line), "{line}");
+    }
+    let listed = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"))
+        .args(["job", "hosts", &job, "--status", "unreachable", "--server", &server.url("")])
+        .env("BOWLINE_TOKEN", server.admin())
+        .output()
+        .expect("the command line runs");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("h0001") && !listed.contains("h0000"), "{listed}");
+}
+
+#[tokio::test]
 async fn an_approval_is_for_exactly_what_was_shown() {
     let server = TestServer::start().await;
     server.simulated_hosts(2).await;

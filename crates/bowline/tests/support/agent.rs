@@ -117,11 +117,20 @@ impl TestAgent<'_> {
     /// Tells that a task was begun and ended with this exit code.
     pub async fn finish(&self, task: &Value, exit_code: i32) -> Value {
         let status = if exit_code == 0 { "success" } else { "failure" };
-        let error = json!({"class": "permanent", "message": format!("exit code {exit_code}")});
         let mut ended = json!({"status": status, "exit_code": exit_code, "last_seq": 2});
         if exit_code != 0 {
-            ended["error"] = error;
+            ended["error"] = json!({"class": "permanent", "message": format!("exit code {exit_code}")});
         }
+        self.end(task, ended).await
+    }
+
+    /// Reports that a run failed in this way.
+    pub async fn fail(&self, task: &Value, class: &str) -> Value {
+        let error = json!({"class": class, "message": "it did not work out"});
+        self.end(task, json!({"status": "failure", "error": error, "last_seq": 2})).await
+    }
+
+    async fn end(&self, task: &Value, ended: Value) -> Value {
         let news = json!({
             "run_id": task["task_id"], "fence": task["fence"],
             "events": [{"seq": 1, "data": {"kind": "started"}}, {"seq": 2, "data": {"kind": "ended"}}],

@@ -8,9 +8,11 @@ use crate::output::Paint;
 use crate::output::time::thousands;
 
 /// The server's words for where a host stands, and the one we say for them. Whatever is not here is `other`.
-const WORDS: [(&str, Paint, &[&str]); 9] = [
+const WORDS: [(&str, Paint, &[&str]); 11] = [
     ("ok", Paint::Good, &["success", "succeeded"]),
     ("failed", Paint::Bad, &["failed", "dead"]),
+    ("timed out", Paint::Bad, &["timed_out"]),
+    ("unreachable", Paint::Bad, &["unreachable"]),
     ("lost", Paint::Bad, &["error"]),
     ("blocked", Paint::Bad, &["blocked"]),
     ("canceled", Paint::Quiet, &["canceled"]),
@@ -21,7 +23,8 @@ const WORDS: [(&str, Paint, &[&str]); 9] = [
 ];
 
 /// Where a host has ended.
-pub const ENDED: [&str; 7] = ["success", "succeeded", "failed", "dead", "error", "blocked", "canceled"];
+pub const ENDED: [&str; 9] =
+    ["success", "succeeded", "failed", "timed_out", "unreachable", "dead", "error", "blocked", "canceled"];
 
 /// The hosts of a command, counted by where they stand.
 #[derive(Debug, Default, Clone, Deserialize)]

@@ -17,9 +17,11 @@ const PAGE_MAX: u64 = 100;
 pub const LINES_MAX: u64 = 50;
 
 /// In which order hosts are shown, and how those that are not are summed up.
-const ORDER: [(&str, &str); 12] = [
+const ORDER: [(&str, &str); 14] = [
     ("failed", "failed"),
     ("dead", "failed"),
+    ("timed_out", "timed out"),
+    ("unreachable", "could not be reached"),
     ("error", "were lost"),
     ("blocked", "are blocked"),
     ("canceled", "were canceled"),

@@ -96,6 +96,7 @@ impl UnitView {
     pub fn complaint(&self) -> String {
         let word = match self.status.as_str() {
             "dead" => "failed",
+            "timed_out" => "timed out",
             "error" => "lost",
             other => other,
         };

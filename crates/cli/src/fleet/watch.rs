@@ -35,7 +35,7 @@ const TOLD_MAX: usize = 50;
 /// More than this many are never unknown on one page.
 const FAILURE_PAGE: &str = "100";
 /// Ways in which a host needs somebody.
-const BAD: [&str; 4] = ["failed", "dead", "error", "blocked"];
+const BAD: [&str; 6] = ["failed", "timed_out", "unreachable", "dead", "error", "blocked"];
 
 /// What is shown when it is over.
 #[derive(Debug, Clone, Copy)]

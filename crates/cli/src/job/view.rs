@@ -73,6 +73,13 @@ pub struct RunView {
     pub incomplete: Option<bool>,
 }
 
+/// A result that is too large to be shown with its job.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResultRef {
+    pub bytes: Text,
+}
+
 impl JobView {
     /// What people call it. Older servers know only types.
     pub fn what(&self) -> &Text {
@@ -83,7 +90,7 @@ impl JobView {
     pub fn end(&self) -> Option<Exit> {
         match self.status.as_str() {
             "success" | "succeeded" => Some(Exit::Success),
-            "failed" | "dead" | "error" => Some(Exit::Refused),
+            "failed" | "timed_out" | "unreachable" | "dead" | "error" | "blocked" => Some(Exit::Refused),
             "canceled" => Some(Exit::Canceled),
             _ => None,
         }

@@ -41,9 +41,8 @@ impl Paint {
     pub fn of_status(status: &str) -> Self {
         match status {
             "success" | "succeeded" | "replayed" | "retried" | "corrected" => Self::Good,
-            "failed" | "dead" | "error" | "lost" | "not_found" | "refused" | "open" | "timed_out" | "blocked" => {
-                Self::Bad
-            }
+            "failed" | "dead" | "error" | "lost" | "not_found" | "refused" | "open" | "timed_out" | "unreachable"
+            | "blocked" => Self::Bad,
             "running" | "canceling" | "leased" | "claimed" | "started" | "paused" | "draining" | "stepping" => {
                 Self::Busy
             }

@@ -129,9 +129,10 @@ pub enum EndedAs {
     Canceled,
     /// It was started, and nobody saw how it ended.
     Interrupted,
-    /// It was begun, and then it turned out that it cannot be started: the host cannot be reached, for instance. Nothing
-    /// of it was executed.
+    /// It was begun, and then it turned out that it cannot be started. Nothing of it was executed.
     NotStarted,
+    /// The host could not be reached, so nothing of it was executed.
+    Unreachable,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! How a command spreads over its hosts: how many at first, how many at a time, and when to stop.
 //!
 //! *Batch*: hosts that are begun together; the next batch begins when every host of this one has ended. *Canary*: a small
-//! first batch; one failure in it stops the job. *Failure*: a host that ended as failed or whose executor was lost.
+//! first batch; one failure in it stops the job. *Failure*: a host that ended as failed, timed out, could
+//! not be reached, or whose executor was lost.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -171,7 +172,7 @@ impl Tally {
     }
 
     pub fn failures(&self) -> u64 {
-        self.of(JobStatus::Failed) + self.of(JobStatus::Dead) + self.of(JobStatus::Error)
+        self.0.iter().filter(|(status, _)| status.is_failure()).map(|(_, units)| units).sum()
     }
 
     pub fn counts(&self) -> impl Iterator<Item = (JobStatus, u64)> {
@@ -312,6 +313,8 @@ impl Progress {
         let mut parts = Vec::new();
         for (word, count) in [
             ("failed", tally.of(JobStatus::Failed) + tally.of(JobStatus::Dead)),
+            ("timed out", tally.of(JobStatus::TimedOut)),
+            ("unreachable", tally.of(JobStatus::Unreachable)),
             ("lost", tally.of(JobStatus::Error)),
             ("blocked", tally.of(JobStatus::Blocked)),
             ("canceled", tally.of(JobStatus::Canceled)),

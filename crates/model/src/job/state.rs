@@ -161,6 +161,8 @@ impl JobState {
             | JobStatus::Canceled
             | JobStatus::Dead
             | JobStatus::Blocked
+            | JobStatus::TimedOut
+            | JobStatus::Unreachable
             | JobStatus::Error => Place::Nowhere,
         }
     }
@@ -231,7 +233,7 @@ impl JobState {
                 Ok(self.step(S::Canceled, EventKind::JobCanceled))
             }
 
-            (S::Failed | S::Dead | S::Error | S::Canceled | S::Blocked, Fact::Retried) => {
+            (status, Fact::Retried) if status.is_terminal() && status != S::Succeeded => {
                 let mut step = self.step(self.ready(), EventKind::JobRetried);
                 step.next.failures = 0;
                 step.next.losses = 0;
@@ -296,7 +298,7 @@ impl JobState {
             step.retry_at = Some(at);
             step
         } else {
-            self.hopeless(policy)
+            self.hopeless(Some(class), policy)
         };
         step.next.failures = failures;
         step
@@ -322,17 +324,21 @@ impl JobState {
             step.retry_at = Some(now);
             step
         } else {
-            self.hopeless(policy)
+            self.hopeless(None, policy)
         };
         step.next.losses = losses;
         step
     }
 
-    fn hopeless(&self, policy: &JobPolicy) -> Step {
-        if policy.dead_letter {
-            self.step(JobStatus::Dead, EventKind::JobDeadLettered)
-        } else {
-            self.step(JobStatus::Failed, EventKind::JobFailed)
+    /// No attempt follows. What failed on a host says in which way, so that people can act on each.
+    fn hopeless(&self, class: Option<ErrorClass>, policy: &JobPolicy) -> Step {
+        match class {
+            _ if policy.dead_letter => self.step(JobStatus::Dead, EventKind::JobDeadLettered),
+            Some(ErrorClass::Timeout) if self.kind.is_unit() => self.step(JobStatus::TimedOut, EventKind::UnitTimedOut),
+            Some(ErrorClass::Unreachable) if self.kind.is_unit() => {
+                self.step(JobStatus::Unreachable, EventKind::UnitUnreachable)
+            }
+            _ => self.step(JobStatus::Failed, EventKind::JobFailed),
         }
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a job stands. The six last ones are ends.
+/// Where a job stands. The eight last ones are ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
@@ -28,6 +28,10 @@ pub enum JobStatus {
     Canceled,
     /// Forbidden on its host when it was about to start. Only parts of commands end so.
     Blocked,
+    /// The last attempt on its host took longer than it may. Only parts of commands end so.
+    TimedOut,
+    /// Its host could not be reached. Only parts of commands end so.
+    Unreachable,
     /// Hopeless; it lies in its lane's dead letters.
     Dead,
     /// Its executor was lost and may not be replaced, or the control plane could not go on.
@@ -37,12 +41,12 @@ pub enum JobStatus {
 /// Why a text is not a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown status; the statuses are awaiting_approval, pending, queued, running, canceling, paused, success, failed, canceled, blocked, dead, error"
+    "unknown status; the statuses are awaiting_approval, pending, queued, running, canceling, paused, success, failed, canceled, blocked, timed_out, unreachable, dead, error"
 )]
 pub struct NotAStatus;
 
 impl JobStatus {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::AwaitingApproval,
         Self::Pending,
         Self::Queued,
@@ -55,6 +59,8 @@ impl JobStatus {
         Self::Dead,
         Self::Error,
         Self::Blocked,
+        Self::TimedOut,
+        Self::Unreachable,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -71,6 +77,8 @@ impl JobStatus {
             Self::Dead => "dead",
             Self::Error => "error",
             Self::Blocked => "blocked",
+            Self::TimedOut => "timed_out",
+            Self::Unreachable => "unreachable",
         }
     }
 
@@ -89,6 +97,8 @@ impl JobStatus {
             Self::Dead => 13,
             Self::Error => 14,
             Self::Blocked => 15,
+            Self::TimedOut => 16,
+            Self::Unreachable => 17,
         }
     }
 
@@ -98,7 +108,12 @@ impl JobStatus {
 
     /// Whether nothing more will happen unless a person, or late evidence, says so.
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Canceled | Self::Dead | Self::Error | Self::Blocked)
+        self.is_failure() || matches!(self, Self::Succeeded | Self::Canceled | Self::Blocked)
+    }
+
+    /// Whether it was tried and did not work out: what the limits of a rollout count.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::TimedOut | Self::Unreachable | Self::Dead | Self::Error)
     }
 }
 

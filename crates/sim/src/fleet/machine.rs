@@ -171,7 +171,7 @@ impl Machine {
             EndedAs::Succeeded => RunStatus::Succeeded,
             EndedAs::Canceled => RunStatus::Canceled,
             EndedAs::TimedOut => RunStatus::TimedOut,
-            EndedAs::Failed | EndedAs::Interrupted | EndedAs::NotStarted => RunStatus::Failed,
+            EndedAs::Failed | EndedAs::Interrupted | EndedAs::NotStarted | EndedAs::Unreachable => RunStatus::Failed,
         };
         world.notes.borrow_mut().fleet.ends.entry(run).or_default().push(status);
         self.write(world, run, held, |last_seq| {

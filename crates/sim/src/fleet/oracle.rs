@@ -76,6 +76,8 @@ fn one_at_a_time(jobs: &[&JobRecord], events: &[Event], found: &mut Vec<Violatio
             | EventKind::RunReturned
             | EventKind::JobSucceeded
             | EventKind::JobFailed
+            | EventKind::UnitTimedOut
+            | EventKind::UnitUnreachable
             | EventKind::JobErrored
             | EventKind::JobDeadLettered
             | EventKind::JobCanceled

@@ -29,7 +29,11 @@ const fn after(kind: EventKind) -> Option<Standing> {
         | EventKind::RunRefused
         | EventKind::RunLost
         | EventKind::RunReturned => Some(Standing::Lives),
-        EventKind::JobFailed | EventKind::JobErrored | EventKind::JobDeadLettered => Some(Standing::Failed),
+        EventKind::JobFailed
+        | EventKind::JobErrored
+        | EventKind::JobDeadLettered
+        | EventKind::UnitTimedOut
+        | EventKind::UnitUnreachable => Some(Standing::Failed),
         EventKind::JobSucceeded | EventKind::JobCanceled | EventKind::JobCorrected | EventKind::UnitBlocked => {
             Some(Standing::Over)
         }

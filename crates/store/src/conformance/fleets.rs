@@ -238,6 +238,47 @@ pub async fn a_failed_host_fails_the_command_and_says_so(bench: &Bench) {
     assert!(bench.dead_letters().await.is_empty(), "the command tells what failed; no letters");
 }
 
+/// Each way in which a host fails is a state that can be counted and asked for, and the limits of the rollout count them all.
+pub async fn hosts_that_time_out_or_cannot_be_reached_say_so(bench: &Bench) {
+    bench.hosts(6).await;
+    let rollout = Rollout { serial: Some(Share::Hosts(4)), max_failures: Some(Share::Hosts(2)), ..Rollout::default() };
+    let job = bench.commanded(spec(), rollout).await;
+    let runs = bench.begin().await;
+    assert_eq!(bench.fail(&on(&runs, "h0000"), ErrorClass::Timeout).await, ReportAnswer::Recorded(JobStatus::TimedOut));
+    let answer = bench.fail(&on(&runs, "h0001"), ErrorClass::Unreachable).await;
+    assert_eq!(answer, ReportAnswer::Recorded(JobStatus::Unreachable));
+    bench.fail(&on(&runs, "h0002"), ErrorClass::Exit).await;
+    bench.succeed(&on(&runs, "h0003")).await;
+    bench.conduct().await;
+    let (record, _) = bench.find(job).await;
+    assert_eq!(record.state.status, JobStatus::Failed);
+    assert_eq!(record.error.expect("it says why").message, "3 hosts failed, and 2 may");
+    let tally = bench.fleet(job).await.tally;
+    let ways = [JobStatus::Failed, JobStatus::TimedOut, JobStatus::Unreachable, JobStatus::Succeeded];
+    assert_eq!((ways.map(|status| tally.of(status)), tally.failures()), ([1, 1, 1, 1], 3));
+    for (status, host) in [(JobStatus::TimedOut, "h0000"), (JobStatus::Unreachable, "h0001")] {
+        let filter = UnitFilter { status: Some(status), host: None };
+        let found = bench.ledger.list_units(bench.tenant, job, filter, None, 10).await.expect("read").items;
+        assert_eq!(found.iter().map(|unit| unit.host.to_string()).collect::<Vec<_>>(), [host]);
+    }
+    for (kind, host) in [(EventKind::UnitTimedOut, "h0000"), (EventKind::UnitUnreachable, "h0001")] {
+        let filter = EventFilter { job: Some(job), kinds: vec![kind], ..EventFilter::default() };
+        let told = bench.stream(filter, 1).await;
+        assert_eq!(told[0].1.host.as_ref().map(HostName::as_str), Some(host));
+    }
+    assert_eq!(bench.retry(job).await, OrderAnswer::Done(JobStatus::Running));
+    let again = bench.begin().await;
+    assert_eq!(names(&again), ["h0000", "h0001", "h0002"]);
+    for run in &again {
+        bench.succeed(run).await;
+    }
+    for run in &bench.begin().await {
+        bench.succeed(run).await;
+    }
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Succeeded);
+}
+
 pub async fn a_host_is_tried_again_as_its_policy_says(bench: &Bench) {
     bench.hosts(1).await;
     let retry =

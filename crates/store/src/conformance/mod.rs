@@ -145,6 +145,7 @@ macro_rules! for_each_promise {
                 what_a_stale_turn_heard_is_heard_again
                 a_message_is_heard_once_whatever_version_the_listener_knows
                 the_end_of_a_job_comes_to_the_run_that_began_it
+                a_large_result_of_a_job_is_heard_of_by_its_length
                 jobs_that_a_run_no_longer_wants_are_stopped
                 a_paused_run_is_woken_at_its_moment
                 a_canceled_run_hears_of_it_and_ends_when_it_says_so
@@ -196,6 +197,8 @@ macro_rules! for_each_promise {
                 a_worker_that_names_its_runs_is_known_for_it
             ;
             reports:
+                a_large_result_is_named_by_the_job_that_succeeded_with_it
+                a_large_result_of_a_refused_report_is_not_named
                 a_success_ends_the_job
                 a_report_needs_no_heartbeat_before_it
                 a_failure_waits_its_backoff_and_is_tried_again
@@ -380,6 +383,7 @@ macro_rules! for_each_promise {
                 hosts_are_begun_in_bites
                 conductors_at_once_begin_every_host_once
                 a_failed_host_fails_the_command_and_says_so
+                hosts_that_time_out_or_cannot_be_reached_say_so
                 a_host_is_tried_again_as_its_policy_says
                 a_batch_begins_when_the_one_before_is_over
                 a_failing_canary_stops_the_command
@@ -396,6 +400,7 @@ macro_rules! for_each_promise {
                 a_block_in_the_last_moment_counts
                 a_block_by_selector_holds_for_whoever_is_meant_then
                 a_block_ends_by_itself_or_by_order
+                blocks_that_cost_too_much_hold_and_there_are_only_so_many
                 nothing_runs_on_a_host_that_was_taken_out
                 a_lost_host_that_did_succeed_corrects_its_command
                 only_what_did_not_succeed_runs_again
