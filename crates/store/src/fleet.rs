@@ -199,7 +199,17 @@ pub enum BlockAnswer {
     Made(i64),
     NoInventory,
     NoHost,
+    /// The tenant has so much of this in force already: `blocks`, or bytes of `block_selectors`.
+    TooMany {
+        what: &'static str,
+        max: i64,
+    },
 }
+
+/// Blocks that one tenant may have in force at once, and bytes of all their selectors. Every run on a host is checked against
+/// them before it starts.
+pub const BLOCKS_MAX: i64 = 1_000;
+pub const BLOCK_SELECTOR_BYTES_MAX: i64 = 256 * 1024;
 
 /// Who is at a host, or waits for it.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,12 +1,18 @@
 //! Why a command cannot run, as callers hear it.
 
-use bowline_engine::fleet::CommandError;
+use bowline_engine::fleet::{CommandError, SELECTION_STEPS_MAX};
 use hyper::StatusCode;
 use serde_json::json;
 
 use crate::jobs::key_conflict;
 use crate::problem::Problem;
 use crate::resources::spec_code;
+
+/// A selector that would take too long to evaluate.
+fn too_costly(error: &CommandError, field: &str) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "SELECTOR_TOO_COSTLY", error)
+        .with(json!({"field": field, "max_steps": SELECTION_STEPS_MAX}))
+}
 
 impl From<CommandError> for Problem {
     fn from(error: CommandError) -> Self {
@@ -26,6 +32,7 @@ impl From<CommandError> for Problem {
             CommandError::Selector(bad) => {
                 Self::validation(&error).with(json!({"field": "selector", "character": bad.at}))
             }
+            CommandError::TooCostly { field } => too_costly(&error, field),
             CommandError::NoHosts(_) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "NO_HOSTS", &error).with(json!({"field": "hosts"}))
             }

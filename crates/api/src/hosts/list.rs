@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use bowline_engine::fleet::Snapshot;
+use bowline_engine::fleet::{CommandError, Snapshot};
 use bowline_model::host::Selector;
 use bowline_model::{HostName, InventoryName, TenantId};
+use bowline_store::HostRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -55,6 +56,18 @@ pub async fn snapshot(app: &App, tenant: TenantId, name: &InventoryName) -> Resu
     }
 }
 
+/// The hosts of a snapshot that a selector means, by name.
+pub async fn meant(
+    tenant: TenantId,
+    snapshot: Option<&Arc<Snapshot>>,
+    selector: Selector,
+) -> Result<Vec<&HostRecord>, Problem> {
+    let Some(snapshot) = snapshot else { return Ok(Vec::new()) };
+    let meant = snapshot.select(tenant, selector).await;
+    let meant = meant.map_err(|_| CommandError::TooCostly { field: "selector" })?;
+    Ok(meant.into_iter().filter_map(|at| snapshot.hosts.get(at)).collect())
+}
+
 pub async fn list(
     State(app): State<App>,
     known: Known,
@@ -83,7 +96,7 @@ pub async fn list(
         }
         Some(wanted) => {
             let snapshot = snapshot(&app, tenant, &inventory).await?;
-            let meant = snapshot.as_ref().map(|snapshot| snapshot.select(&wanted)).unwrap_or_default();
+            let meant = meant(tenant, snapshot.as_ref(), wanted).await?;
             let begin = after.map_or(0, |after| meant.partition_point(|r| r.host.name.as_str() <= after.as_str()));
             let page: Vec<_> = meant[begin..].iter().take(limit as usize).map(|record| (*record).clone()).collect();
             let more = begin + page.len() < meant.len();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
-use crate::hosts::{selector, snapshot};
+use crate::hosts::{meant, selector, snapshot};
 use crate::params::Named;
 use crate::problem::Problem;
 
@@ -43,10 +43,12 @@ pub async fn select(
     Body(body): Body<SelectRequest>,
 ) -> Result<Json<SelectAnswer>, Problem> {
     let selector = selector(&body.selector)?;
-    let snapshot = snapshot(&app, known.tenant()?, &inventory).await?;
-    let meant = snapshot.as_ref().map(|snapshot| snapshot.select(&selector)).unwrap_or_default();
+    let tenant = known.tenant()?;
+    let snapshot = snapshot(&app, tenant, &inventory).await?;
+    let text = selector.to_string();
+    let meant = meant(tenant, snapshot.as_ref(), selector).await?;
     Ok(Json(SelectAnswer {
-        selector: selector.to_string(),
+        selector: text,
         count: meant.len(),
         hosts: meant.iter().take(SHOWN_MAX).map(|record| record.host.name.clone()).collect(),
         revision: snapshot.as_ref().map_or(0, |snapshot| snapshot.revision),

@@ -11,7 +11,7 @@ use bowline_model::fleet::{
     ApprovalRule, BadRollout, Cannot, CommandSpec, HostDigest, HostScope, Named, PinnedCommand, Rollout, Scope,
     approval_hash,
 };
-use bowline_model::host::{NotASelector, Selector, Vars};
+use bowline_model::host::{NotASelector, Selector, Steps, TooCostly, Vars};
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::resource::{BadSpec, ResourceKind};
 use bowline_model::{HostName, InventoryName, JobId, Lane, ResourceName, TaskType, TenantId, Timestamp};
@@ -20,8 +20,10 @@ use bowline_store::{
     Origin, ResourceKey, StoreError, StoreResult, Submitted,
 };
 
+use super::inventories::{HOSTS_HERE, SELECTION_STEPS_MAX, STEPS_HERE};
 use super::resources::check_command_spec;
 use super::{BadParams, Inventories, Snapshot, check_params};
+use crate::aside;
 use crate::intake::{Intake, JobRequest};
 use crate::secrets::{SecretError, Secrets};
 
@@ -72,6 +74,11 @@ pub enum CommandError {
     NoHost(HostName),
     #[error("selector: {0}")]
     Selector(#[from] NotASelector),
+    #[error(
+        "{field}: it takes more than {SELECTION_STEPS_MAX} steps for the hosts of this inventory; \
+         use fewer terms, or fewer * in them"
+    )]
+    TooCostly { field: &'static str },
     #[error("no host is meant by {0:?}")]
     NoHosts(String),
     #[error("at most {max} hosts, these are {hosts}")]
@@ -251,11 +258,21 @@ impl Commands {
         command.params = check_params(tenant, command.spec.params.as_ref(), request.params.clone()).await?;
         let snapshot = inventories.snapshot(tenant, &request.inventory).await?;
         let snapshot = snapshot.ok_or_else(|| CommandError::NoInventory(request.inventory.clone()))?;
-        let hosts = choose(&snapshot, &request.hosts)?;
-        check_places(&command, &snapshot, &hosts)?;
-        let approval = rule.filter(|rule| is_needed(rule, &snapshot, &hosts));
+        let (choice, command) = (request.hosts.clone(), Arc::new(command));
+        let planned = Arc::clone(&command);
+        let plan = within_steps(tenant, &snapshot, move |snapshot, steps| {
+            let hosts = choose(snapshot, &choice, steps)?;
+            check_places(&planned, snapshot, &hosts)?;
+            let approval = match &rule {
+                Some(rule) if is_needed(rule, snapshot, &hosts, steps)? => Some(rule.clone()),
+                _ => None,
+            };
+            let digests = digests(&planned, snapshot, &hosts);
+            Ok((hosts, approval, digests))
+        });
+        let (hosts, approval, digests) = plan.await?;
+        let command = Arc::unwrap_or_clone(command);
         let named = Named { active, secrets: self.secrets.identities(tenant, &command.spec).await? };
-        let digests = digests(&command, &snapshot, &hosts);
         let text = payload_of(&command);
         let inventory = snapshot.name.as_str();
         let hash = approval_hash(&text, &request.rollout, request.deadline_ms, inventory, &named, &digests);
@@ -339,7 +356,11 @@ impl Commands {
         if let Some(snapshot) = inventories.snapshot(tenant, &fleet.inventory).await? {
             let targets = self.targets(tenant, job, &snapshot).await?;
             let hosts: Vec<HostRecord> = targets.into_iter().flatten().collect();
-            if !is_needed(&rule, &snapshot, &hosts) {
+            let asked = rule.clone();
+            let needed =
+                within_steps(tenant, &snapshot, move |snapshot, steps| is_needed(&asked, snapshot, &hosts, steps));
+            // A rule that cannot be evaluated asks for approval.
+            if !needed.await.unwrap_or(true) {
                 return Ok(None);
             }
         }
@@ -396,10 +417,16 @@ impl Commands {
         let named = Named { active, secrets: self.secrets.identities(tenant, &command.spec).await? };
         let Some(snapshot) = inventories.snapshot(tenant, &fleet.inventory).await? else { return Ok(None) };
         let digests = match &fleet.selector {
-            Some(selector) if !retry => match choose(&snapshot, &HostChoice::Selector(selector.clone())) {
-                Ok(hosts) => digests(&command, &snapshot, &hosts),
-                Err(_) => return Ok(None),
-            },
+            Some(selector) if !retry => {
+                let choice = HostChoice::Selector(selector.clone());
+                let digested = within_steps(tenant, &snapshot, move |snapshot, steps| {
+                    Ok(digests(&command, snapshot, &choose(snapshot, &choice, steps)?))
+                });
+                match digested.await {
+                    Ok(digests) => digests,
+                    Err(_) => return Ok(None),
+                }
+            }
             _ => {
                 let targets = self.targets(tenant, job, &snapshot).await?;
                 // One that is gone is not tried again. Before anything ran, it is a change.
@@ -491,10 +518,28 @@ pub struct VoteRequest {
     pub seen: Option<RequestHash>,
 }
 
-fn choose(snapshot: &Snapshot, choice: &HostChoice) -> Result<Vec<HostRecord>, CommandError> {
+/// Looks through the hosts of a snapshot: here if there are few and few steps do, otherwise on another thread.
+async fn within_steps<T: Send + 'static>(
+    tenant: TenantId,
+    snapshot: &Arc<Snapshot>,
+    work: impl Fn(&Snapshot, &mut Steps) -> Result<T, CommandError> + Send + 'static,
+) -> Result<T, CommandError> {
+    if snapshot.hosts.len() <= HOSTS_HERE {
+        let done = work(snapshot, &mut Steps::up_to(STEPS_HERE));
+        if !matches!(done, Err(CommandError::TooCostly { .. })) {
+            return done;
+        }
+    }
+    let snapshot = Arc::clone(snapshot);
+    aside::run(tenant, move || work(&snapshot, &mut Steps::up_to(SELECTION_STEPS_MAX))).await
+}
+
+fn choose(snapshot: &Snapshot, choice: &HostChoice, steps: &mut Steps) -> Result<Vec<HostRecord>, CommandError> {
     let hosts: Vec<HostRecord> = match choice {
         HostChoice::Selector(text) => {
-            let found: Vec<HostRecord> = snapshot.select(&Selector::parse(text)?).into_iter().cloned().collect();
+            let meant = snapshot.select_within(&Selector::parse(text)?, steps);
+            let meant = meant.map_err(|TooCostly| CommandError::TooCostly { field: "selector" })?;
+            let found: Vec<HostRecord> = meant.into_iter().map(|at| snapshot.hosts[at].clone()).collect();
             if found.is_empty() {
                 return Err(CommandError::NoHosts(text.clone()));
             }
@@ -539,18 +584,23 @@ fn check_places(command: &PinnedCommand, snapshot: &Snapshot, hosts: &[HostRecor
     Ok(())
 }
 
-fn is_needed(rule: &ApprovalRule, snapshot: &Snapshot, hosts: &[HostRecord]) -> bool {
+fn is_needed(
+    rule: &ApprovalRule,
+    snapshot: &Snapshot,
+    hosts: &[HostRecord],
+    steps: &mut Steps,
+) -> Result<bool, CommandError> {
     if rule.hosts_over.is_none() && rule.selector.is_none() {
-        return true;
+        return Ok(true);
     }
-    let many = rule.hosts_over.is_some_and(|max| hosts.len() > max as usize);
-    let named: BTreeSet<&HostName> = hosts.iter().map(|record| &record.host.name).collect();
+    if rule.hosts_over.is_some_and(|max| hosts.len() > max as usize) {
+        return Ok(true);
+    }
+    let Some(text) = rule.selector.as_deref() else { return Ok(false) };
     // A selector that was checked when it was stored; one that cannot be read any more asks for approval.
-    let meant = rule
-        .selector
-        .as_deref()
-        .is_some_and(|text| Selector::parse(text).map_or(true, |selector| snapshot.any(&selector, &named)));
-    many || meant
+    let Ok(selector) = Selector::parse(text) else { return Ok(true) };
+    let meant = snapshot.any(&selector, hosts, steps);
+    meant.map_err(|TooCostly| CommandError::TooCostly { field: "approval.selector" })
 }
 
 fn payload_of(command: &PinnedCommand) -> String {

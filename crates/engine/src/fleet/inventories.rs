@@ -6,9 +6,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_model::host::{Group, GroupTree, GroupVars, HostFacts, Selector, Vars};
+use bowline_model::host::{Group, GroupTree, GroupVars, HostFacts, Selector, Steps, TooCostly, Vars};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{HostRecord, Ledger, StoreError, StoreResult};
+
+use crate::aside;
 
 /// Hosts that are read at a time.
 const BITE: u32 = 5_000;
@@ -16,6 +18,13 @@ const BITE: u32 = 5_000;
 const KEPT_MAX: usize = 200_000;
 /// How often a snapshot is begun anew because the inventory changed under it.
 const TRIES_MAX: usize = 5;
+
+/// Steps that a selection may take: about one for each byte of a name that is looked at, and for each term.
+pub const SELECTION_STEPS_MAX: u64 = 200_000_000;
+/// Steps of a selection that is made where it is asked for; a larger one goes to another thread.
+pub(super) const STEPS_HERE: u64 = 100_000;
+/// Hosts of an inventory that is looked through where it is asked for.
+pub(super) const HOSTS_HERE: usize = 1_000;
 
 /// An inventory at one revision.
 #[derive(Debug)]
@@ -40,32 +49,57 @@ impl Snapshot {
         Self { id, name, revision, hosts, groups, memberships, vars }
     }
 
-    /// The hosts that are meant, by name.
-    pub fn select<'a>(&'a self, selector: &Selector) -> Vec<&'a HostRecord> {
-        self.hosts
-            .iter()
-            .zip(&self.memberships)
-            .filter(|(record, groups)| {
-                selector.matches(HostFacts { name: &record.host.name, labels: &record.host.labels, groups })
-            })
-            .map(|(record, _)| record)
-            .collect()
+    /// The hosts that are meant, by name, as indexes of [`Self::hosts`]. A large selection is made on another thread.
+    pub async fn select(self: &Arc<Self>, tenant: TenantId, selector: Selector) -> Result<Vec<usize>, TooCostly> {
+        if self.hosts.len() <= HOSTS_HERE
+            && let Ok(meant) = self.select_within(&selector, &mut Steps::up_to(STEPS_HERE))
+        {
+            return Ok(meant);
+        }
+        let snapshot = Arc::clone(self);
+        let work = move || snapshot.select_within(&selector, &mut Steps::up_to(SELECTION_STEPS_MAX));
+        aside::run(tenant, work).await
+    }
+
+    /// The same, as long as there are steps left.
+    pub(super) fn select_within(&self, selector: &Selector, steps: &mut Steps) -> Result<Vec<usize>, TooCostly> {
+        let mut meant = Vec::new();
+        for at in 0..self.hosts.len() {
+            if self.is_meant(selector, at, steps)? {
+                meant.push(at);
+            }
+        }
+        Ok(meant)
     }
 
     /// Whether one of these hosts is meant.
-    pub fn any(&self, selector: &Selector, names: &BTreeSet<&HostName>) -> bool {
-        self.select(selector).iter().any(|record| names.contains(&record.host.name))
+    pub(super) fn any(&self, selector: &Selector, hosts: &[HostRecord], steps: &mut Steps) -> Result<bool, TooCostly> {
+        for record in hosts {
+            if let Some(at) = self.index_of(&record.host.name)
+                && self.is_meant(selector, at, steps)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_meant(&self, selector: &Selector, at: usize, steps: &mut Steps) -> Result<bool, TooCostly> {
+        let (Some(record), Some(groups)) = (self.hosts.get(at), self.memberships.get(at)) else { return Ok(false) };
+        selector.matches(HostFacts { name: &record.host.name, labels: &record.host.labels, groups }, steps)
+    }
+
+    fn index_of(&self, name: &HostName) -> Option<usize> {
+        self.hosts.binary_search_by(|record| record.host.name.as_str().cmp(name.as_str())).ok()
     }
 
     pub fn find(&self, name: &HostName) -> Option<&HostRecord> {
-        let at = self.hosts.binary_search_by(|record| record.host.name.as_str().cmp(name.as_str())).ok()?;
-        self.hosts.get(at)
+        self.hosts.get(self.index_of(name)?)
     }
 
     /// All groups of a host.
     pub fn groups_of(&self, name: &HostName) -> Option<&BTreeSet<GroupName>> {
-        let at = self.hosts.binary_search_by(|record| record.host.name.as_str().cmp(name.as_str())).ok()?;
-        self.memberships.get(at)
+        self.memberships.get(self.index_of(name)?)
     }
 
     /// A host's variables, with those of its groups.
@@ -104,7 +138,13 @@ impl Inventories {
             let groups = self.ledger.list_groups(tenant, name.clone()).await?;
             let after = self.ledger.find_inventory(tenant, name.clone()).await?;
             if after.is_some_and(|after| after.id == before.id && after.revision == before.revision) {
-                let snapshot = Arc::new(Snapshot::new(before.id, name.clone(), before.revision, hosts, groups));
+                let (id, revision, own) = (before.id, before.revision, name.clone());
+                let snapshot = if hosts.len() <= HOSTS_HERE {
+                    Snapshot::new(id, own, revision, hosts, groups)
+                } else {
+                    aside::run(tenant, move || Snapshot::new(id, own, revision, hosts, groups)).await
+                };
+                let snapshot = Arc::new(snapshot);
                 self.keep(key, Arc::clone(&snapshot));
                 return Ok(Some(snapshot));
             }
@@ -170,11 +210,44 @@ mod tests {
         let snapshot = snapshot();
         let names = |text: &str| -> Vec<&str> {
             let selector = Selector::parse(text).expect("a selector");
-            snapshot.select(&selector).into_iter().map(|record| record.host.name.as_str()).collect()
+            let meant = snapshot.select_within(&selector, &mut Steps::up_to(1_000)).expect("enough steps");
+            meant.into_iter().map(|at| snapshot.hosts[at].host.name.as_str()).collect()
         };
         assert_eq!(names("@prod"), ["db1", "web1"]);
         assert_eq!(names("@prod & !db*"), ["web1"]);
         assert_eq!(names("@all-web"), ["web1"]);
-        assert!(names("@nobody").is_empty());
+        assert!(names("@none").is_empty());
+    }
+
+    fn long_names(count: i64) -> Arc<Snapshot> {
+        let host = |id: i64| HostRecord {
+            id,
+            host: Host::named(HostName::new(&format!("{}{id:04}", "a".repeat(240))).expect("a name")),
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        };
+        let name = InventoryName::new("main").expect("a name");
+        Arc::new(Snapshot::new(1, name, 1, (0..count).map(host).collect(), Vec::new()))
+    }
+
+    /// Nothing else runs on this thread while a selection is made on it, so the other task shows that none is.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_large_selection_leaves_the_thread_free_and_ends_when_its_steps_are_used_up() {
+        let snapshot = long_names(400);
+        let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        let cheap = Selector::parse("*a*a*a*a*a*a*a*a*7").expect("a selector");
+        assert_eq!(snapshot.select(tenant, cheap).await.map(|meant| meant.len()), Ok(40));
+        let costly = Selector::parse("*b*|".repeat(4_000).trim_end_matches('|')).expect("a selector");
+        let mut selection = std::pin::pin!(snapshot.select(tenant, costly));
+        let mut others = 0;
+        let chosen = loop {
+            tokio::select! {
+                biased;
+                chosen = &mut selection => break chosen,
+                () = tokio::task::yield_now() => others += 1,
+            }
+        };
+        assert_eq!(chosen, Err(TooCostly));
+        assert!(others > 10, "the thread was held up: {others} turns");
     }
 }

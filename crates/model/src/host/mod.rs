@@ -6,6 +6,7 @@ mod inventory;
 mod pattern;
 mod selector;
 mod ssh;
+mod steps;
 
 use std::collections::BTreeSet;
 
@@ -20,6 +21,7 @@ pub use inventory::{Group, Host, Inventory, Vars};
 pub use pattern::{NotAPattern, Pattern};
 pub use selector::{NotASelector, Selector};
 pub use ssh::{InvalidConnection, check_address, check_user};
+pub use steps::{Steps, TooCostly};
 
 /// How a host is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use super::{HostFacts, NotAPattern, Pattern};
+use super::{HostFacts, NotAPattern, Pattern, Steps, TooCostly};
 
 /// Bytes a selector may have; brackets inside each other.
 const LENGTH_MAX: usize = 16_384;
@@ -58,8 +58,9 @@ impl Selector {
         }
     }
 
-    pub fn matches(&self, host: HostFacts<'_>) -> bool {
-        self.term.matches(host)
+    /// Whether this host is meant, as long as there are steps left to find out.
+    pub fn matches(&self, host: HostFacts<'_>, steps: &mut Steps) -> Result<bool, TooCostly> {
+        self.term.matches(host, steps)
     }
 }
 
@@ -70,21 +71,50 @@ impl fmt::Display for Selector {
 }
 
 impl Term {
-    fn matches(&self, host: HostFacts<'_>) -> bool {
-        let in_group = |pattern: &Pattern| match pattern.as_name() {
-            Some(name) => host.groups.iter().any(|group| group.as_str() == name),
-            None => host.groups.iter().any(|group| pattern.matches(group.as_str())),
-        };
+    fn matches(&self, host: HostFacts<'_>, steps: &mut Steps) -> Result<bool, TooCostly> {
+        steps.take(1)?;
         match self {
-            Self::Everybody => true,
-            Self::Named(pattern) => pattern.matches(host.name.as_str()) || in_group(pattern),
-            Self::Group(pattern) => in_group(pattern),
-            Self::Label { key, value, is } => host.labels.get(key).is_some_and(|text| value.matches(text)) == *is,
-            Self::Not(term) => !term.matches(host),
-            Self::All(terms) => terms.iter().all(|term| term.matches(host)),
-            Self::Any(terms) => terms.iter().any(|term| term.matches(host)),
+            Self::Everybody => Ok(true),
+            Self::Named(pattern) => {
+                Ok(pattern.matches_within(host.name.as_str(), steps)? || in_group(pattern, host, steps)?)
+            }
+            Self::Group(pattern) => in_group(pattern, host, steps),
+            Self::Label { key, value, is } => match host.labels.get(key) {
+                Some(text) => Ok(value.matches_within(text, steps)? == *is),
+                None => Ok(!*is),
+            },
+            Self::Not(term) => Ok(!term.matches(host, steps)?),
+            Self::All(terms) => {
+                for term in terms {
+                    if !term.matches(host, steps)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Self::Any(terms) => {
+                for term in terms {
+                    if term.matches(host, steps)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
         }
     }
+}
+
+fn in_group(pattern: &Pattern, host: HostFacts<'_>, steps: &mut Steps) -> Result<bool, TooCostly> {
+    if let Some(name) = pattern.as_name() {
+        steps.take(1)?;
+        return Ok(host.groups.contains(name));
+    }
+    for group in host.groups {
+        if pattern.matches_within(group.as_str(), steps)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 struct Reader<'a> {
@@ -233,11 +263,16 @@ mod tests {
         ]
     }
 
+    fn meant(selector: &Selector, host: HostFacts<'_>) -> bool {
+        let mut steps = Steps::UNBOUNDED;
+        selector.matches(host, &mut steps).expect("enough steps")
+    }
+
     fn chosen(text: &str) -> Vec<String> {
         let selector = Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let fleet = fleet();
         let facts = fleet.iter().map(|Host(name, labels, groups)| HostFacts { name, labels, groups });
-        facts.filter(|host| selector.matches(*host)).map(|host| host.name.to_string()).collect()
+        facts.filter(|host| meant(&selector, *host)).map(|host| host.name.to_string()).collect()
     }
 
     #[test]
@@ -295,7 +330,7 @@ mod tests {
         fn no_text_makes_it_panic(text in ".{0,60}") {
             if let Ok(selector) = Selector::parse(&text) {
                 for Host(name, labels, groups) in &fleet() {
-                    selector.matches(HostFacts { name, labels, groups });
+                    meant(&selector, HostFacts { name, labels, groups });
                 }
             }
         }
@@ -315,12 +350,35 @@ mod tests {
             }
         }
 
+        /// Whatever the selector: it stops once its steps are used up, and with enough of them it says the same.
+        #[test]
+        fn no_selector_takes_more_steps_than_it_is_given(
+            terms in proptest::collection::vec("@?[*ab?]{1,30}|l=[*ab]{1,30}|!\\(\\*a\\*b\\)", 1..60),
+            given in 0u64..3_000,
+            groups in 0usize..40,
+        ) {
+            let Ok(selector) = Selector::parse(&terms.join("|")) else { return Ok(()) };
+            let name = "a".repeat(253);
+            let groups: Vec<String> = (0..groups).map(|n| format!("{}{n}", "a".repeat(100))).collect();
+            let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+            let Host(name, labels, groups) = host(&name, &[("l", &name)], &groups);
+            let facts = HostFacts { name: &name, labels: &labels, groups: &groups };
+            let mut needed = Steps::up_to(u64::MAX);
+            let right = selector.matches(facts, &mut needed).expect("enough steps");
+            let needed = u64::MAX - needed.left();
+            let mut steps = Steps::up_to(given);
+            match selector.matches(facts, &mut steps) {
+                Ok(said) => prop_assert!(said == right && needed <= given && given - steps.left() == needed),
+                Err(TooCostly) => prop_assert!(needed > given && steps.left() == 0),
+            }
+        }
+
         #[test]
         fn not_is_the_rest(text in "[a-z0-9*@=&|!() ]{1,20}") {
             if let (Ok(these), Ok(rest)) = (Selector::parse(&text), Selector::parse(&format!("!({text})"))) {
                 for Host(name, labels, groups) in &fleet() {
                     let host = HostFacts { name, labels, groups };
-                    prop_assert_ne!(these.matches(host), rest.matches(host));
+                    prop_assert_ne!(meant(&these, host), meant(&rest, host));
                 }
             }
         }

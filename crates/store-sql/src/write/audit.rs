@@ -259,11 +259,16 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
             };
             let resource = match answer {
                 BlockAnswer::Made(id) => format!("block/{id}"),
-                BlockAnswer::NoInventory | BlockAnswer::NoHost => format!("inventory/{}", block.inventory),
+                BlockAnswer::NoInventory | BlockAnswer::NoHost | BlockAnswer::TooMany { .. } => {
+                    format!("inventory/{}", block.inventory)
+                }
             };
             let form = form(Some(block.tenant), Action::BlockSet, resource).why(Some(&block.reason));
-            form.with(json!({"place": place, "command": block.command, "expires_at": block.expires_at}))
-                .if_so(matches!(answer, BlockAnswer::Made(_)), "not_found")
+            let form = form.with(json!({"place": place, "command": block.command, "expires_at": block.expires_at}));
+            match answer {
+                BlockAnswer::TooMany { what, .. } => form.refused(format!("too many {what}")),
+                answer => form.if_so(matches!(answer, BlockAnswer::Made(_)), "not_found"),
+            }
         }
         (Command::Unblock((tenant, id, _, reason), _), Answer::Unblock(lifted)) => {
             let form = form(Some(*tenant), Action::BlockLift, format!("block/{id}")).why(reason.as_deref());

@@ -2,7 +2,7 @@
 
 use bowline_model::event::EventData;
 use bowline_model::{EventKind, TenantId};
-use bowline_store::{BlockAnswer, BlockedPlace, NewBlock, StoreResult};
+use bowline_store::{BLOCK_SELECTOR_BYTES_MAX, BLOCKS_MAX, BlockAnswer, BlockedPlace, NewBlock, StoreResult};
 
 use super::Desk;
 use crate::changes::{Changes, Heard};
@@ -20,6 +20,17 @@ pub async fn block(db: &mut impl Db, desk: &Desk<'_>, block: &NewBlock) -> Store
             None => return Ok((BlockAnswer::NoHost, Heard::default())),
         },
     };
+    let in_force = [Val::Id(*block.tenant.as_uuid()), Val::At(desk.now)];
+    let in_force = db.query(IN_FORCE, &in_force, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    let (blocks, bytes) = in_force.first().copied().unwrap_or_default();
+    let more = i64::try_from(selector.map_or(0, str::len)).unwrap_or(i64::MAX);
+    for (what, used, max) in
+        [("blocks", blocks + 1, BLOCKS_MAX), ("block_selectors", bytes + more, BLOCK_SELECTOR_BYTES_MAX)]
+    {
+        if used > max {
+            return Ok((BlockAnswer::TooMany { what, max }, Heard::default()));
+        }
+    }
     let params = [
         Val::Id(*block.tenant.as_uuid()),
         Val::Int(inventory.id),
@@ -70,5 +81,9 @@ async fn tell(
 const ADD: Sql = Sql::Same(
     "insert into block (tenant, inventory, host, selector, command, reason, by, at, expires_at)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id",
+);
+const IN_FORCE: Sql = Sql::Same(
+    "select count(*), cast(coalesce(sum(length(selector)), 0) as bigint) from block
+     where tenant = $1 and lifted_at is null and (expires_at is null or expires_at > $2)",
 );
 const LIFT: Sql = Sql::Same("update block set lifted_at = $3 where tenant = $1 and id = $2 and lifted_at is null");

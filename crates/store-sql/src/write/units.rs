@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bowline_model::fleet::HostLock;
-use bowline_model::host::{GroupTree, Host, HostFacts, Selector};
+use bowline_model::host::{GroupTree, Host, HostFacts, Selector, Steps, TooCostly};
 use bowline_model::job::JobKind;
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{GroupName, JobId};
@@ -16,6 +16,9 @@ use super::approved::{Approved, AtHost, OfCommand};
 use crate::db::{Col, Db, Row, Sql, Val};
 use crate::host_row::{group, host, host_columns};
 use crate::job_row::JobRow;
+
+/// Steps that the selectors of all blocks may take for one host, on the thread that writes for everybody.
+const BLOCK_STEPS_MAX: u64 = 100_000;
 
 /// A host as it is when a run is about to start there.
 struct Found {
@@ -118,8 +121,8 @@ impl Units {
         if found.removed {
             return Ok(Start::Gone);
         }
-        if let Some(block) = self.blocks.iter().find(|block| self.holds(block, host_id, found, &command.name)) {
-            return Ok(Start::Blocked(block.id, block.reason.clone()));
+        if let Some(blocked) = self.blocked(host_id, found, &command.name) {
+            return Ok(blocked);
         }
         let at = AtHost { id: host_id, host: &found.host, inventory: found.inventory };
         if let Some(why) = self.approved.superseded(job, &at, scope) {
@@ -143,21 +146,42 @@ impl Units {
         })
     }
 
-    fn holds(&self, block: &Block, host_id: i64, found: &Found, command: &str) -> bool {
-        if block.command.as_deref().is_some_and(|blocked| blocked != command) || planted::on(Mistake::BlocksForgotten) {
-            return false;
+    /// The first block that holds here. One that cannot be evaluated within the steps holds, too: what is forbidden does not run
+    /// because there are too many rules.
+    fn blocked(&self, host_id: i64, found: &Found, command: &str) -> Option<Start> {
+        if planted::on(Mistake::BlocksForgotten) {
+            return None;
         }
-        match (&block.selector, block.host) {
-            (None, host) => host == Some(host_id),
-            (Some(selector), _) => {
-                let groups: BTreeSet<GroupName> = match self.trees.get(&found.inventory) {
-                    Some(tree) => tree.expand(&found.host.groups),
-                    None => found.host.groups.clone(),
-                };
-                let facts = HostFacts { name: &found.host.name, labels: &found.host.labels, groups: &groups };
-                block.inventory == found.inventory && selector.matches(facts)
+        let mut steps = Steps::up_to(BLOCK_STEPS_MAX);
+        let mut groups: Option<BTreeSet<GroupName>> = None;
+        for block in &self.blocks {
+            let elsewhere = block.inventory != found.inventory
+                || block.command.as_deref().is_some_and(|blocked| blocked != command);
+            let holds = match (&block.selector, block.host) {
+                _ if elsewhere => Ok(false),
+                (None, host) => Ok(host == Some(host_id)),
+                (Some(selector), _) => {
+                    let groups = groups.get_or_insert_with(|| match self.trees.get(&found.inventory) {
+                        Some(tree) => tree.expand(&found.host.groups),
+                        None => found.host.groups.clone(),
+                    });
+                    let facts = HostFacts { name: &found.host.name, labels: &found.host.labels, groups };
+                    selector.matches(facts, &mut steps)
+                }
+            };
+            match holds {
+                Ok(false) => {}
+                Ok(true) => return Some(Start::Blocked(block.id, block.reason.clone())),
+                Err(TooCostly) => {
+                    let reason = format!(
+                        "the selectors of the blocks in force take more than {BLOCK_STEPS_MAX} steps for this host; \
+                         lift or simplify some"
+                    );
+                    return Some(Start::Blocked(block.id, reason));
+                }
             }
         }
+        None
     }
 }
 

@@ -15,9 +15,9 @@ use tokio::task::JoinSet;
 
 use super::bench::{Bench, TIMES, labels, worker_name};
 use crate::{
-    BeatAnswer, BlockAnswer, BlockedPlace, Claimant, ClaimedRun, Deleted, EventFilter, FleetRecord, HostLine,
-    InventoryPut, NewBlock, NewFleet, NewJob, OrderAnswer, PruneMark, ReportAnswer, ResourceKey, ResourceOrder,
-    ResourcePut, Retention, RunReport, Submitted, UnitFilter, UnitRecord, Unmentioned,
+    BLOCK_SELECTOR_BYTES_MAX, BLOCKS_MAX, BeatAnswer, BlockAnswer, BlockedPlace, Claimant, ClaimedRun, Deleted,
+    EventFilter, FleetRecord, HostLine, InventoryPut, NewBlock, NewFleet, NewJob, OrderAnswer, PruneMark, ReportAnswer,
+    ResourceKey, ResourceOrder, ResourcePut, Retention, RunReport, Submitted, UnitFilter, UnitRecord, Unmentioned,
 };
 
 pub(super) fn inventory() -> InventoryName {
@@ -581,6 +581,34 @@ pub async fn a_block_ends_by_itself_or_by_order(bench: &Bench) {
     assert_eq!(bench.begin().await.len(), 1);
     let nobody = bench.block_all(BlockedPlace::Host(host_name("nobody")), None, None).await;
     assert_eq!(nobody, BlockAnswer::NoHost);
+}
+
+pub async fn blocks_that_cost_too_much_hold_and_there_are_only_so_many(bench: &Bench) {
+    let long = format!("{}z", "a".repeat(240));
+    bench.put_hosts(vec![simulated(&long)], Vec::new()).await;
+    let costly = vec!["*b*"; 4_000].join("|");
+    let bytes = i64::try_from(costly.len()).expect("small");
+    let mut made = 0;
+    let answer = loop {
+        match bench.block_all(BlockedPlace::Selector(costly.clone()), None, Some(10_000)).await {
+            BlockAnswer::Made(_) => made += 1,
+            answer => break answer,
+        }
+    };
+    assert_eq!(answer, BlockAnswer::TooMany { what: "block_selectors", max: BLOCK_SELECTOR_BYTES_MAX });
+    assert_eq!(made, BLOCK_SELECTOR_BYTES_MAX / bytes);
+    let job = bench.commanded(spec(), Rollout::default()).await;
+    assert!(bench.begin().await.is_empty(), "no rule is skipped because it costs too much");
+    assert_eq!(bench.unit(job, &long).await.state.status, JobStatus::Blocked);
+    bench.pass_ms(10_001);
+    for _ in 0..BLOCKS_MAX {
+        let free = bench.block_all(BlockedPlace::Selector("none".to_owned()), None, None).await;
+        assert!(matches!(free, BlockAnswer::Made(_)), "those that ended count no more");
+    }
+    let answer = bench.block_all(BlockedPlace::Selector("none".to_owned()), None, None).await;
+    assert_eq!(answer, BlockAnswer::TooMany { what: "blocks", max: BLOCKS_MAX });
+    bench.commanded(spec(), Rollout::default()).await;
+    assert_eq!(bench.begin().await.len(), 1);
 }
 
 pub async fn nothing_runs_on_a_host_that_was_taken_out(bench: &Bench) {
