@@ -475,6 +475,14 @@ fn command_routes() -> Vec<Route> {
         .gives::<commands::UnitAnswer>(200),
         Route::new(
             "GET",
+            "/jobs/{id}/result",
+            "getJobResult",
+            "The result of a job, however large it is",
+            exec(S::JobsRead),
+            get(jobs::result),
+        ),
+        Route::new(
+            "GET",
             "/jobs/{id}/output",
             "readOutput",
             "What a run printed, from any place, also while it grows",

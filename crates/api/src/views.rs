@@ -1,5 +1,6 @@
 //! How the API shows things. One enum inside; this face uses the words its clients know.
 
+use bowline_engine::results;
 use bowline_model::{Event, JobPolicy, JobStatus, Labels, Lane, RunError, RunStatus, TenantId, Timestamp};
 use bowline_store::{JobRecord, RunRecord};
 use schemars::JsonSchema;
@@ -69,6 +70,9 @@ pub struct JobView {
     pub payload: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
+    /// Where a result is that is too large to be shown here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_ref: Option<ResultRef>,
     pub error: Option<RunError>,
     pub idempotency_key: Option<String>,
     pub external_id: Option<String>,
@@ -121,6 +125,7 @@ impl JobView {
             deadline_at: job.deadline_at,
             payload: raw(job.payload),
             result: raw(job.result),
+            result_ref: job.result_bytes.map(|bytes| ResultRef { bytes, path: results::path(job.id) }),
             error: job.error,
             idempotency_key: job.idempotency_key,
             external_id: job.external_id,

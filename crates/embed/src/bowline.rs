@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline_engine::Engine;
 use bowline_engine::flow::{BlueprintChoice, FlowRequest, WorkflowChoice};
+use bowline_engine::results::ReadResultError;
 use bowline_model::audit::Author;
 use bowline_model::{JobId, Lane, ResourceName, TenantId};
 use bowline_store::{FlowAnswer, JobOrder, OrderAnswer, Origin, StoreError, Submitted};
@@ -110,7 +111,19 @@ impl Bowline {
         if !record.state.status.is_terminal() {
             return Ok(None);
         }
-        let result = record.result.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
+        let stored = runs.iter().find(|run| record.result_bytes.is_some() && run.fence == record.state.fence);
+        let text = match stored {
+            Some(run) => {
+                Some(self.engine.results.read(&*self.engine.ledger, run.id).await.map_err(|error| match error {
+                    ReadResultError::Ledger(error) => Error::Store(error),
+                    ReadResultError::Damaged => {
+                        Error::Store(StoreError::Broken(format!("the result of job {job} is damaged")))
+                    }
+                })?)
+            }
+            None => record.result,
+        };
+        let result = text.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
         Ok(Some(Outcome { status: record.state.status, result, error: record.error }))
     }
 

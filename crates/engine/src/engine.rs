@@ -17,6 +17,7 @@ use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_co
 use crate::flow::{Flows, Hands, Standing, turn_forever};
 use crate::intake::Intake;
 use crate::quotas::{QuotaCounter, Quotas};
+use crate::results::Results;
 use crate::scheduler::Scheduler;
 use crate::secrets::{Secrets, forget_forever};
 use crate::settings::EngineSettings;
@@ -49,6 +50,7 @@ pub struct Engine {
     /// Looks at work before it begins.
     pub checks: Arc<Checks>,
     pub quotas: Arc<Quotas>,
+    pub results: Arc<Results>,
 }
 
 impl Engine {
@@ -63,6 +65,7 @@ impl Engine {
     ) -> anyhow::Result<Arc<Self>> {
         let settings = Arc::new(settings);
         let quotas = Quotas::new(settings.quotas);
+        let results = Results::new(Arc::clone(&blobs), Arc::clone(&quotas));
         let (own_ledger, own_clock, own_meters) = (Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&meters));
         let intake = Intake::new(own_ledger, own_clock, own_meters, Arc::clone(&quotas), settings.seed);
         let intake = Arc::new(intake.with_deadline(settings.job_deadline_ms));
@@ -82,7 +85,13 @@ impl Engine {
         Ok(Arc::new(Self {
             dispatcher: Dispatcher::new(Arc::clone(&ledger), &settings),
             tail: Tail::new(Arc::clone(&ledger)),
-            builtin: BuiltInWorker::new(Arc::clone(&ledger), Arc::clone(&meters), &settings, handlers)?,
+            builtin: BuiltInWorker::new(
+                Arc::clone(&ledger),
+                Arc::clone(&meters),
+                &settings,
+                handlers,
+                Arc::clone(&results),
+            )?,
             resources: Resources::new(
                 Arc::clone(&ledger),
                 Arc::clone(&secrets),
@@ -98,6 +107,7 @@ impl Engine {
             ),
             starter,
             quotas,
+            results,
             commands,
             flows,
             inventories,

@@ -19,6 +19,7 @@ pub mod output;
 mod pruner;
 mod quotas;
 mod reaper;
+pub mod results;
 mod scheduler;
 pub mod secrets;
 mod settings;

@@ -21,11 +21,15 @@ pub struct QuotaLimits {
     pub queued_jobs: u64,
     /// Payloads, results and output.
     pub stored_bytes: u64,
+    /// The largest result of a run that is kept in the ledger; larger ones are kept in the object store.
+    pub inline_result_bytes: u64,
+    /// The largest result of a run.
+    pub result_bytes: u64,
 }
 
 impl Default for QuotaLimits {
     fn default() -> Self {
-        Self { queued_jobs: 1_000_000, stored_bytes: 10 << 30 }
+        Self { queued_jobs: 1_000_000, stored_bytes: 10 << 30, inline_result_bytes: 1 << 20, result_bytes: 32 << 20 }
     }
 }
 
@@ -99,6 +103,13 @@ impl Quotas {
     /// Takes room for so many bytes.
     pub fn admit_bytes(&self, tenant: TenantId, bytes: u64) -> Result<(), QuotaExceeded> {
         self.take(tenant, Usage { queued_jobs: 0, stored_bytes: bytes })
+    }
+
+    /// Counts bytes that are stored whether there is room or not: the result of work that was done already.
+    pub fn count_bytes(&self, tenant: TenantId, bytes: u64) {
+        let mut counted = self.counted();
+        let since = &mut counted.entry(tenant).or_default().since;
+        since.stored_bytes = since.stored_bytes.saturating_add(bytes);
     }
 
     fn take(&self, tenant: TenantId, more: Usage) -> Result<(), QuotaExceeded> {
@@ -178,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_quota_counts_for_its_tenant_and_names_itself() {
-        let quotas = Quotas::new(QuotaLimits { queued_jobs: 10, stored_bytes: 100 });
+        let quotas = Quotas::new(QuotaLimits { queued_jobs: 10, stored_bytes: 100, ..QuotaLimits::default() });
         let tenant = |n: u8| TenantId::mint(Timestamp::from_millis(1), [n; 10]);
         let take = |who: u8, queued_jobs: u64, stored_bytes: u64| {
             quotas.take(tenant(who), Usage { queued_jobs, stored_bytes })

@@ -188,6 +188,7 @@ async fn report(world: &Rc<World>, task: &ClaimedRun, tenant: TenantId, worker: 
         outcome,
         error,
         result: (outcome == Outcome::Succeeded).then(|| format!(r#"{{"run":"{}"}}"#, task.run).into()),
+        stored_result: None,
         last_seq: 0,
     };
     let mut repeats = u32::from(world.strikes(world.plan.repeated));

@@ -200,7 +200,14 @@ pub enum InboxMessage {
     /// As JSON.
     Told(String),
     /// One of its jobs has ended.
-    Ended { job: JobId, status: JobStatus, result: Option<String>, error: Option<RunError> },
+    Ended {
+        job: JobId,
+        status: JobStatus,
+        result: Option<String>,
+        /// The length of a result that is in the object store and not in `result`.
+        result_bytes: Option<u64>,
+        error: Option<RunError>,
+    },
 }
 
 /// A run, as far as it must be known to go on.

@@ -98,6 +98,8 @@ pub struct JobRecord {
     pub policy: JobPolicy,
     pub payload: Option<String>,
     pub result: Option<String>,
+    /// The length of a result that is in the object store and not in `result`.
+    pub result_bytes: Option<u64>,
     pub error: Option<RunError>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

@@ -7,11 +7,13 @@ use bowline_model::{HostName, JobId, RunId, TenantId, WorkerName};
 
 use crate::StoreResult;
 
-/// One of the two streams of a process.
+/// One of the two streams of a process, or the result of a run that is too large for the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutputStream {
     Stdout,
     Stderr,
+    /// Written with the report that ends the run, and never uploaded as output.
+    Result,
 }
 
 impl OutputStream {
@@ -19,6 +21,7 @@ impl OutputStream {
         match self {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
+            Self::Result => "result",
         }
     }
 
@@ -27,9 +30,11 @@ impl OutputStream {
         match self {
             Self::Stdout => 1,
             Self::Stderr => 2,
+            Self::Result => 3,
         }
     }
 
+    /// The stream of a process with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Stdout, Self::Stderr].into_iter().find(|stream| stream.as_str() == word)
     }
@@ -69,6 +74,19 @@ pub struct OutputRange {
     pub sha256: [u8; 32],
     pub encoding: Encoding,
     pub key: Arc<str>,
+}
+
+/// A result in the object store, in pieces without a gap. All of them are durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredResult {
+    pub ranges: Arc<[OutputRange]>,
+}
+
+impl StoredResult {
+    /// The length of the result as JSON.
+    pub fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| range.bytes).sum()
+    }
 }
 
 /// A range somebody brings.
@@ -122,6 +140,8 @@ impl OutputOf {
         match stream {
             OutputStream::Stdout => self.stdout,
             OutputStream::Stderr => self.stderr,
+            // Of a result all is there, or nothing.
+            OutputStream::Result => 0,
         }
     }
 }

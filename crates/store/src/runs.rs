@@ -12,7 +12,7 @@ use bowline_model::{
     HostName, JobId, JobStatus, Lane, Outcome, RunError, RunId, RunStatus, TaskType, TenantId, Timestamp, WorkerName,
 };
 
-use crate::StoreResult;
+use crate::{StoreResult, StoredResult};
 
 /// A worker that asks for runs.
 #[derive(Debug, Clone)]
@@ -89,6 +89,8 @@ pub struct RunReport {
     pub error: Option<RunError>,
     /// JSON.
     pub result: Option<Arc<str>>,
+    /// The result, if it is too large for the ledger; then `result` is `None`.
+    pub stored_result: Option<StoredResult>,
     /// How the process ended, where there was one.
     pub exit_code: Option<i32>,
     /// The last number the worker gave to an event of this run; 0 for none.

@@ -40,6 +40,15 @@ pub struct ExactBody<T>(pub T);
 #[derive(Debug)]
 pub struct LargeBody<T>(pub T);
 
+/// As [`Body`], for reports of workers: as large as the largest result, and what surrounds it.
+#[derive(Debug)]
+pub struct ResultBody<T>(pub T);
+
+/// What a report may have beside its result: its ids, and the spaces of a text that is written for people.
+const BESIDE_RESULT: usize = 64 << 10;
+/// Larger bodies are read beside the threads that answer requests.
+const READ_HERE_MAX: usize = 1 << 20;
+
 /// As [`Body`]; no body at all is the default of the shape.
 #[derive(Debug)]
 pub struct MaybeBody<T>(pub T);
@@ -66,6 +75,34 @@ impl<T: DeserializeOwned> FromRequest<App> for LargeBody<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         parse(&read(request, app.settings.batch_body_max).await?).map(Self)
     }
+}
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for ResultBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        check_is_json(&request)?;
+        let results = &app.engine.results;
+        let max = usize::try_from(results.max()).unwrap_or(usize::MAX).saturating_add(BESIDE_RESULT);
+        let bytes = take(request, max.max(app.settings.body_max), RESULT_PATIENCE).await.map_err(|problem| {
+            if problem.status == StatusCode::PAYLOAD_TOO_LARGE { result_too_large(results.max()) } else { problem }
+        })?;
+        if bytes.len() <= READ_HERE_MAX {
+            return parse(&bytes).map(Self);
+        }
+        aside(move || parse(&bytes)).await?.map(Self)
+    }
+}
+
+/// How long a report may take to arrive.
+const RESULT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The one refusal of a result that no server would keep.
+pub fn result_too_large(max: u64) -> Problem {
+    let message = format!(
+        "the result may have {max} bytes (quotas.result_bytes of the server); report a failure, or a smaller result"
+    );
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "RESULT_TOO_LARGE", message).with(json!({"max_bytes": max}))
 }
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeBody<T> {

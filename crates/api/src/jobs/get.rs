@@ -38,7 +38,7 @@ pub fn no_job() -> Problem {
 const SUFFIX_MIN: usize = 4;
 
 /// The job that a text means: its id, its number (`5003` or `#5003`), or the end of its id if only one job has it.
-async fn resolve(app: &App, tenant: TenantId, text: &str) -> Result<JobId, Problem> {
+pub(super) async fn resolve(app: &App, tenant: TenantId, text: &str) -> Result<JobId, Problem> {
     if let Ok(id) = text.parse() {
         return Ok(id);
     }

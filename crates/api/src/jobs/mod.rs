@@ -6,6 +6,7 @@ mod events;
 mod get;
 mod list;
 mod order;
+mod result;
 mod retry;
 mod submit;
 mod why;
@@ -16,6 +17,7 @@ pub use events::{EventsQuery, events};
 pub use get::{JobAnswer, get, no_job};
 pub use list::{JobPage, ListQuery, list};
 pub use order::{OrderRequest, OrderView, reason_of};
+pub use result::result;
 pub use retry::{RetryRequest, retry};
 pub use submit::{
     IdempotencyView, SubmitAnswer, SubmitRequest, header_key, key_conflict, key_of, misfit, pruned_word, submit,

@@ -205,15 +205,16 @@ fn answer(answer: OutputAnswer) -> Result<u64, Problem> {
     }
 }
 
-fn no_room(error: BlobError) -> Problem {
-    tracing::warn!("output cannot be kept: {error}");
+/// Why output or a large result cannot be stored now.
+pub fn no_room(error: BlobError) -> Problem {
+    tracing::warn!(%error, "cannot store an object");
     match error {
         BlobError::NoSpace(_) => {
-            let message = "there is no room for output now; keep it and try again";
+            let message = "there is no room for objects now; keep it and try again";
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "NO_SPACE", message).retry_after(10)
         }
         BlobError::Missing(_) | BlobError::Io { .. } => {
-            Problem::retry_later("OUTPUT_UNAVAILABLE", "output cannot be kept now; try again")
+            Problem::retry_later("OUTPUT_UNAVAILABLE", "objects cannot be stored now; try again")
         }
     }
 }

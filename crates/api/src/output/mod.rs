@@ -3,5 +3,5 @@
 mod bring;
 mod read;
 
-pub use bring::{BringQuery, BroughtView, bring};
+pub use bring::{BringQuery, BroughtView, bring, no_room};
 pub use read::{OutputQuery, read};

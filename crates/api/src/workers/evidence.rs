@@ -9,7 +9,7 @@ use bowline_store::{Evidence, RunEvidence, UnknownRun};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ship::report;
+use super::ship::{keep_result, report};
 use crate::app::App;
 use crate::body::LargeBody;
 use crate::door::Known;
@@ -31,7 +31,7 @@ pub async fn offer(
     if body.runs.is_empty() || body.runs.len() > RUNS_MAX {
         return Err(Problem::validation(format!("runs: between 1 and {RUNS_MAX} at once")));
     }
-    let runs = body
+    let mut runs: Vec<RunEvidence> = body
         .runs
         .into_iter()
         .map(|told| {
@@ -48,6 +48,10 @@ pub async fn offer(
             }
         })
         .collect();
+    for told in &mut runs {
+        // Most runs of evidence are known already: what is stored in vain is swept.
+        keep_result(&app, tenant, &mut told.report).await?;
+    }
     let since = app.engine.clock.now().plus_millis(SKEW_MS - app.engine.settings.retention.finished_jobs_ms);
     let taken = app.engine.ledger.take_evidence(Evidence { tenant, agent: agent.clone(), runs, since }).await?;
     if taken.taken > 0 {

@@ -1,18 +1,23 @@
 //! `POST /tasks/result`: a worker tells how its run ended.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
-use bowline_model::{ErrorClass, Outcome, RunError, RunId};
+use bowline_engine::results::ResultError;
+use bowline_model::{ErrorClass, Outcome, RunError, RunId, TenantId};
 use bowline_protocol::{ResultAnswer, ResultRequest, ResultStatus};
-use bowline_store::{ReportAnswer, RunReport};
+use bowline_store::{OutputAnswer, OutputStream, ReportAnswer, RunReport, StoreError, StoredResult};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::tell::SEQ_MAX;
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{ResultBody, result_too_large};
 use crate::door::Known;
+use crate::output::no_room;
 use crate::params::Nameable;
+use crate::patience::Patience;
 use crate::problem::Problem;
 use crate::views::{job_word, run_word};
 
@@ -45,10 +50,59 @@ fn outcome_of(body: &ResultRequest) -> (Outcome, Option<RunError>) {
     }
 }
 
+/// How long a large result may take to be stored.
+pub(super) const STORE_TIME: Duration = Duration::from_secs(60);
+
+/// Moves a result that is too large for the ledger to the object store, for a worker that has the run.
+pub(super) async fn store_result(app: &App, tenant: TenantId, report: &mut RunReport) -> Result<(), Problem> {
+    let results = &app.engine.results;
+    let Some(result) = report.result.as_ref().filter(|result| !results.is_inline(result)) else { return Ok(()) };
+    if results.check(result).is_err() {
+        return Err(result_too_large(results.max()));
+    }
+    // Before anything is written: a report that would be refused costs one question.
+    let (worker, run) = (report.worker.clone(), report.run);
+    match app.engine.ledger.may_bring(tenant, worker, run, OutputStream::Result, 0).await? {
+        OutputAnswer::NotYours => return Err(Problem::forbidden("this run was not handed to you")),
+        OutputAnswer::NotFound => return Err(no_run()),
+        // It has one: this report is a repetition, and needs none.
+        OutputAnswer::Held { stored, .. } if stored > 0 => {
+            report.result = None;
+            return Ok(());
+        }
+        _ => {}
+    }
+    match results.store(tenant, run, result).await {
+        Ok(stored) => {
+            report.result = None;
+            report.stored_result = Some(stored);
+            Ok(())
+        }
+        Err(ResultError::TooLarge { max, .. }) => Err(result_too_large(max)),
+        Err(ResultError::Store(error)) => Err(no_room(error)),
+    }
+}
+
+/// Removes a stored result that no report names. Where the ledger did not say, the objects stay until they are swept.
+pub(super) async fn discard_unless_taken(
+    app: &App,
+    stored: &StoredResult,
+    answer: Result<Option<&ReportAnswer>, &StoreError>,
+) {
+    let keep = matches!(
+        answer,
+        Ok(Some(ReportAnswer::Recorded(_) | ReportAnswer::Corrected(_))) | Err(StoreError::Unknown(_))
+    );
+    if !keep {
+        app.engine.results.discard(stored).await;
+    }
+}
+
 pub async fn result(
     State(app): State<App>,
     known: Known,
-    Body(body): Body<ResultRequest>,
+    patience: Patience,
+    ResultBody(body): ResultBody<ResultRequest>,
 ) -> Result<Json<ResultAnswer>, Problem> {
     let tenant = known.tenant()?;
     let worker = known.own_worker()?;
@@ -57,7 +111,7 @@ pub async fn result(
     }
     let (outcome, error) = outcome_of(&body);
     let result = body.result.filter(|_| outcome == Outcome::Succeeded);
-    let report = RunReport {
+    let mut report = RunReport {
         exit_code: None,
         run: body.task_id,
         job: body.job_id,
@@ -67,9 +121,17 @@ pub async fn result(
         outcome,
         error,
         result: result.map(|raw| Box::<str>::from(raw).into()),
+        stored_result: None,
         last_seq: body.last_seq,
     };
-    let answers = app.engine.ledger.report(vec![report]).await?;
+    // Not the ledger's to answer for: the object store is waited for.
+    patience.besides(STORE_TIME, store_result(&app, tenant, &mut report)).await?;
+    let stored = report.stored_result.clone();
+    let answers = app.engine.ledger.report(vec![report]).await;
+    if let Some(stored) = stored {
+        discard_unless_taken(&app, &stored, answers.as_ref().map(|answers| answers.first())).await;
+    }
+    let answers = answers?;
     let meters = &app.engine.meters;
     let answer = |status, duplicate, late| {
         let job_status = Option::<bowline_model::JobStatus>::map(status, |s| job_word(s).to_owned());

@@ -128,6 +128,7 @@ async fn fail(app: &App, tenant: TenantId, worker: &WorkerName, runs: Vec<(Claim
         outcome: Outcome::Failed(ErrorClass::Permanent),
         error: Some(RunError::new(ErrorClass::Permanent, format!("it was not begun: {error}"))),
         result: None,
+        stored_result: None,
         exit_code: None,
         last_seq: 0,
     };

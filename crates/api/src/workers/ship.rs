@@ -5,7 +5,9 @@ use axum::extract::State;
 use bowline_model::{ErrorClass, Outcome, RunError, TenantId, WorkerName};
 use bowline_protocol::{ResultStatus, RunEnd, RunHeard, RunNews, ShipAnswer, ShipRequest};
 use bowline_store::{ReportAnswer, RunReport, TellAnswer, ToldEvent, ToldEvents};
+use hyper::StatusCode;
 
+use super::result::{discard_unless_taken, store_result};
 use super::tell::SEQ_MAX;
 use crate::app::App;
 use crate::body::LargeBody;
@@ -34,11 +36,19 @@ pub async fn ship(
     for (n, mut news) in body.runs.into_iter().enumerate() {
         if let Some(end) = news.ended.take() {
             ends.push(n);
-            reports.push(report(&news, end, &worker, tenant));
+            let mut ended = report(&news, end, &worker, tenant);
+            keep_result(&app, tenant, &mut ended).await?;
+            reports.push(ended);
         }
         told.push(telling(news, &worker, tenant));
     }
-    let (heard, settled) = app.engine.ledger.ship(told, reports).await?;
+    let stored: Vec<_> = reports.iter().map(|report| report.stored_result.clone()).collect();
+    let shipped = app.engine.ledger.ship(told, reports).await;
+    for (n, stored) in stored.iter().enumerate() {
+        let Some(stored) = stored else { continue };
+        discard_unless_taken(&app, stored, shipped.as_ref().map(|(_, settled)| settled.get(n))).await;
+    }
+    let (heard, settled) = shipped?;
     let meters = &app.engine.meters;
     for (answer, heard) in answers.iter_mut().zip(heard) {
         let refused = match heard {
@@ -111,6 +121,26 @@ fn telling(news: RunNews, worker: &WorkerName, tenant: TenantId) -> ToldEvents {
     }
 }
 
+/// Moves a result that is too large for the ledger to the object store. One that is too large for any server fails its run, and
+/// nothing else of what came with it.
+pub(super) async fn keep_result(app: &App, tenant: TenantId, report: &mut RunReport) -> Result<(), Problem> {
+    let results = &app.engine.results;
+    if let Some(Err(error)) = report.result.as_ref().map(|result| results.check(result)) {
+        report.result = None;
+        report.outcome = Outcome::Failed(ErrorClass::Permanent);
+        report.error = Some(RunError::new(ErrorClass::Permanent, error.to_string()));
+        return Ok(());
+    }
+    match store_result(app, tenant, report).await {
+        // Its report is refused for the same reason, and so are its events.
+        Err(problem) if matches!(problem.status, StatusCode::NOT_FOUND | StatusCode::FORBIDDEN) => {
+            report.result = None;
+            Ok(())
+        }
+        stored => stored,
+    }
+}
+
 pub(super) fn report(news: &RunNews, end: RunEnd, worker: &WorkerName, tenant: TenantId) -> RunReport {
     let (outcome, error) = match end.status {
         ResultStatus::Success => (Outcome::Succeeded, None),
@@ -130,6 +160,7 @@ pub(super) fn report(news: &RunNews, end: RunEnd, worker: &WorkerName, tenant: T
         outcome,
         error,
         result: end.result.filter(|_| outcome == Outcome::Succeeded).map(|raw| Box::<str>::from(raw).into()),
+        stored_result: None,
         exit_code: end.exit_code,
         last_seq: end.last_seq,
     }

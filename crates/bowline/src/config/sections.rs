@@ -319,19 +319,23 @@ pub struct QuotasConfig {
     pub queued_jobs: u64,
     /// Payloads, results and output.
     pub stored_bytes: u64,
+    /// The largest result of a run that is kept in the ledger; larger ones are kept in the object store.
+    pub inline_result_bytes: u64,
+    /// The largest result of a run.
+    pub result_bytes: u64,
 }
 
 impl Default for QuotasConfig {
     fn default() -> Self {
-        let QuotaLimits { queued_jobs, stored_bytes } = QuotaLimits::default();
-        Self { queued_jobs, stored_bytes }
+        let QuotaLimits { queued_jobs, stored_bytes, inline_result_bytes, result_bytes } = QuotaLimits::default();
+        Self { queued_jobs, stored_bytes, inline_result_bytes, result_bytes }
     }
 }
 
 impl QuotasConfig {
     pub const fn limits(&self) -> QuotaLimits {
-        let Self { queued_jobs, stored_bytes } = *self;
-        QuotaLimits { queued_jobs, stored_bytes }
+        let Self { queued_jobs, stored_bytes, inline_result_bytes, result_bytes } = *self;
+        QuotaLimits { queued_jobs, stored_bytes, inline_result_bytes, result_bytes }
     }
 }
 
@@ -376,6 +380,12 @@ impl Config {
             if !(1_024..=256 << 20).contains(&bytes) {
                 bail!("{name} must be between 1024 and 268435456");
             }
+        }
+        if !(1_024..=256 << 20).contains(&self.quotas.result_bytes) {
+            bail!("quotas.result_bytes must be between 1024 and 268435456");
+        }
+        if self.quotas.inline_result_bytes > self.quotas.result_bytes {
+            bail!("quotas.inline_result_bytes must not be more than quotas.result_bytes");
         }
         for (name, count) in [
             ("limits.streams", Some(self.limits.streams)),

@@ -101,7 +101,7 @@ async fn words_that_make_no_sense_are_refused_and_disturb_nobody() {
         (result, format!(r#"{{"task_id":"{run}","status":"success","fence":-1}}"#).into_bytes(), 400),
         (result, format!(r#"{{"task_id":"{run}","status":"success","fence":7}}"#).into_bytes(), 409),
         (result, format!(r#"{{"task_id":"{nobody}","status":"success"}}"#).into_bytes(), 404),
-        (result, json!({"task_id": run, "status": "success", "result": "x".repeat(2 << 20)}).to_string().into(), 413),
+        (result, json!({"task_id": run, "status": "success", "result": "x".repeat(33 << 20)}).to_string().into(), 413),
         (beat, br#"{"runs":["not an id"]}"#.to_vec(), 400),
         (beat, br#"{"runs":[],"version":99}"#.to_vec(), 400),
         (beat, b"[[[[".to_vec(), 400),

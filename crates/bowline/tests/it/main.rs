@@ -31,6 +31,7 @@ mod metrics;
 mod order_blueprint;
 mod rabbitmq;
 mod resources;
+mod results;
 mod retry;
 mod run;
 mod schedules;

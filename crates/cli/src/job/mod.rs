@@ -7,6 +7,7 @@ mod list;
 mod logs;
 mod order;
 mod payload;
+mod result;
 mod submit;
 mod view;
 mod watch;
@@ -71,6 +72,8 @@ pub enum JobCommand {
     Hosts(hosts::HostsArgs),
     /// Print what a command wrote on its hosts
     Logs(logs::LogsArgs),
+    /// Print the result of a job, however large it is
+    Result(result::ResultArgs),
     /// Say what a job is waiting for
     Why {
         #[command(flatten)]
@@ -115,6 +118,7 @@ pub async fn run(client: &Client, screen: &mut Screen, command: JobCommand) -> R
         }
         JobCommand::Hosts(args) => hosts::hosts(client, screen, &args).await,
         JobCommand::Logs(args) => logs::logs(client, screen, &args).await,
+        JobCommand::Result(args) => result::result(client, screen, &args).await,
         JobCommand::Why { job } => why::why(client, screen, job.resolve(client).await?).await,
     }
 }

@@ -50,6 +50,7 @@ pub struct JobView {
     pub deadline_at: Text,
     pub payload: Option<Box<RawValue>>,
     pub result: Option<Box<RawValue>>,
+    pub result_ref: Option<ResultRef>,
     pub error: Option<Box<RawValue>>,
     pub idempotency_key: Text,
     pub external_id: Text,
@@ -129,6 +130,14 @@ impl JobView {
         fault(self.error.as_deref())
     }
 
+    /// Where a result is that is too large to be shown.
+    pub fn stored_result(&self) -> String {
+        match &self.result_ref {
+            Some(stored) => format!("{} bytes; `bowline job result {}` prints it", stored.bytes, self.id),
+            None => String::new(),
+        }
+    }
+
     pub fn facts(&self, screen: &Screen, command: Option<&CommandView>) -> Facts {
         let lane = match self.priority.as_str() {
             "" | "0" => self.lane.to_string(),
@@ -171,6 +180,7 @@ impl JobView {
             .painted("error", self.fault(), Paint::Bad)
             .lines("payload", &payload)
             .lines("result", &json(&self.result))
+            .with("result", self.stored_result())
     }
 }
 

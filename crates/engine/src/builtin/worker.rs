@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bowline_model::worker::Abilities;
 use bowline_model::{ErrorClass, Labels, Outcome, RunError, RunId, TenantId, WorkerName};
-use bowline_store::{BeatAnswer, Claimant, ClaimedRun, Heartbeat, Ledger, RunReport};
+use bowline_store::{BeatAnswer, Claimant, ClaimedRun, Heartbeat, Ledger, RunReport, StoredResult};
 use bowline_supervise::Meters;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -19,7 +19,10 @@ use tokio_util::task::TaskTracker;
 use super::handlers::{HandlerFuture, Handlers, Task};
 use super::outbox::{self, Outbox};
 use crate::dispatcher::Dispatcher;
+use crate::results::{ResultError, Results};
 use crate::settings::EngineSettings;
+
+type HandlerOutcome = Result<Option<Arc<str>>, RunError>;
 
 struct Held {
     stop: CancellationToken,
@@ -58,6 +61,7 @@ pub struct BuiltInWorker {
     outbox: Outbox,
     held: Mutex<BTreeMap<RunId, Held>>,
     ledger: Arc<dyn Ledger>,
+    results: Arc<Results>,
     heartbeat: Duration,
     tasks: TaskTracker,
 }
@@ -77,6 +81,7 @@ impl BuiltInWorker {
         meters: Arc<Meters>,
         settings: &EngineSettings,
         handlers: Handlers,
+        results: Arc<Results>,
     ) -> anyhow::Result<Arc<Self>> {
         let name = WorkerName::new(&format!("{NAME_PREFIX}{}", settings.server_name))?;
         let abilities = Abilities { task_types: handlers.task_types().cloned().collect(), labels: Labels::default() };
@@ -92,6 +97,7 @@ impl BuiltInWorker {
             freed,
             held: Mutex::default(),
             ledger,
+            results,
             heartbeat: Duration::from_millis(u64::try_from(settings.lease.heartbeat_ms).unwrap_or(8_000)),
             tasks: TaskTracker::new(),
         }))
@@ -230,18 +236,20 @@ impl BuiltInWorker {
         };
         let Some(handler) = self.handlers.find(&run.task_type).cloned() else {
             let error = RunError::new(ErrorClass::Handler, format!("no handler for {}", run.task_type));
-            self.end(&run, Err(error), false, true);
+            self.end(&run, Err::<Done, _>(error), false, true);
             return;
         };
         // Work that is done at the first look needs no task of its own.
         let mut future: HandlerFuture = match std::panic::catch_unwind(AssertUnwindSafe(|| handler.handle(task))) {
             Ok(future) => future,
-            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, true),
+            Err(panic) => return self.end(&run, Err::<Done, _>(broken(&*panic)), false, true),
         };
         let mut context = Context::from_waker(Waker::noop());
         match std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
-            Ok(Poll::Ready(outcome)) => return self.end(&run, outcome, false, true),
-            Err(panic) => return self.end(&run, Err(broken(&*panic)), false, true),
+            Ok(Poll::Ready(outcome)) if !self.is_large(&outcome) => return self.end(&run, outcome, false, true),
+            // Its result is stored first, in a task of its own.
+            Ok(Poll::Ready(outcome)) => future = Box::pin(std::future::ready(outcome)),
+            Err(panic) => return self.end(&run, Err::<Done, _>(broken(&*panic)), false, true),
             Ok(Poll::Pending) => {}
         }
         let in_slot = !(handler.only_waits() && self.waiting.load(Ordering::Relaxed) < WAITING_MAX);
@@ -264,8 +272,14 @@ impl BuiltInWorker {
                     Err(RunError::new(ErrorClass::Timeout, format!("the run took longer than {} ms", run.timeout_ms)))
                 }
             };
+            let outcome = worker.store_result(&run, &stop, outcome).await;
             let (canceled, stale) =
                 worker.held().remove(&run.run).map_or((false, false), |held| (held.canceled, held.stale));
+            if (stale || canceled)
+                && let Ok(Done::Stored(result)) = &outcome
+            {
+                worker.results.discard(result).await;
+            }
             if stale {
                 worker.free(in_slot);
             } else {
@@ -274,11 +288,47 @@ impl BuiltInWorker {
         });
     }
 
-    fn end(&self, run: &ClaimedRun, outcome: Result<Option<Arc<str>>, RunError>, canceled: bool, in_slot: bool) {
-        let (outcome, error, result) = match outcome {
-            _ if canceled => (Outcome::Canceled, None, None),
-            Ok(result) => (Outcome::Succeeded, None, result),
-            Err(error) => (Outcome::Failed(error.class), Some(error), None),
+    fn is_large(&self, outcome: &HandlerOutcome) -> bool {
+        matches!(outcome, Ok(Some(result)) if !self.results.is_inline(result))
+    }
+
+    /// A result that is too large for the ledger goes to the object store before the run is reported. The run is held meanwhile,
+    /// so its lease is renewed.
+    async fn store_result(
+        &self,
+        run: &ClaimedRun,
+        stop: &CancellationToken,
+        outcome: HandlerOutcome,
+    ) -> Result<Done, RunError> {
+        let result = match outcome {
+            Ok(Some(result)) if !self.results.is_inline(&result) => result,
+            other => return other.map(Done::Inline),
+        };
+        let mut pause = STORE_PAUSE;
+        for _ in 1..STORE_TRIES {
+            match self.results.store(run.tenant, run.run, &result).await {
+                Ok(stored) => return Ok(Done::Stored(stored)),
+                Err(error @ ResultError::TooLarge { .. }) => return Err(not_stored(&error)),
+                Err(error) => tracing::warn!(run.id = %run.run, %error, "cannot store a result, retrying"),
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(pause) => pause *= 2,
+            }
+        }
+        let stored = self.results.store(run.tenant, run.run, &result).await;
+        stored.map(Done::Stored).map_err(|error| not_stored(&error))
+    }
+
+    fn end(&self, run: &ClaimedRun, outcome: Result<impl Into<Done>, RunError>, canceled: bool, in_slot: bool) {
+        let (outcome, error, done) = match outcome {
+            _ if canceled => (Outcome::Canceled, None, Done::Inline(None)),
+            Ok(done) => (Outcome::Succeeded, None, done.into()),
+            Err(error) => (Outcome::Failed(error.class), Some(error), Done::Inline(None)),
+        };
+        let (result, stored_result) = match done {
+            Done::Inline(result) => (result, None),
+            Done::Stored(stored) => (None, Some(stored)),
         };
         let report = RunReport {
             exit_code: None,
@@ -290,6 +340,7 @@ impl BuiltInWorker {
             outcome,
             error,
             result,
+            stored_result,
             last_seq: 0,
         };
         self.outbox.put(report);
@@ -339,6 +390,30 @@ impl BuiltInWorker {
     }
 }
 
+/// A result of a run that ended well, where it is kept.
+enum Done {
+    Inline(Option<Arc<str>>),
+    Stored(StoredResult),
+}
+
+impl From<Option<Arc<str>>> for Done {
+    fn from(result: Option<Arc<str>>) -> Self {
+        Self::Inline(result)
+    }
+}
+
+/// How often the object store is tried, and how long after the first failure.
+const STORE_TRIES: u32 = 6;
+const STORE_PAUSE: Duration = Duration::from_millis(250);
+
+fn not_stored(error: &ResultError) -> RunError {
+    match error {
+        // The same handler would make the same result.
+        ResultError::TooLarge { .. } => RunError::new(ErrorClass::Permanent, error.to_string()),
+        ResultError::Store(_) => RunError::new(ErrorClass::Transient, error.to_string()),
+    }
+}
+
 fn broken(panic: &(dyn std::any::Any + Send)) -> RunError {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -349,7 +424,7 @@ fn broken(panic: &(dyn std::any::Any + Send)) -> RunError {
 struct CatchPanic(HandlerFuture);
 
 impl std::future::Future for CatchPanic {
-    type Output = Result<Option<Arc<str>>, RunError>;
+    type Output = HandlerOutcome;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match std::panic::catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {

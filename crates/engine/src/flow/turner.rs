@@ -21,6 +21,7 @@ use super::memory::{About, Kept};
 use super::start::TURN_STEPS;
 use super::{Flows, Hands};
 use crate::engine::Engine;
+use crate::results;
 
 /// Messages of one round.
 const ROUND: u32 = 2_000;
@@ -259,10 +260,13 @@ fn message(stored: InboxMessage) -> Option<Message> {
                 None
             }
         },
-        InboxMessage::Ended { job, status, result, error } => Some(Message::Ended(Ended {
+        InboxMessage::Ended { job, status, result, result_bytes, error } => Some(Message::Ended(Ended {
             job: Some(job),
             status,
-            result: result.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            result: match result_bytes {
+                Some(bytes) => results::reference(job, bytes),
+                None => result.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            },
             error,
         })),
     }

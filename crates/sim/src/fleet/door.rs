@@ -168,6 +168,7 @@ fn report(machine: &Machine, news: &RunNews, end: RunEnd) -> RunReport {
         outcome,
         error,
         result: None,
+        stored_result: None,
         exit_code: end.exit_code,
         last_seq: end.last_seq,
     }

@@ -12,6 +12,7 @@ use bowline_store::{
     WaitPlace, WaitRecord,
 };
 
+use super::jobs::result_bytes;
 use crate::db::{Col, Db, Mode, Row, Sql, Val};
 use crate::job_row::{count, status_of};
 
@@ -28,6 +29,7 @@ pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxIt
                 job: JobId::from_uuid(job),
                 status: status_of(row.int(4)?)?,
                 result: row.opt_text(5)?,
+                result_bytes: row.opt_int(7)?.and_then(|bytes| u64::try_from(bytes).ok()),
                 // One that cannot be read must not keep everybody from hearing theirs.
                 error: row.opt_text(6)?.map(|text| {
                     serde_json::from_str(&text).unwrap_or_else(|e| {
@@ -207,9 +209,10 @@ pub async fn flow_records(
 
 const DEFINITION: Sql = Sql::Same("select body from flow_definition where id = $1");
 /// What is said to a run that has not begun (2: pending) waits with it.
-const INBOX: Sql = Sql::Same(
-    "select i.id, i.flow, i.body, j.id, j.status, j.result, j.error
-     from flow_inbox i left join job j on j.number = i.child
+const INBOX: Sql = Sql::Same(concat!(
+    "select i.id, i.flow, i.body, j.id, j.status, j.result, j.error, ",
+    result_bytes!(),
+    " from flow_inbox i left join job j on j.number = i.child
      where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit $1",
 );
 const FLOWS: Sql = Sql::Each {

@@ -117,6 +117,7 @@ fn read_job(row: &dyn Row) -> StoreResult<JobRecord> {
         workflow: row.opt_text(30)?,
         paused_for: row.opt_text(31)?,
         deadline_at: row.opt_at(32)?,
+        result_bytes: row.opt_int(33)?.and_then(|bytes| u64::try_from(bytes).ok()),
     })
 }
 
@@ -297,9 +298,19 @@ pub async fn waiting_facts(db: &mut impl Db, tenant: TenantId, job: JobId) -> St
     Ok(WaitingFacts { ahead: ahead.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0)) })
 }
 
+/// The length of the result in the object store of the run that a job `j` succeeded with. 3 is the stream of results, 10 the
+/// status of success.
+macro_rules! result_bytes {
+    () => {
+        "case when j.status = 10 and j.result is null then
+           (select cast(sum(o.bytes) as bigint) from run s join output o on o.run = s.id
+            where s.number = j.number and s.fence = j.fence and o.stream = 3) end"
+    };
+}
+pub(super) use result_bytes;
 /// What [`read_job`] reads. A job of kind 2 is a command, and what people call it is in its payload.
 macro_rules! job_record {
-    ($payload:literal, $body:expr) => {
+    ($payload:literal, $stored:expr, $body:expr) => {
         concat!(
             "select j.id, j.number, j.tenant, c.type, c.lane, c.requires, j.priority, j.status, j.attempts, j.failures,
                     j.losses, j.fence, j.due_at, j.created_at, j.updated_at, j.finished_at, j.error, j.policy, j.actor,
@@ -308,7 +319,9 @@ macro_rules! job_record {
             ", j.kind, case when j.kind = 2 then j.payload end,
               (select p.id from job p where p.number = j.flow), (select f.workflow from flow f where f.number = j.number),
               (select f.paused_for from flow f where f.number = j.number),
-              (select d.at from deadline d where d.number = j.number) ",
+              (select d.at from deadline d where d.number = j.number), ",
+            $stored,
+            " ",
             $body
         )
     };
@@ -316,11 +329,15 @@ macro_rules! job_record {
 
 const JOB: Sql = Sql::Same(job_record!(
     "j.payload, j.result",
+    result_bytes!(),
     "from job j join channel c on c.id = j.channel
      where j.tenant = $1 and j.id = $2 and j.parent is null"
 ));
-const JOB_OF_ANYBODY: Sql =
-    Sql::Same(job_record!("j.payload, j.result", "from job j join channel c on c.id = j.channel where j.id = $1"));
+const JOB_OF_ANYBODY: Sql = Sql::Same(job_record!(
+    "j.payload, j.result",
+    result_bytes!(),
+    "from job j join channel c on c.id = j.channel where j.id = $1"
+));
 /// What [`read_run`] reads.
 macro_rules! run_columns {
     () => {
@@ -336,6 +353,7 @@ macro_rules! list {
         Sql::Each {
             sqlite: job_record!(
                 "null, null",
+                "null",
                 concat!(
                     "from (",
                     $sqlite_bite,
@@ -358,6 +376,7 @@ macro_rules! list {
             ),
             postgres: job_record!(
                 "null::text, null::text",
+                "null::bigint",
                 concat!(
                     "from (",
                     $postgres_bite,

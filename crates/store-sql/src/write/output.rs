@@ -1,6 +1,7 @@
 //! Where output is, written: the place of all of it, and a range once, and nothing else at its place.
 
-use bowline_store::{NewOutput, OutputAnswer, StoreError, StoreResult};
+use bowline_model::{RunId, Timestamp};
+use bowline_store::{NewOutput, OutputAnswer, OutputRange, OutputStream, StoreError, StoreResult};
 
 use super::Desk;
 use crate::db::{Db, Sql, Val};
@@ -35,6 +36,25 @@ pub async fn add_output(db: &mut impl Db, desk: &Desk<'_>, output: &NewOutput) -
     }
     let stored = held_to(db, output.run, output.stream).await?;
     Ok(OutputAnswer::Held { stored, added })
+}
+
+/// Where the results of runs are that were just reported. The objects are durable already.
+pub async fn add_result(db: &mut impl Db, now: Timestamp, ranges: &[(RunId, &OutputRange)]) -> StoreResult<()> {
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    for (run, range) in ranges {
+        let params = [
+            Val::Id(*run.as_uuid()),
+            Val::Int(OutputStream::Result.code()),
+            Val::Int(signed(range.begins)),
+            Val::Int(signed(range.bytes)),
+            Val::Bytes(&range.sha256),
+            Val::Int(range.encoding.code()),
+            Val::Text(&range.key),
+            Val::At(now),
+        ];
+        db.execute(ADD, &params).await?;
+    }
+    Ok(())
 }
 
 /// Among servers that start at once, one is first, and the others hear of its place.

@@ -8,10 +8,11 @@ use bowline_model::job::{Fact, Refused as JobRefused};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::run::{Refused as RunRefused, RunFact};
 use bowline_model::{ErrorClass, EventKind, Labels, Lane, Outcome, RunError, RunId, RunStatus, Timestamp, WorkerName};
-use bowline_store::{ReportAnswer, RunReport, StoreError, StoreResult};
+use bowline_store::{OutputRange, ReportAnswer, RunReport, StoreError, StoreResult};
 
 use super::Desk;
 use super::kept::{keep, let_go};
+use super::output::add_result;
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Col, Db, Row, Sql};
 use crate::job_row::{JOB_COLUMNS, JobRow, count, job_columns};
@@ -95,10 +96,17 @@ pub async fn report(
         let mut changes = Changes::at(desk.now);
         let mut later = Vec::new();
         let (mut missing, mut found) = (Vec::new(), Vec::new());
+        let mut stored: Vec<(RunId, &OutputRange)> = Vec::new();
         for n in waiting {
             let Some(row) = runs.get(&reports[n].run) else { continue };
             if seen.insert(row.job.number) {
                 answers[n] = settle(desk, &mut changes, row, reports[n]);
+                if let (ReportAnswer::Recorded(_) | ReportAnswer::Corrected(_), Some(result)) =
+                    (answers[n], &reports[n].stored_result)
+                    && reports[n].outcome == Outcome::Succeeded
+                {
+                    stored.extend(result.ranges.iter().map(|range| (row.run, range)));
+                }
                 match sight(row, reports[n], answers[n]) {
                     Sight::Lost => missing.push(row),
                     Sight::Found => found.push(*row.run.as_uuid()),
@@ -109,6 +117,9 @@ pub async fn report(
             }
         }
         heard.push(changes.write(db).await?);
+        if !stored.is_empty() {
+            add_result(db, desk.now, &stored).await?;
+        }
         keep(db, desk, &missing).await?;
         heard.push(let_go(db, found).await?);
         waiting = later;

@@ -276,6 +276,7 @@ impl Bench {
             outcome,
             error,
             result: None,
+            stored_result: None,
             last_seq: 0,
         }
     }

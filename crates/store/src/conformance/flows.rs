@@ -209,6 +209,20 @@ pub async fn the_end_of_a_job_comes_to_the_run_that_began_it(bench: &Bench) {
     assert_eq!((result.as_deref(), error), (Some(r#"{"n":1}"#), &None));
 }
 
+pub async fn a_large_result_of_a_job_is_heard_of_by_its_length(bench: &Bench) {
+    let (_, flow) = running(bench).await;
+    let turn = NewTurn { children: vec![bench.job()], ..turn("[2]", JobStatus::Running) };
+    add(bench, flow, 1, Vec::new(), turn).await;
+    let run = bench.claim_one().await;
+    let piece = OutputRange { begins: 0, bytes: 77, sha256: [1; 32], encoding: Encoding::Plain, key: "runs/x".into() };
+    let mut report = bench.report_of(&run, Outcome::Succeeded);
+    report.stored_result = Some(StoredResult { ranges: vec![piece].into() });
+    bench.report(report).await;
+    let items = inbox(bench).await;
+    let InboxMessage::Ended { result, result_bytes, .. } = &items[0].message else { panic!("{items:?}") };
+    assert_eq!((result, result_bytes), (&None, &Some(77)));
+}
+
 pub async fn jobs_that_a_run_no_longer_wants_are_stopped(bench: &Bench) {
     let (_, flow) = running(bench).await;
     let (queued, out) = (bench.job(), NewJob { priority: 10, ..bench.job() });

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bowline_model::{ErrorClass, Jitter, JobPolicy, JobStatus, Outcome, RetryPolicy, RunError, RunId, RunStatus};
 
 use super::bench::{self, Bench, attempts, policy, worker_name};
-use crate::{Claimant, NewJob, ReportAnswer, RunReport};
+use crate::{
+    Claimant, ClaimedRun, Encoding, NewJob, OutputRange, OutputStream, PruneMark, ReportAnswer, Retention, RunReport,
+    StoredResult,
+};
 
 pub async fn a_success_ends_the_job(bench: &Bench) {
     let run = bench.running(bench.job()).await;
@@ -283,4 +286,57 @@ pub async fn the_result_of_a_failure_is_not_a_result(bench: &Bench) {
     let report = RunReport { result: Some(result), ..bench.report_of(&run, Outcome::Failed(ErrorClass::Transient)) };
     bench.report(report).await;
     assert_eq!(bench.find(run.job).await.0.result, None);
+}
+
+/// A result in two pieces in the object store.
+fn stored_result(run: &ClaimedRun, name: &str) -> StoredResult {
+    let range = |begins, bytes| OutputRange {
+        begins,
+        bytes,
+        sha256: [7; 32],
+        encoding: Encoding::Zstd,
+        key: format!("runs/{}/result/{begins}-{name}", run.run.as_uuid().simple()).into(),
+    };
+    StoredResult { ranges: vec![range(0, 1_000_000), range(1_000_000, 500)].into() }
+}
+
+pub async fn a_large_result_is_named_by_the_job_that_succeeded_with_it(bench: &Bench) {
+    let before = bench.ledger.stored_by_tenant().await.expect("counted");
+    let before = before.iter().find(|(tenant, _)| *tenant == bench.tenant).map_or(0, |(_, bytes)| *bytes);
+    let run = bench.running(bench.job()).await;
+    let result = stored_result(&run, "one");
+    let report = RunReport { stored_result: Some(result.clone()), ..bench.report_of(&run, Outcome::Succeeded) };
+    assert_eq!(bench.report(report.clone()).await, ReportAnswer::Recorded(JobStatus::Succeeded));
+    let (job, _) = bench.find(run.job).await;
+    assert_eq!((job.result.as_deref(), job.result_bytes), (None, Some(1_000_500)));
+    let pieces = bench.ledger.list_output(run.run, OutputStream::Result, 0, 10).await.expect("read");
+    assert_eq!(pieces[..], result.ranges[..]);
+    let shown = bench.ledger.find_output(bench.tenant, run.job, None).await.expect("read").expect("it ran");
+    assert_eq!((shown.stdout, shown.stderr), (0, 0), "a result is no output");
+    let after = bench.ledger.stored_by_tenant().await.expect("counted");
+    let after = after.iter().find(|(tenant, _)| *tenant == bench.tenant).map_or(0, |(_, bytes)| *bytes);
+    assert!(after >= before + 1_000_500, "its bytes count: {before} to {after}");
+    // Said again with other objects: the first ones stay.
+    let again = RunReport { stored_result: Some(stored_result(&run, "two")), ..report };
+    assert_eq!(bench.report(again).await, ReportAnswer::Duplicate);
+    let pieces = bench.ledger.list_output(run.run, OutputStream::Result, 0, 10).await.expect("read");
+    assert_eq!(pieces[..], result.ranges[..]);
+    bench.pass_ms(100_000);
+    let retention = Retention { finished_jobs_ms: 50_000, events_ms: 50_000 };
+    let pruned = bench.ledger.prune(retention, PruneMark::default()).await.expect("it prunes");
+    assert_eq!(pruned.outputs, [run.run], "retention says whose objects are to go");
+}
+
+pub async fn a_large_result_of_a_refused_report_is_not_named(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let report =
+        RunReport { stored_result: Some(stored_result(&run, "x")), ..bench.report_of(&run, Outcome::Succeeded) };
+    let foreign = RunReport { worker: worker_name("w2"), ..report.clone() };
+    assert_eq!(bench.report(foreign).await, ReportAnswer::NotYours);
+    let stale = RunReport { fence: Some(run.fence + 1), ..report.clone() };
+    assert_eq!(bench.report(stale).await, ReportAnswer::Stale { evidence: false });
+    let failed = RunReport { stored_result: report.stored_result, ..bench.report_of(&run, Outcome::Canceled) };
+    bench.report(failed).await;
+    assert!(bench.ledger.list_output(run.run, OutputStream::Result, 0, 10).await.expect("read").is_empty());
+    assert_eq!(bench.find(run.job).await.0.result_bytes, None);
 }

@@ -70,6 +70,7 @@ fn carry_out(run: &ClaimedRun, witness: &Witness) -> RunReport {
         outcome: if fails { Outcome::Failed(ErrorClass::Permanent) } else { Outcome::Succeeded },
         error: fails.then(|| RunError::new(ErrorClass::Permanent, "asked to fail")),
         result: None,
+        stored_result: None,
         last_seq: 0,
     }
 }

@@ -1,0 +1,51 @@
+//! `job result ID`: what a job ended with, as JSON, however large it is.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::client::{Client, Request};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::job_ref::OneJob;
+use crate::output::Screen;
+use crate::output::text::json_safe;
+
+#[derive(Debug, Clone, Args)]
+pub struct ResultArgs {
+    #[command(flatten)]
+    job: OneJob,
+    /// Write to this file instead of standard output
+    #[arg(long, short = 'o', value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub async fn result(client: &Client, screen: &mut Screen, args: &ResultArgs) -> Result<Exit, Failure> {
+    let id = args.job.resolve(client).await?;
+    let mut answer = client.raw(&Request::get(["jobs", &id.to_string(), "result"])).await?;
+    if let Some(path) = &args.output {
+        let failed = |error: std::io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
+        let mut file = std::fs::File::create(path).map_err(failed)?;
+        while let Some(bytes) = answer.chunk().await? {
+            file.write_all(&bytes).map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)?;
+        return Ok(Exit::Success);
+    }
+    // Bytes of one character may come in two pieces, and a terminal gets characters only.
+    let mut rest: Vec<u8> = Vec::new();
+    while let Some(bytes) = answer.chunk().await? {
+        rest.extend_from_slice(&bytes);
+        let whole = match std::str::from_utf8(&rest) {
+            Ok(_) => rest.len(),
+            Err(error) => error.valid_up_to(),
+        };
+        let text = String::from_utf8_lossy(&rest[..whole]);
+        let shown = if screen.is_terminal() { json_safe(&text) } else { text.into_owned() };
+        screen.bytes(shown.as_bytes())?;
+        rest.drain(..whole);
+    }
+    screen.bytes(b"\n")?;
+    Ok(Exit::Success)
+}
