@@ -12,6 +12,7 @@ use bowline_store::{JobRecord, Ledger};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::commands::{ApprovalView, CommandView};
 use crate::views::{EventView, JobView};
 
 /// Somebody who acted, with the name people know.
@@ -25,6 +26,13 @@ pub struct ActorView {
     /// The address of a token's owner, if the token has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+}
+
+impl ActorView {
+    /// An actor whose name was not looked up: the id stands in for it.
+    pub fn unnamed(id: &str) -> Self {
+        Self { id: id.to_owned(), name: id.to_owned(), email: None }
+    }
 }
 
 /// How many names are kept before the directory starts over.
@@ -55,6 +63,27 @@ impl Actors {
             _ => (id.to_owned(), None),
         };
         ActorView { id: id.to_owned(), name, email }
+    }
+
+    /// Looks up the name of an actor.
+    pub async fn fill(&self, actor: &mut ActorView) {
+        *actor = self.view(&actor.id).await;
+    }
+
+    /// An approval with the names of who asked and who voted.
+    pub async fn approval(&self, approval: &mut ApprovalView) {
+        self.fill(&mut approval.requester).await;
+        for vote in &mut approval.votes {
+            self.fill(&mut vote.actor).await;
+        }
+    }
+
+    /// A command with the names of everyone its approval mentions.
+    pub async fn command(&self, mut command: CommandView) -> CommandView {
+        if let Some(approval) = &mut command.approval {
+            self.approval(approval).await;
+        }
+        command
     }
 
     /// A job with the name of who asked for it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::duration::Span;
 use crate::exit::Exit;
@@ -140,16 +141,18 @@ struct TokenView {
     revoked_at: Text,
     revoked: Option<bool>,
     status: Text,
+    maker: ActorView,
     token: Text,
 }
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column::left("ID").whole(),
     Column::left("NAME"),
     Column::left("KIND"),
     Column::left("STATE"),
     Column::left("CREATED"),
     Column::left("EXPIRES"),
+    Column::left("MADE BY").spare(),
     Column::left("SCOPES").spare(),
 ];
 
@@ -170,6 +173,7 @@ fn row(screen: &Screen, token: &TokenView) -> Vec<Cell> {
         state,
         screen.ago(&token.created_at).into(),
         expires.into(),
+        (&token.maker.name).into(),
         joined(&token.scopes).into(),
     ]
 }

@@ -11,6 +11,9 @@ use crate::output::{Facts, Screen, Text};
 #[serde(default)]
 struct CallerView {
     actor: Text,
+    name: Text,
+    email: Text,
+    tenant: Text,
     tenant_id: Text,
     scopes: Vec<Text>,
     audiences: Option<Vec<Text>>,
@@ -23,10 +26,16 @@ pub async fn run(client: &Client, screen: &mut Screen) -> Result<Exit, Failure> 
         return Ok(Exit::Success);
     }
     let caller: CallerView = answer.read()?;
+    let tenant = match (caller.tenant.as_str(), caller.tenant_id.as_str()) {
+        ("", id) => id.to_owned(),
+        (name, id) => format!("{name} ({id})"),
+    };
     screen.facts(
         &Facts::new()
+            .with("name", &caller.name)
+            .with("email", &caller.email)
             .with("actor", &caller.actor)
-            .with("tenant", &caller.tenant_id)
+            .with("tenant", tenant)
             .with("scopes", joined(&caller.scopes))
             .with("audiences", joined(&caller.audiences.unwrap_or_default())),
     )?;

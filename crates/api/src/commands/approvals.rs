@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::view::{ApprovalView, hex};
+use crate::actors::ActorView;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Params, page_size};
@@ -28,7 +29,7 @@ pub struct ApprovalsQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum WaitingView {
-    Workflow(WaitingNode),
+    Workflow(Box<WaitingNode>),
     Command(Box<WaitingCommand>),
 }
 
@@ -49,6 +50,8 @@ pub struct WaitingNode {
     pub quorum: u32,
     pub given: u32,
     pub four_eyes: bool,
+    /// Who started the workflow.
+    pub requester: ActorView,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -103,8 +106,8 @@ impl Place {
     }
 }
 
-fn node(waiting: WaitRecord) -> WaitingView {
-    WaitingView::Workflow(WaitingNode {
+fn node(waiting: WaitRecord, requester: ActorView) -> WaitingView {
+    WaitingView::Workflow(Box::new(WaitingNode {
         job_id: waiting.job,
         workflow: waiting.workflow,
         node: waiting.wait.node.to_string(),
@@ -116,7 +119,8 @@ fn node(waiting: WaitRecord) -> WaitingView {
         quorum: waiting.wait.question.map_or(1, |question| question.rule.quorum),
         given: waiting.given,
         four_eyes: waiting.wait.question.is_some_and(|question| question.rule.four_eyes),
-    })
+        requester,
+    }))
 }
 
 pub async fn approvals(
@@ -138,7 +142,10 @@ pub async fn approvals(
         Place::Command(number) => after = Some(number),
         Place::Node(place) => {
             let page = app.engine.ledger.list_waits(tenant, WaitKind::Approval, place, limit).await?;
-            approvals.extend(page.items.into_iter().map(node));
+            for waiting in page.items {
+                let requester = app.actors.view(&waiting.actor).await;
+                approvals.push(node(waiting, requester));
+            }
             if let Some(next) = page.next {
                 return Ok(Json(ApprovalPage { approvals, next_cursor: cursor(Place::Node(Some(next))) }));
             }
@@ -150,16 +157,18 @@ pub async fn approvals(
         return Ok(Json(ApprovalPage { approvals, next_cursor: cursor(Place::Command(0)) }));
     }
     let page = app.engine.ledger.list_approvals(tenant, after, room).await?;
-    approvals.extend(page.items.into_iter().map(|waiting| {
-        WaitingView::Command(Box::new(WaitingCommand {
+    for waiting in page.items {
+        let mut approval = waiting.approval.into();
+        app.actors.approval(&mut approval).await;
+        approvals.push(WaitingView::Command(Box::new(WaitingCommand {
             job_id: waiting.job,
             number: waiting.number,
             command: waiting.command,
             hosts: waiting.hosts,
             created_at: waiting.created_at,
-            approval: waiting.approval.into(),
-        }))
-    }));
+            approval,
+        })));
+    }
     Ok(Json(ApprovalPage { approvals, next_cursor: page.next.and_then(|next| cursor(Place::Command(next))) }))
 }
 

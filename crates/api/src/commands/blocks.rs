@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::actors::ActorView;
 use crate::app::App;
 use crate::body::{Body, MaybeBody};
 use crate::door::Known;
@@ -45,6 +46,8 @@ pub struct BlockView {
     pub command: Option<String>,
     pub reason: String,
     pub by: String,
+    /// The same, with the name.
+    pub actor: ActorView,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     /// Its time is over; it holds no more.
@@ -58,7 +61,7 @@ pub struct BlockList {
 }
 
 impl BlockView {
-    fn of(block: BlockRecord, now: Timestamp) -> Self {
+    fn of(block: BlockRecord, actor: ActorView, now: Timestamp) -> Self {
         let (host, selector) = match block.place {
             BlockedPlace::Host(name) => (Some(name), None),
             BlockedPlace::Selector(text) => (None, Some(text)),
@@ -71,6 +74,7 @@ impl BlockView {
             command: block.command,
             reason: block.reason,
             by: block.by,
+            actor,
             created_at: block.at,
             expires_at: block.expires_at,
             expired: block.expires_at.is_some_and(|at| at <= now),
@@ -116,7 +120,13 @@ pub async fn block(
         BlockAnswer::Made(id) => {
             let record =
                 BlockRecord { id, inventory, place, command, reason, by, at: now, expires_at: body.expires_at };
-            Ok((StatusCode::CREATED, Json(BlockView::of(record, now))))
+            let actor = app.actors.view(&record.by).await;
+            Ok((StatusCode::CREATED, Json(BlockView::of(record, actor, now))))
+        }
+        BlockAnswer::TooMany { what, max } => {
+            let message = format!("{what}: the blocks in force use all {max} of this tenant; lift some");
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUOTA_EXCEEDED", message);
+            Err(problem.with(json!({"quota": what, "max": max})))
         }
         BlockAnswer::NoInventory => Err(InventoryName::nothing()),
         BlockAnswer::NoHost => Err(HostName::nothing()),
@@ -126,7 +136,12 @@ pub async fn block(
 pub async fn blocks(State(app): State<App>, known: Known) -> Result<Json<BlockList>, Problem> {
     let blocks = app.engine.ledger.list_blocks(known.tenant()?).await?;
     let now = app.engine.clock.now();
-    Ok(Json(BlockList { blocks: blocks.into_iter().map(|block| BlockView::of(block, now)).collect() }))
+    let mut views = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let actor = app.actors.view(&block.by).await;
+        views.push(BlockView::of(block, actor, now));
+    }
+    Ok(Json(BlockList { blocks: views }))
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::actors::ActorView;
 use crate::views::{job_word, raw};
 
 /// What `GET /jobs/{id}` says of a command beside the job.
@@ -45,6 +46,8 @@ pub struct ApprovalView {
     pub quorum: u32,
     pub four_eyes: bool,
     pub requested_by: String,
+    /// The same, with the name.
+    pub requester: ActorView,
     pub expires_at: Option<Timestamp>,
     /// What is asked about is a second try: a yes to the first one was for that one.
     pub retry: bool,
@@ -57,6 +60,8 @@ pub struct ApprovalView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct VoteView {
     pub by: String,
+    /// The same, with the name.
+    pub actor: ActorView,
     pub approved: bool,
     pub reason: Option<String>,
     pub at: Timestamp,
@@ -64,7 +69,8 @@ pub struct VoteView {
 
 impl From<VoteRecord> for VoteView {
     fn from(vote: VoteRecord) -> Self {
-        Self { by: vote.by, approved: vote.yes, reason: vote.reason, at: vote.at }
+        let actor = ActorView::unnamed(&vote.by);
+        Self { by: vote.by, actor, approved: vote.yes, reason: vote.reason, at: vote.at }
     }
 }
 
@@ -96,6 +102,7 @@ impl From<ApprovalRecord> for ApprovalView {
             hash: hex(approval.hash.as_bytes()),
             quorum: approval.quorum,
             four_eyes: approval.four_eyes,
+            requester: ActorView::unnamed(&approval.requester),
             requested_by: approval.requester,
             expires_at: approval.expires_at,
             retry: approval.retry,

@@ -72,7 +72,11 @@ pub async fn get(State(app): State<App>, known: Known, Part(text): Part) -> Resu
     let (record, runs) = found.ok_or_else(no_job)?;
     let (mut command, mut workflow) = (None, None);
     match record.state.kind {
-        JobKind::Command => command = app.engine.ledger.find_fleet(tenant, job).await?.map(Into::into),
+        JobKind::Command => {
+            if let Some(fleet) = app.engine.ledger.find_fleet(tenant, job).await? {
+                command = Some(app.actors.command(fleet.into()).await);
+            }
+        }
         JobKind::Workflow => {
             let found = app.engine.ledger.find_flow(tenant, job).await?;
             // Before it begins, its moment is when it begins.

@@ -36,5 +36,7 @@ pub async fn get(
     let record = found(&app, key(known.tenant()?, kind, name), query.version).await?;
     // What a writer sends back as `If-Match`, to store only on top of what it has seen.
     let seen = format!("\"{}\"", record.latest);
-    Ok(([(ETAG, seen)], Json(ResourceAnswer { resource: record.into() })))
+    let mut resource: ResourceView = record.into();
+    app.actors.fill(&mut resource.shown.actor).await;
+    Ok(([(ETAG, seen)], Json(ResourceAnswer { resource })))
 }

@@ -38,8 +38,12 @@ pub async fn list(
     let list = format!("resources {kind}");
     let after = app.cursors.read_name(&list, tenant, query.cursor.as_deref())?;
     let page = app.engine.ledger.list_resources(tenant, kind, after, limit).await?;
+    let mut resources: Vec<ResourceView> = page.items.into_iter().map(Into::into).collect();
+    for resource in &mut resources {
+        app.actors.fill(&mut resource.shown.actor).await;
+    }
     Ok(Json(ResourcePage {
-        resources: page.items.into_iter().map(Into::into).collect(),
+        resources,
         next_cursor: page.next.map(|name| app.cursors.write(&list, tenant, name.as_str())),
     }))
 }

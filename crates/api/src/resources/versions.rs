@@ -42,8 +42,12 @@ pub async fn versions(
     };
     let page = app.engine.ledger.list_versions(key(tenant, kind, name), before, limit).await?;
     let page = page.ok_or_else(ResourceName::nothing)?;
+    let mut versions: Vec<VersionView> = page.items.into_iter().map(Into::into).collect();
+    for version in &mut versions {
+        app.actors.fill(&mut version.actor).await;
+    }
     Ok(Json(VersionPage {
-        versions: page.items.into_iter().map(Into::into).collect(),
+        versions,
         next_cursor: page.next.map(|version| app.cursors.write(&list, tenant, &version.to_string())),
     }))
 }

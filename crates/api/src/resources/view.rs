@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::actors::ActorView;
 use crate::app::App;
 use crate::params::Nameable;
 use crate::problem::Problem;
@@ -32,6 +33,8 @@ pub struct VersionView {
     pub note: Option<String>,
     /// Who wrote this version, and when.
     pub by: String,
+    /// The same, with the name.
+    pub actor: ActorView,
     pub at: Timestamp,
     /// What it says, with every default in its place.
     pub spec: Option<Box<RawValue>>,
@@ -42,6 +45,7 @@ impl From<VersionRecord> for VersionView {
         Self {
             version: record.version,
             note: record.note,
+            actor: ActorView::unnamed(&record.by),
             by: record.by,
             at: record.at,
             spec: raw(Some(record.spec.to_string())),

@@ -11,6 +11,7 @@ use bowline_store::TokenRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::actors::ActorView;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::Params;
@@ -35,6 +36,9 @@ pub struct TokenView {
     /// The id of the token it was made with; not there for those that a service or the server itself made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
+    /// The same, with the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maker: Option<ActorView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
     pub tenant_id: Option<TenantId>,
@@ -93,12 +97,13 @@ pub async fn list(
     }
     let tokens = app.engine.ledger.list_tokens(Some(tenant)).await?;
     let now = app.engine.clock.now();
-    let tokens = tokens
+    let mut tokens: Vec<TokenView> = tokens
         .into_iter()
         .map(|t| TokenView {
             kind: kind_word(&t.kind),
             status: status(&t, now),
             audiences: Audiences::from(t.audiences.as_str()).iter().map(Audience::text).collect(),
+            maker: t.made_by.as_deref().map(|id| ActorView::unnamed(&format!("token:{id}"))),
             made_by: t.made_by,
             labels: t.labels,
             reach: t.admission.reach,
@@ -115,5 +120,8 @@ pub async fn list(
             revoked_at: t.revoked_at,
         })
         .collect();
+    for maker in tokens.iter_mut().filter_map(|token| token.maker.as_mut()) {
+        app.actors.fill(maker).await;
+    }
     Ok(Json(TokenList { tokens }))
 }

@@ -41,6 +41,48 @@ async fn a_job_and_its_events_name_who_asked_for_it() {
 }
 
 #[tokio::test]
+async fn approvals_blocks_tokens_and_versions_name_who_made_them() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(2).await;
+    let scopes = ["jobs.write", "jobs.read", "fleet.write", "fleet.read", "resources.write", "resources.read"];
+    let (token, id) = ann(&server, &scopes).await;
+    let actor = json!({"id": id, "name": "ann", "email": "ann@example.org"});
+
+    let who = server.send("GET", "/whoami", &token, None).await.expect(200);
+    assert_eq!((&who["name"], &who["email"]), (&actor["name"], &actor["email"]), "{who}");
+    let tenants = server.get("/tenants").await.expect(200);
+    let own = tenants["tenants"].as_array().expect("tenants").iter().find(|one| one["id"] == who["tenant_id"]);
+    assert_eq!(Some(&who["tenant"]), own.map(|one| &one["name"]), "{who}");
+
+    let workflow = json!({
+        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": {"title": "go on?"}}],
+        "edges": [{"source": "start", "target": "ask"}],
+    });
+    let put = server.send("PUT", "/resources/workflow/asks", &token, Some(json!({"spec": workflow}))).await;
+    assert!((200..300).contains(&put.status), "{put:?}");
+    for path in ["/resources/workflow/asks", "/resources/workflow", "/resources/workflow/asks/versions"] {
+        let shown = server.get(path).await.expect(200);
+        let shown = [&shown["resource"], &shown["resources"][0], &shown["versions"][0]];
+        assert!(shown.iter().any(|one| one["actor"] == actor), "{path}: {shown:?}");
+    }
+
+    let job = server.send("POST", "/jobs", &token, Some(json!({"workflow": "asks"}))).await.expect(202);
+    server.until_status(job["job_id"].as_str().expect("a job"), "paused").await;
+    let waiting = server.get("/approvals").await.expect(200);
+    assert_eq!(waiting["approvals"][0]["requester"], actor, "{waiting}");
+
+    let block = json!({"selector": "all", "reason": "not today"});
+    let made = server.send("POST", "/blocks", &token, Some(block)).await.expect(201);
+    assert_eq!(made["actor"], actor);
+    assert_eq!(server.get("/blocks").await.expect(200)["blocks"][0]["actor"], actor);
+
+    let tokens = server.get("/tokens").await.expect(200);
+    let of_ann = tokens["tokens"].as_array().expect("tokens").iter().find(|one| one["name"] == "ann").expect("hers");
+    assert_eq!(of_ann["maker"]["id"], format!("token:{}", of_ann["made_by"].as_str().expect("an id")));
+    assert_ne!(of_ann["maker"]["name"], of_ann["maker"]["id"], "the administrator's token has a name: {of_ann}");
+}
+
+#[tokio::test]
 async fn a_command_on_hosts_is_in_the_audit_trail() {
     let server = TestServer::start().await;
     server.simulated_hosts(2).await;

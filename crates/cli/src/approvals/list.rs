@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -22,6 +23,9 @@ struct WaitingView {
     node: Text,
     title: Text,
     expires_at: Text,
+    requester: ActorView,
+    quorum: u64,
+    given: u64,
 }
 
 const COLUMNS: [Column; 7] = [
@@ -41,9 +45,9 @@ fn row(screen: &Screen, waiting: &WaitingView) -> Vec<Cell> {
             (&waiting.job_id).into(),
             format!("{} at {}: {}", waiting.workflow, waiting.node, waiting.title).into(),
             "".into(),
-            "".into(),
+            (&waiting.requester.name).into(),
             screen.ago(&waiting.created_at).into(),
-            "".into(),
+            format!("{}/{}", waiting.given, waiting.quorum.max(1)).into(),
             screen.ago(&waiting.expires_at).into(),
         ];
     }
@@ -51,7 +55,7 @@ fn row(screen: &Screen, waiting: &WaitingView) -> Vec<Cell> {
         (&waiting.job_id).into(),
         (&waiting.command).into(),
         (&waiting.hosts).into(),
-        (&approval.requested_by).into(),
+        approval.requester.or(&approval.requested_by).into(),
         screen.ago(&waiting.created_at).into(),
         format!("{}/{}", approval.yes(), approval.quorum).into(),
         screen.ago(&approval.expires_at).into(),

@@ -63,7 +63,7 @@ pub async fn print(
     facts = command
         .facts(facts, screen, job.end().is_some())
         .with("on", names.join(", "))
-        .with("asked by", &approval.requested_by)
+        .with("asked by", approval.requester.or(&approval.requested_by))
         .with("asked", screen.ago(&job.created_at))
         .with("hash", &approval.hash);
     screen.facts(&facts)?;

@@ -15,6 +15,7 @@ struct RecordView {
     number: Text,
     at: Text,
     actor: Text,
+    actor_name: Text,
     action: Text,
     resource: Text,
     result: Text,
@@ -35,7 +36,7 @@ fn row(screen: &Screen, record: &RecordView) -> Vec<Cell> {
     vec![
         (&record.number).into(),
         screen.ago(&record.at).into(),
-        (&record.actor).into(),
+        record.actor_name.or(record.actor.as_str()).into(),
         (&record.action).into(),
         (&record.resource).into(),
         (&record.result).into(),

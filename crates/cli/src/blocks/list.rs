@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -18,6 +19,7 @@ pub struct BlockView {
     pub command: Text,
     pub reason: Text,
     pub by: Text,
+    pub actor: ActorView,
     pub created_at: Text,
     pub expires_at: Text,
     pub expired: bool,
@@ -53,7 +55,7 @@ fn row(screen: &Screen, block: &BlockView) -> Vec<Cell> {
         block.command.or("every").into(),
         until,
         (&block.reason).into(),
-        (&block.by).into(),
+        block.actor.or(&block.by).into(),
         screen.ago(&block.created_at).into(),
         (&block.inventory).into(),
     ]

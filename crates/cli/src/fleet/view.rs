@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::counts::{HostCounts, hosts};
+use crate::actor::ActorView;
 use crate::output::json::readable;
 use crate::output::time::span;
 use crate::output::{Facts, Paint, Screen, Text};
@@ -67,6 +68,7 @@ pub struct ApprovalView {
     pub quorum: u64,
     pub four_eyes: bool,
     pub requested_by: Text,
+    pub requester: ActorView,
     pub expires_at: Text,
     pub votes: Vec<VoteView>,
 }
@@ -75,6 +77,7 @@ pub struct ApprovalView {
 #[serde(default)]
 pub struct VoteView {
     pub by: Text,
+    pub actor: ActorView,
     pub approved: bool,
     pub reason: Text,
     pub at: Text,
@@ -109,7 +112,7 @@ impl ApprovalView {
         let lines = self.votes.iter().map(|vote| {
             let word = if vote.approved { "yes" } else { "no" };
             let reason = if vote.reason.is_empty() { String::new() } else { format!(": {}", vote.reason) };
-            format!("{word} by {} {}{reason}", vote.by, screen.ago(&vote.at))
+            format!("{word} by {} {}{reason}", vote.actor.or(&vote.by), screen.ago(&vote.at))
         });
         lines.collect::<Vec<_>>().join("\n")
     }

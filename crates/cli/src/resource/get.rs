@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::documents::INVENTORY;
+use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -41,6 +42,7 @@ struct ResourceView {
     version: Text,
     updated_at: Text,
     by: Text,
+    actor: ActorView,
     note: Text,
 }
 
@@ -77,7 +79,7 @@ fn row(screen: &Screen, resource: &ResourceView) -> Vec<Cell> {
         (&resource.latest).into(),
         (&resource.version).into(),
         screen.ago(&resource.updated_at).into(),
-        (&resource.by).into(),
+        resource.actor.or(&resource.by).into(),
         (&resource.note).into(),
     ]
 }

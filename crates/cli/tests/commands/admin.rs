@@ -115,16 +115,16 @@ async fn a_token_is_made_shown_once_and_never_asked_for_twice() {
 async fn tokens_are_listed_and_revoked() {
     let fake = Fake::start(|asked, _| match asked.path() {
         "GET /tokens" => ok(r#"{"tokens":[
-            {"id":"k1","kind":"api","name":"ci","scopes":["jobs.read"],"created_at":"2026-01-03T11:00:00Z","expires_at":"2026-01-03T13:00:00Z","revoked_at":null},
+            {"id":"k1","kind":"api","name":"ci","scopes":["jobs.read"],"created_at":"2026-01-03T11:00:00Z","expires_at":"2026-01-03T13:00:00Z","revoked_at":null,"made_by":"k0","maker":{"id":"token:k0","name":"admin"}},
             {"id":"k2","kind":"api","name":"old","scopes":[],"created_at":"2026-01-01T11:00:00Z","expires_at":"2026-01-02T13:00:00Z","revoked_at":null},
             {"id":"k3","kind":"worker","name":"w","scopes":["workers.run"],"created_at":"2026-01-01T11:00:00Z","expires_at":null,"revoked_at":"2026-01-02T11:00:00Z"}]}"#),
         _ => ok(r#"{"id":"k1","revoked":true}"#),
     });
     insta::assert_snapshot!(fake.run(&["token", "list"]).await.out, @r"
-    ID  NAME  KIND    STATE    CREATED  EXPIRES  SCOPES
-    k1  ci    api     valid    1h ago   in 1h    jobs.read
+    ID  NAME  KIND    STATE    CREATED  EXPIRES  MADE BY  SCOPES
+    k1  ci    api     valid    1h ago   in 1h    admin    jobs.read
     k2  old   api     expired  2d ago   23h ago
-    k3  w     worker  revoked  2d ago   never    workers.run
+    k3  w     worker  revoked  2d ago   never             workers.run
     ");
     assert_eq!(fake.run(&["token", "revoke", "k1"]).await.out, "token k1 is revoked\n");
     assert_eq!(fake.lines()[1], "POST /tokens/k1/revoke");
