@@ -157,7 +157,7 @@ impl Bowline {
         match self.engine.flows.decide(self.tenant, job, None, yes, by, reason).await? {
             FlowAnswer::Taken | FlowAnswer::Noted { .. } => Ok(()),
             FlowAnswer::Refused(refused) => Err(Error::Refused { job, why: refused.to_string() }),
-            FlowAnswer::Withdrawn | FlowAnswer::DecisionAhead => Err(Error::NobodyWaits(job)),
+            FlowAnswer::Withdrawn | FlowAnswer::DecisionAhead | FlowAnswer::Approved => Err(Error::NobodyWaits(job)),
             FlowAnswer::NotFound => Err(Error::NotFound(job)),
             FlowAnswer::NobodyWaits | FlowAnswer::KeyConflict => Err(Error::NobodyWaits(job)),
             FlowAnswer::Finished(status) => Err(Error::Finished { job, status }),

@@ -145,6 +145,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0024_deadline.sql"),
         postgres: include_str!("migrations/postgres/0024_deadline.sql"),
     },
+    Migration {
+        number: 27,
+        name: "decisions",
+        sqlite: include_str!("migrations/sqlite/0027_decisions.sql"),
+        postgres: include_str!("migrations/postgres/0027_decisions.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

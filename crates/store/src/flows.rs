@@ -244,6 +244,8 @@ pub struct FlowRecord {
     pub forked_from: Option<(JobId, u32)>,
     /// The run that began this one.
     pub parent: Option<JobId>,
+    /// How many approvals were given in it.
+    pub decisions: u32,
     pub waits: Vec<WaitRecord>,
 }
 
@@ -251,6 +253,8 @@ pub struct FlowRecord {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitRecord {
     pub job: JobId,
+    /// Who started the execution.
+    pub actor: String,
     pub workflow: String,
     pub wait: NewWait,
     pub since: Timestamp,
@@ -279,8 +283,8 @@ pub struct FlowOrder {
     pub ends: Option<(Arc<str>, u32)>,
     /// For a wait that is a question: what somebody says to it. It ends when enough people have said yes, or one no.
     pub vote: Option<FlowVote>,
-    /// It changes what the run knows: its open questions are withdrawn, and put again when the run has heard it.
-    pub edits: bool,
+    /// It changes what follows: the open questions are withdrawn, and put again when the execution has heard it.
+    pub change: Option<FlowChange>,
     /// What it is called in the audit trail.
     pub action: Action,
     /// What is told there: names, and no contents.
@@ -291,12 +295,21 @@ pub struct FlowOrder {
     pub once: Option<OnceKey>,
 }
 
+/// A change of what an execution knows or does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowChange {
+    /// How many approvals had been given when the change was asked for. One more by now, and the change comes too late.
+    pub decisions: u32,
+}
+
 /// A decision somebody wants to make about a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowVote {
     pub yes: bool,
     /// The hash of what they looked at, if they said so.
     pub seen: Option<RequestHash>,
+    /// The hash of the question that was open when they decided. A yes counts for no other one.
+    pub current: RequestHash,
 }
 
 /// What became of a [`FlowOrder`].
@@ -311,8 +324,10 @@ pub enum FlowAnswer {
     Refused(ApprovalRefused),
     /// What the run knows was changed, and the question is about to be put again.
     Withdrawn,
-    /// A decision was taken that the run has not heard yet; what it knows cannot be changed in between.
+    /// A decision was taken that the caller did not know of, or that the execution has not heard yet; nothing is changed.
     DecisionAhead,
+    /// Others have approved it as it is, so it is not changed any more.
+    Approved,
     /// It is over.
     Finished(JobStatus),
     /// Nobody waits for this, or no more.

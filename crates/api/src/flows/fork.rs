@@ -103,7 +103,11 @@ pub async fn fork(
         active_only(&app, &known, kind, name, version).await?;
     }
     // A yes was for one run. Whoever takes it into another says it again.
-    if app.engine.flows.decided_before(tenant, job, from_step).await? {
+    // And what is changed by hand is changed by those who may decide about it.
+    let patched = !body.patch.variables.is_empty();
+    if app.engine.flows.decided_before(tenant, job, from_step).await?
+        || (patched && app.engine.flows.asks_people(tenant, job).await?)
+    {
         known.require(Scope::ApprovalsWrite)?;
     }
     let key = header_key(&headers)?;

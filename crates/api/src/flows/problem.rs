@@ -108,6 +108,11 @@ pub fn not_taken(answer: FlowAnswer) -> Result<(), Problem> {
             let message = "somebody has just decided what the run waits for; look at it again before you change it";
             Err(Problem::conflict("JOB_NOT_READY", message))
         }
+        FlowAnswer::Approved => {
+            let message = "others have approved this run as it is, so it is not changed any more; \
+                           fork it from a step before the question, where they are asked again";
+            Err(Problem::conflict("APPROVAL_DECIDED", message))
+        }
         FlowAnswer::Finished(status) => {
             Err(Problem::conflict("JOB_FINISHED", format!("the run is over: it is {}", job_word(status)))
                 .with(json!({"status": job_word(status)})))

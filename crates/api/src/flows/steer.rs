@@ -68,26 +68,15 @@ pub async fn steer(
     ExactBody(body): ExactBody<SteerRequest>,
 ) -> Result<Json<SteeredView>, Problem> {
     let tenant = known.tenant()?;
+    // What people are asked about is changed by those who may decide it.
+    if body.order.changes_what_follows() && app.engine.flows.asks_people(tenant, job).await? {
+        known.require(Scope::ApprovalsWrite)?;
+    }
     let why = match &body.order {
         Order::Edit(variables) if variables.is_empty() => {
             return Err(Problem::validation("order.edit: name a variable").with(json!({"field": "order.edit"})));
         }
-        Order::Edit(_) => {
-            let why = reason(body.reason.as_deref().unwrap_or_default())?;
-            // What somebody said yes to goes on as they saw it, unless somebody who may decide changes it.
-            let steps = app.engine.ledger.find_flow(tenant, job).await?.map_or(0, |run| run.steps);
-            if steps > 0 && app.engine.flows.decided_before(tenant, job, steps).await? {
-                known.require(Scope::ApprovalsWrite)?;
-            }
-            Some(why)
-        }
-        Order::Pin { node, .. } => {
-            // Whoever pins what asks somebody says yes.
-            if app.engine.flows.stands_in(tenant, job, node).await? {
-                known.require(Scope::ApprovalsWrite)?;
-            }
-            reason_of(body.reason)?
-        }
+        Order::Edit(_) => Some(reason(body.reason.as_deref().unwrap_or_default())?),
         _ => reason_of(body.reason)?,
     };
     not_taken(app.engine.flows.steer(tenant, job, body.order, known.author(), why).await?)?;

@@ -332,6 +332,7 @@ async fn an_edit_withdraws_the_question_of_a_workflow() {
     let server = TestServer::start().await;
     put(&server, "/resources/workflow/deploy", json!({"spec": deploying(json!({}))})).await;
     let runner = person(&server, "runner", &["jobs.write", "jobs.read"]).await;
+    let editor = person(&server, "editor", &["jobs.write", "jobs.read", "approvals.write"]).await;
     let approver = person(&server, "approver", &["approvals.write", "jobs.read"]).await;
     let job = ask(&server, &runner, json!({"workflow": "deploy"})).await;
     server.until_status(&job, "paused").await;
@@ -339,7 +340,10 @@ async fn an_edit_withdraws_the_question_of_a_workflow() {
     let first = question().await;
     assert_eq!(first["title"], "deploy good?", "{first}");
     let edit = |target: &str| json!({"order": {"edit": {"target": target}}, "reason": "a better one"});
-    server.send("POST", &format!("/jobs/{job}/steer"), &runner, Some(edit("EVIL"))).await.expect(200);
+    let steer = format!("/jobs/{job}/steer");
+    let early = server.send("POST", &steer, &runner, Some(edit("EVIL"))).await;
+    assert_eq!(early.status, 403, "{early:?}");
+    server.send("POST", &steer, &editor, Some(edit("EVIL"))).await.expect(200);
     let second = question().await;
     assert_eq!((&second["title"], &second["node"]), (&json!("deploy EVIL?"), &first["node"]), "it says what follows");
     assert_ne!(second["hash"], first["hash"]);
@@ -368,6 +372,42 @@ async fn an_edit_withdraws_the_question_of_a_workflow() {
     let late = server.send("POST", &steer, &runner, Some(edit("EVIL"))).await;
     assert_eq!(late.status, 403, "{late:?}");
     assert!(late.body.to_string().contains("approvals.write"), "{late:?}");
+    let late = server.send("POST", &steer, &editor, Some(edit("EVIL"))).await;
+    assert_eq!(late.code(), "APPROVAL_DECIDED", "the approver answers for what they saw: {late:?}");
+}
+
+/// An edit and the deciding vote at the same moment: one of them counts.
+#[tokio::test]
+async fn an_edit_that_races_with_the_vote_never_changes_what_was_approved() {
+    let server = TestServer::start().await;
+    put(&server, "/resources/workflow/deploy", json!({"spec": deploying(json!({}))})).await;
+    let runner = person(&server, "runner", &["jobs.write", "jobs.read"]).await;
+    let editor = person(&server, "editor", &["jobs.write", "jobs.read", "approvals.write"]).await;
+    let approver = person(&server, "approver", &["approvals.write", "jobs.read"]).await;
+    let edit = json!({"order": {"edit": {"target": "EVIL"}}, "reason": "a race"});
+    let mut counts = (0, 0);
+    for n in 0..40 {
+        let job = ask(&server, &runner, json!({"workflow": "deploy"})).await;
+        let shown = server.until_status(&job, "paused").await;
+        // Half of them say what they have looked at.
+        let body = if n % 2 == 0 { json!({"hash": shown["workflow"]["waits"][0]["hash"]}) } else { json!({}) };
+        let path = format!("/jobs/{job}/steer");
+        let steer = server.send("POST", &path, &editor, Some(edit.clone()));
+        let (vote, edited) = tokio::join!(approve(&server, &approver, &job, body.clone()), steer);
+        match (vote.status, edited.status) {
+            (200, 409) => counts.0 += 1,
+            (409, 200) => counts.1 += 1,
+            // Without a hash, a vote may come after the question was put again, and is then about the new one.
+            (200, 200) if body.get("hash").is_none() => continue,
+            _ => panic!("{vote:?} {edited:?}"),
+        }
+        if vote.status == 200 {
+            server.until_status(&job, "success").await;
+            let logged = server.get(&format!("/events?job_id={job}&type=workflow_logged")).await.expect(200);
+            assert!(!logged.to_string().contains("EVIL"), "{logged}");
+        }
+    }
+    println!("the vote came first {} times, the edit {} times", counts.0, counts.1);
 }
 
 /// Nodes of workflows count people as commands do.

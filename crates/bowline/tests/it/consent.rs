@@ -93,7 +93,8 @@ async fn pins_that_say_yes_need_the_right_to_decide() {
         (json!({"blueprint": "over-plain"}), "a.act", json!({"to": "b"}), 200),
         (json!({"blueprint": "plain"}), "a", skip.clone(), 200),
         (json!({"workflow": "approval"}), "n", json!({"approved": true}), 403),
-        (json!({"workflow": "approval"}), "start", json!({}), 200),
+        // Another node than the one that asks: it may stand before the question, or follow from the answer.
+        (json!({"workflow": "approval"}), "start", json!({}), 403),
         (json!({"workflow": "child-asks"}), "n", json!({}), 403),
         (json!({"workflow": "grandchild-asks"}), "n", json!({}), 403),
         (json!({"workflow": "each-asks"}), "n", json!({}), 403),
@@ -164,5 +165,111 @@ async fn a_yes_is_for_one_run() {
         let answer = server.send("POST", &fork, &runner, from(after)).await;
         assert_eq!(answer.status, late, "{body}: {answer:?}");
         assert_eq!(server.post(&fork, json!({"from_step": after})).await.status, 202, "{body}");
+    }
+}
+
+/// A condition decides whether somebody is asked, and a child runs after the answer.
+fn guarded() -> Value {
+    json!({
+        "variables": {"total": 500},
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "large", "type": "condition", "config": {"expression": "variables.total > 100"}},
+            {"id": "ask", "type": "approval", "config": {"title": "Pay {{ variables.total }}?"}},
+            {"id": "pay", "type": "log", "config": {"message": "paid {{ variables.total }}"}},
+            {"id": "end", "type": "end"},
+        ],
+        "edges": [
+            {"source": "start", "target": "large"},
+            {"source": "large", "target": "ask", "on": "true"},
+            {"source": "large", "target": "pay", "on": "false"},
+            {"source": "ask", "target": "pay"},
+            {"source": "pay", "target": "end"},
+        ],
+    })
+}
+
+async fn steer(server: &TestServer, token: &str, job: &str, order: Value) -> Answer {
+    let body = json!({"order": order, "reason": "to change it"});
+    server.send("POST", &format!("/jobs/{job}/steer"), token, Some(body)).await
+}
+
+/// Whatever a debugger can change is part of what people are asked about, wherever it stands in the definition.
+#[tokio::test]
+async fn changes_by_hand_need_the_right_to_decide_wherever_somebody_is_asked() {
+    let server = TestServer::start().await;
+    let runner = runner(&server).await;
+    stored(&server, "workflow", "guarded", guarded()).await;
+    let child = one(json!({"id": "n", "type": "wait_event", "config": {"event": "go"}}));
+    stored(&server, "workflow", "waits", child).await;
+    let parent = json!({
+        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": {"title": "Go?"}},
+            {"id": "child", "type": "workflow", "config": {"name": "waits"}}, {"id": "end", "type": "end"}],
+        "edges": [{"source": "start", "target": "ask"}, {"source": "ask", "target": "child"}, {"source": "child", "target": "end"}],
+    });
+    stored(&server, "workflow", "parent", parent).await;
+
+    let job = begun(&server, &runner, json!({"workflow": "guarded", "debug": true})).await;
+    let orders = [
+        json!({"pin": {"node": "large", "output": {"result": false}}}),
+        json!({"pin": {"node": "pay", "output": {"message": "paid"}}}),
+        json!({"unpin": "pay"}),
+        json!({"edit": {"total": 1}}),
+    ];
+    for order in &orders {
+        let answer = steer(&server, &runner, &job, order.clone()).await;
+        assert_eq!(answer.status, 403, "before the question: {order}: {answer:?}");
+    }
+    // What only says where it stops changes nothing.
+    for order in [json!({"break": {"node": "pay"}}), json!("continue")] {
+        steer(&server, &runner, &job, order).await.expect(200);
+    }
+    let shown = server.until_status(&job, "paused").await;
+    let first = shown["workflow"]["waits"][0]["hash"].clone();
+    for order in &orders {
+        let answer = steer(&server, &runner, &job, order.clone()).await;
+        assert_eq!(answer.status, 403, "while it waits: {order}: {answer:?}");
+    }
+    // Those who may decide change what is asked, and it is asked again.
+    steer(&server, &server.admin(), &job, orders[1].clone()).await.expect(200);
+    let hash = async || {
+        let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+        shown["workflow"]["waits"][0]["hash"].clone()
+    };
+    let second = hash().await;
+    assert_ne!(first, second, "the pin is in the hash");
+    let path = format!("/jobs/{job}/approve");
+    let old = server.post(&path, json!({"hash": first})).await;
+    assert_eq!(old.code(), "APPROVAL_SUPERSEDED", "{old:?}");
+    steer(&server, &server.admin(), &job, json!({"unpin": "pay"})).await.expect(200);
+    assert_eq!(hash().await, first, "as it was");
+    let fork = async |body: Value| server.send("POST", &format!("/jobs/{job}/fork"), &runner, Some(body)).await.status;
+    assert_eq!(fork(json!({"from_step": 1, "patch": {"variables": {"total": 1}}})).await, 403);
+    assert_eq!(fork(json!({"from_step": 1})).await, 202);
+    // A pin comes along, and this one leads past the question.
+    steer(&server, &server.admin(), &job, orders[0].clone()).await.expect(200);
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    assert_eq!(fork(json!({"from_step": shown["workflow"]["steps"]})).await, 403);
+
+    // What was started after a yes is what the yes was about.
+    let job = begun(&server, &runner, json!({"workflow": "parent"})).await;
+    server.until_status(&job, "paused").await;
+    server.post(&format!("/jobs/{job}/approve"), json!({})).await.expect(200);
+    let child = bowline_testkit::until(std::time::Duration::from_secs(30), "the child waits", async || {
+        let jobs = server.get("/jobs?status=paused").await.expect(200);
+        for one in jobs["jobs"].as_array().expect("jobs") {
+            let id = one["id"].as_str().expect("an id");
+            let shown = server.get(&format!("/jobs/{id}")).await.expect(200);
+            if shown["workflow"]["parent"] == job.as_str() {
+                return Ok(id.to_owned());
+            }
+        }
+        Err(jobs.to_string())
+    })
+    .await;
+    for order in [json!({"edit": {"x": 1}}), json!({"pin": {"node": "end", "output": {}}})] {
+        assert_eq!(steer(&server, &runner, &child, order.clone()).await.status, 403, "{order}");
+        // Two people stand for it as it is, so one alone does not change it.
+        assert_eq!(steer(&server, &server.admin(), &child, order.clone()).await.code(), "APPROVAL_DECIDED", "{order}");
     }
 }

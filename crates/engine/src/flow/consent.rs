@@ -8,12 +8,13 @@ use std::collections::HashSet;
 
 use bowline_model::blueprint::{Action, BlueprintSpec, HandlerAnswer, StateSpec};
 use bowline_model::resource::ResourceKind;
-use bowline_model::workflow::{NodeId, NodeSpec, WorkflowSpec};
+use bowline_model::workflow::{NodeSpec, WorkflowSpec};
 use bowline_model::{JobId, ResourceName, TenantId};
 use bowline_workflow::expression::Context;
 use serde_json::{Map, Value, json};
 
 use super::Flows;
+use super::calls::DEPTH_MAX;
 use super::definitions::{Definition, DefinitionError, DefinitionKind};
 use super::look::LookError;
 
@@ -31,18 +32,26 @@ enum Asks {
 }
 
 impl Flows {
-    /// Whether an output that somebody writes for this node could stand in for a decision.
+    /// Whether people are asked anywhere in this execution, in one that it starts, or in one that it was started by.
     ///
-    /// In a workflow that is so for a node that asks. In a blueprint an output says which state comes next, whatever was
-    /// written, so that any of them could lead past a question: it is so for all nodes if there is one anywhere.
-    pub async fn stands_in(&self, tenant: TenantId, job: JobId, node: &NodeId) -> Result<bool, LookError> {
-        match self.definition_of(tenant, job).await? {
-            Definition::Workflow(spec) => match spec.nodes.iter().find(|one| one.id == *node) {
-                Some(node) => self.any_asks(tenant, vec![of_node(node)]).await,
-                None => Ok(false),
-            },
-            Definition::Blueprint(spec) => self.any_asks(tenant, of_blueprint(&spec)).await,
+    /// Where that is so, every change by hand is part of what they decide about: a pinned condition leads past a question, a
+    /// pin or a variable behind it changes what follows from their yes, and an execution that was started after a yes does
+    /// what it was said of.
+    pub async fn asks_people(&self, tenant: TenantId, job: JobId) -> Result<bool, LookError> {
+        let mut next = Some(job);
+        for _ in 0..=DEPTH_MAX {
+            let Some(job) = next else { return Ok(false) };
+            let asks = match self.definition_of(tenant, job).await? {
+                Definition::Workflow(spec) => of_workflow(&spec),
+                Definition::Blueprint(spec) => of_blueprint(&spec),
+            };
+            if self.any_asks(tenant, asks).await? {
+                return Ok(true);
+            }
+            next = self.ledger.find_flow(tenant, job).await?.and_then(|record| record.parent);
         }
+        // Nothing is nested deeper.
+        Ok(true)
     }
 
     /// Whether a run that goes on from behind this step goes on with a decision that was taken before it, or with a pin that
@@ -52,10 +61,14 @@ impl Flows {
         let (context, pins) = (past.flow.context(), &past.flow.debug().pins);
         let asked = match self.definition_of(tenant, job).await? {
             Definition::Workflow(spec) => {
-                // What is pinned at an approval does not come along.
+                // What is pinned at an approval does not come along. Any other pin may lead past a question.
                 let pinned = |node: &NodeSpec| pins.contains_key(&node.id) && node.node_type != "approval";
-                let over = |node: &&NodeSpec| context.output(node.id.as_str()).is_some() || pinned(node);
-                spec.nodes.iter().filter(over).map(of_node).collect()
+                if spec.nodes.iter().any(pinned) {
+                    of_workflow(&spec)
+                } else {
+                    let over = |node: &&NodeSpec| context.output(node.id.as_str()).is_some();
+                    spec.nodes.iter().filter(over).map(of_node).collect()
+                }
             }
             Definition::Blueprint(spec) if !pins.is_empty() => of_blueprint(&spec),
             Definition::Blueprint(spec) => {

@@ -13,10 +13,9 @@ use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, Tena
 use bowline_store::{
     FlowStanding, NewFlow, NewJob, NewQuestion, NewTurn, NewWait, Origin, StoreError, Submitted, WaitKind,
 };
-use bowline_workflow::expression::Context;
 use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
 use bowline_workflow::node::Ended;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::asked::Asked;
 use super::calls::NotMade;
@@ -349,7 +348,7 @@ impl Flows {
             run.since_snapshot = 0;
             snapshot = Some(body.into());
         }
-        let (opened, closed) = moved_waits(&turn, run.flow.context());
+        let (opened, closed) = moved_waits(&turn, &run.flow);
         let mut logs = Vec::new();
         let mut steered = Vec::new();
         for record in &turn.records {
@@ -398,13 +397,13 @@ impl Flows {
 }
 
 /// Waits that somebody else can end: those that begin, or begin anew, and those that are over.
-fn moved_waits(turn: &Turn, context: &Context) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
+fn moved_waits(turn: &Turn, flow: &Flow) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
     let mut opened: Vec<NewWait> = Vec::new();
     for record in &turn.records {
         let Record::Began { node, visit, wait, .. } = record else { continue };
         let (kind, name, key, expires_at, question) = match wait {
             Waiting::Approval { title, expires_at, rule } => {
-                let hash = question_hash(context, node, *visit, title, *rule);
+                let hash = question_hash(flow, node, *visit, title, *rule);
                 (WaitKind::Approval, title.as_str().into(), None, expires_at, Some(NewQuestion { hash, rule: *rule }))
             }
             Waiting::Event { name, key, expires_at } => {
@@ -427,10 +426,13 @@ fn moved_waits(turn: &Turn, context: &Context) -> (Vec<NewWait>, Vec<(Arc<str>, 
 }
 
 /// Of what somebody is asked, and of what those who go on from their answer can use: which version of which definition runs,
-/// what it was given, and its variables.
-fn question_hash(context: &Context, node: &NodeId, visit: u32, title: &str, rule: AskRule) -> RequestHash {
+/// what it was given, its variables, and the outputs that are pinned.
+fn question_hash(flow: &Flow, node: &NodeId, visit: u32, title: &str, rule: AskRule) -> RequestHash {
+    let context = flow.context();
+    let pins: Map<String, Value> =
+        flow.debug().pins.iter().map(|(node, output)| (node.to_string(), output.clone())).collect();
     RequestHash::of_parts(&[
-        b"bowline question 1",
+        b"bowline question 2",
         context.execution().to_string().as_bytes(),
         node.as_str().as_bytes(),
         &visit.to_be_bytes(),
@@ -439,6 +441,7 @@ fn question_hash(context: &Context, node: &NodeId, visit: u32, title: &str, rule
         &[u8::from(rule.four_eyes)],
         context.webhook().to_string().as_bytes(),
         Value::Object(context.variables()).to_string().as_bytes(),
+        Value::Object(pins).to_string().as_bytes(),
     ])
 }
 

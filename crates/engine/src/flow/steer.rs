@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bowline_model::audit::{Action, Author};
+use bowline_model::idempotency::RequestHash;
 use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, TenantId};
-use bowline_store::{FlowAnswer, FlowOrder, FlowVote, NewSignal, OnceKey, Signaled, StoreResult, WaitKind};
+use bowline_store::{FlowAnswer, FlowChange, FlowOrder, FlowVote, NewSignal, OnceKey, Signaled, StoreResult, WaitKind};
 use bowline_workflow::flow::{Message, Order};
 use bowline_workflow::program::Program;
 use serde_json::{Map, Value, json};
@@ -54,14 +55,16 @@ impl Flows {
         by: Author,
         reason: Option<String>,
     ) -> Result<FlowAnswer, LookError> {
+        // Read first: what is decided after this was not known to the caller.
+        let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(FlowAnswer::NotFound) };
         let run = self.look_at(tenant, job, None).await?;
         check(&order, run.flow.program()).map_err(LookError::Bad)?;
         let about = json!({"order": word(&order)});
-        let edits = matches!(order, Order::Edit(_));
+        let change = order.changes_what_follows().then_some(FlowChange { decisions: record.decisions });
         let message = text(&Message::Steer { order, by: by.to_string(), reason: reason.clone() });
         let action = Action::WorkflowSteer;
         let order =
-            FlowOrder { tenant, job, message, ends: None, vote: None, edits, action, about, by, reason, once: None };
+            FlowOrder { tenant, job, message, ends: None, vote: None, change, action, about, by, reason, once: None };
         Ok(self.ledger.steer_flow(order).await?)
     }
 
@@ -103,6 +106,8 @@ impl Flows {
         }
         let Some(wait) = first else { return Ok(FlowAnswer::NobodyWaits) };
         let (node, visit) = (Arc::clone(&wait.node), wait.visit);
+        // The question that is open now. If it is put again before the vote is counted, the vote was about another one.
+        let current = wait.question.map_or(RequestHash::from_bytes([0; 32]), |question| question.hash);
         let message = text(&Message::Decided {
             node: NodeId(Arc::clone(&node)),
             visit,
@@ -112,9 +117,9 @@ impl Flows {
         });
         let action = if approved { Action::JobApprove } else { Action::JobReject };
         let about = json!({"node": node, "visit": visit});
-        let vote = Some(FlowVote { yes: approved, seen });
+        let vote = Some(FlowVote { yes: approved, seen, current });
         let ends = Some((node, visit));
-        let order = FlowOrder { tenant, job, message, ends, vote, edits: false, action, about, by, reason, once: None };
+        let order = FlowOrder { tenant, job, message, ends, vote, change: None, action, about, by, reason, once: None };
         Ok(self.ledger.steer_flow(order).await?)
     }
 
@@ -143,7 +148,7 @@ impl Flows {
             message,
             ends: None,
             vote: None,
-            edits: false,
+            change: None,
             action,
             about,
             by,

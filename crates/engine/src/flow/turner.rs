@@ -198,7 +198,7 @@ impl Flows {
             };
             match fold(program, &stored, None) {
                 Ok(run) => loaded.push(run),
-                Err(error) => unreadable.push((stored.number, stored.version, error.to_string())),
+                Err(error) => unreadable.push((number, version, error.to_string())),
             }
         }
         Ok((loaded, unreadable))

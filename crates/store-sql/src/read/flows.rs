@@ -119,6 +119,7 @@ pub async fn find_flow(db: &mut impl Db, tenant: TenantId, job: JobId) -> StoreR
                 paused_for: row.opt_text(4)?,
                 forked_from: forked,
                 parent: row.opt_id(7)?.map(JobId::from_uuid),
+                decisions: count(row.int(9)?),
                 waits: Vec::new(),
             };
             Ok((row.int(8)?, record))
@@ -133,6 +134,7 @@ fn read_wait(row: &dyn Row) -> StoreResult<WaitRecord> {
     let kind = row.int(2)?;
     Ok(WaitRecord {
         job: JobId::from_uuid(row.id(0)?),
+        actor: row.text(14)?,
         workflow: row.text(1)?,
         wait: NewWait {
             kind: WaitKind::from_code(kind).ok_or_else(|| StoreError::Broken(format!("unknown wait {kind}")))?,
@@ -214,7 +216,7 @@ const INBOX: Sql = Sql::Same(concat!(
     result_bytes!(),
     " from flow_inbox i left join job j on j.number = i.child
      where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit $1",
-);
+));
 const FLOWS: Sql = Sql::Each {
     sqlite:
         "select f.number, j.id, f.tenant, f.definition, f.workflow, f.workflow_version, f.version, f.depth, j.payload,
@@ -246,7 +248,8 @@ const NUMBER: Sql = Sql::Same(
      where j.tenant = $1 and j.id = $2 and j.parent is null",
 );
 const FLOW: Sql = Sql::Same(
-    "select f.workflow, f.workflow_version, f.steps, f.node, f.paused_for, f.forked_from, f.forked_step, p.id, f.number
+    "select f.workflow, f.workflow_version, f.steps, f.node, f.paused_for, f.forked_from, f.forked_step, p.id, f.number,
+            f.decisions
      from job j join flow f on f.number = j.number left join job p on p.number = j.flow
      where j.tenant = $1 and j.id = $2 and j.parent is null",
 );
@@ -254,7 +257,7 @@ const FLOW: Sql = Sql::Same(
 macro_rules! wait_columns {
     () => {
         "select j.id, f.workflow, w.kind, w.node, w.visit, w.name, w.key, w.expires_at, w.since, w.flow,
-                w.hash, w.quorum, w.four_eyes, w.yes
+                w.hash, w.quorum, w.four_eyes, w.yes, j.actor
          from flow_wait w join flow f on f.number = w.flow join job j on j.number = w.flow "
     };
 }

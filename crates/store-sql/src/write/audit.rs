@@ -288,7 +288,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
                 FlowAnswer::Taken | FlowAnswer::Noted { .. } => form.result("done"),
                 FlowAnswer::Refused(refused) => form.refused(refused),
                 FlowAnswer::Withdrawn => form.refused("the question was withdrawn"),
-                FlowAnswer::DecisionAhead => form.refused("a decision was taken before"),
+                FlowAnswer::DecisionAhead | FlowAnswer::Approved => form.refused("a decision was taken before"),
                 FlowAnswer::Finished(status) => form.refused(format!("it is {status}")),
                 FlowAnswer::NobodyWaits => form.refused("nobody waits for this"),
                 FlowAnswer::NotFound => form.result("not_found"),

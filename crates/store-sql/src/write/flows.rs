@@ -351,17 +351,27 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     if status.is_terminal() {
         return Ok((FlowAnswer::Finished(status), Heard::default()));
     }
-    if order.edits {
-        if !db.query(DECIDED, &[Val::Int(number)], |_| Ok(())).await?.is_empty() {
+    if let Some(change) = &order.change {
+        // The job is locked: what is read here is what the change would meet.
+        let stands = consent_of(db, number).await?;
+        if stands.decisions != i64::from(change.decisions)
+            || !db.query(DECIDED, &[Val::Int(number)], |_| Ok(())).await?.is_empty()
+        {
             return Ok((FlowAnswer::DecisionAhead, Heard::default()));
+        }
+        if stands.strict {
+            return Ok((FlowAnswer::Approved, Heard::default()));
         }
         // Nobody says yes to what is about to change. The run puts its questions again when it has heard this.
         db.execute(WITHDRAW, &[Val::Int(number), Val::Int(WaitKind::Approval.code())]).await?;
     }
-    if let (Some((node, visit)), Some(vote)) = (&order.ends, &order.vote)
-        && let Some(answer) = count_vote(db, desk, order, number, (node, *visit), vote).await?
-    {
-        return Ok(answer);
+    let mut given = None;
+    if let (Some((node, visit)), Some(vote)) = (&order.ends, &order.vote) {
+        match count_vote(db, desk, order, number, (node, *visit), vote).await? {
+            Counted::Answered(answer, heard) => return Ok((answer, heard)),
+            Counted::Given { strict } => given = Some(strict),
+            Counted::Ended => {}
+        }
     }
     if let Some((node, visit)) = &order.ends {
         let wait = [Val::Int(number), Val::Text(node), Val::Int(i64::from(*visit)), Val::At(desk.now)];
@@ -370,6 +380,9 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
         }
         // Somebody may be about to store a turn that ends the wait in another way. It must hear this before.
         db.execute(FLOW_OUTDATE, &wait[..1]).await?;
+        if let Some(strict) = given {
+            db.execute(GIVEN, &[Val::Int(number), Val::Bool(strict)]).await?;
+        }
     }
     tell(db, &[number], &order.message).await?;
     keep_once(db, desk, order.tenant, &operation, order.once.as_ref(), "").await?;
@@ -380,7 +393,45 @@ fn hash_of(wait: &NewWait) -> &[u8] {
     wait.question.as_ref().map_or(&[], |question| question.hash.as_bytes().as_slice())
 }
 
-/// What somebody says to a question. Nothing if that ends the matter; otherwise what they are answered.
+/// What a vote comes to.
+enum Counted {
+    /// The question stays open, or the vote does not count; this is what the voter is answered.
+    Answered(FlowAnswer, Heard),
+    /// The approval is given. `strict`: by people who could not have given it alone.
+    Given { strict: bool },
+    /// The question is over in another way.
+    Ended,
+}
+
+impl Counted {
+    fn answered(answer: FlowAnswer) -> Self {
+        Self::Answered(answer, Heard::default())
+    }
+}
+
+/// What was decided about an execution.
+struct Consent {
+    decisions: i64,
+    strict: bool,
+}
+
+/// What was decided about an execution itself, and whether that or an approval of one that it was started by is strict.
+async fn consent_of(db: &mut impl Db, number: i64) -> StoreResult<Consent> {
+    let (mut consent, mut next) = (Consent { decisions: 0, strict: false }, Some(number));
+    while let Some(one) = next {
+        let found = db.query(CONSENT, &[Val::Int(one)], |row| Ok((row.int(0)?, row.bool(1)?, row.opt_int(2)?))).await?;
+        let Some((decisions, strict, parent)) = found.into_iter().next() else { break };
+        if one == number {
+            consent.decisions = decisions;
+        }
+        consent.strict |= strict;
+        // Parents were there before their children.
+        next = parent.filter(|parent| *parent < one);
+    }
+    Ok(consent)
+}
+
+/// Counts a vote on a question.
 async fn count_vote(
     db: &mut impl Db,
     desk: &Desk<'_>,
@@ -388,7 +439,7 @@ async fn count_vote(
     number: i64,
     (node, visit): (&str, u32),
     vote: &FlowVote,
-) -> StoreResult<Option<(FlowAnswer, Heard)>> {
+) -> StoreResult<Counted> {
     let key = [Val::Int(number), Val::Text(node), Val::Int(i64::from(visit))];
     let found = db
         .query(QUESTION, &key, |row| {
@@ -397,9 +448,9 @@ async fn count_vote(
         })
         .await?;
     // Whoever comes too late is told so by the end of the wait.
-    let Some((hash, quorum, four_eyes, yes, withdrawn)) = found.into_iter().next() else { return Ok(None) };
+    let Some((hash, quorum, four_eyes, yes, withdrawn)) = found.into_iter().next() else { return Ok(Counted::Ended) };
     if withdrawn {
-        return Ok(Some((FlowAnswer::Withdrawn, Heard::default())));
+        return Ok(Counted::answered(FlowAnswer::Withdrawn));
     }
     let asked = db.query(ASKED, &key[..1], |row| Ok((row.text(0)?, row.opt_text(1)?))).await?;
     let (actor, payload) = asked.into_iter().next().unwrap_or_default();
@@ -413,11 +464,13 @@ async fn count_vote(
         requester: person_of(db, &actor, &email_in(payload.as_deref())).await?,
         yes: people.clone(),
     };
-    let vote = Vote { by: by.clone(), yes: vote.yes, seen: vote.seen, current: hash };
+    let vote = Vote { by: by.clone(), yes: vote.yes, seen: vote.seen, current: vote.current };
     let missing = match approval.on(&vote) {
-        Ok(Decided::Approved | Decided::Rejected | Decided::Superseded) => return Ok(None),
+        Ok(Decided::Approved) => return Ok(Counted::Given { strict: four_eyes || approval.quorum > 1 }),
+        Ok(Decided::Rejected) => return Ok(Counted::Ended),
+        Ok(Decided::Superseded) => return Ok(Counted::answered(FlowAnswer::Withdrawn)),
         Ok(Decided::Noted { missing }) => missing,
-        Err(refused) => return Ok(Some((FlowAnswer::Refused(refused), Heard::default()))),
+        Err(refused) => return Ok(Counted::answered(FlowAnswer::Refused(refused))),
     };
     people.push(by);
     let people = Person::write_list(&people);
@@ -430,7 +483,7 @@ async fn count_vote(
     };
     let mut changes = Changes::at(desk.now);
     changes.tell(order.tenant, Some(number), None, EventKind::JobApprovalNoted, data);
-    Ok(Some((FlowAnswer::Noted { missing }, changes.write(db).await?)))
+    Ok(Counted::Answered(FlowAnswer::Noted { missing }, changes.write(db).await?))
 }
 
 /// Whoever began the run, as far as its own payload says it.
@@ -563,6 +616,12 @@ const QUESTION: Sql = Sql::Same(
      where flow = $1 and node = $2 and visit = $3 and length(hash) = 32",
 );
 const NOTE: Sql = Sql::Same("update flow_wait set yes = $4 where flow = $1 and node = $2 and visit = $3");
+const CONSENT: Sql =
+    Sql::Same("select f.decisions, f.strict, j.flow from flow f join job j on j.number = f.number where f.number = $1");
+const GIVEN: Sql = Sql::Each {
+    sqlite: "update flow set decisions = decisions + 1, strict = max(strict, ?2) where number = ?1",
+    postgres: "update flow set decisions = decisions + 1, strict = strict or $2 where number = $1",
+};
 const ASKED: Sql = Sql::Same("select actor, payload from job where number = $1");
 const WITHDRAW: Sql = Sql::Each {
     sqlite: "update flow_wait set withdrawn = 1, yes = '[]' where flow = ?1 and kind = ?2",

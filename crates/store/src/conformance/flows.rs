@@ -14,9 +14,10 @@ use tokio::task::JoinSet;
 
 use super::bench::{Bench, body};
 use crate::{
-    Deleted, FlowAnswer, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter, KeptDefinition,
-    NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, PruneMark, ResourceKey,
-    ResourceOrder, ResourcePut, Retention, Signaled, StoredFlow, Submitted, TurnAnswer, TurnOrder, WaitKind,
+    Deleted, Encoding, FlowAnswer, FlowChange, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter,
+    KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, OutputRange,
+    PruneMark, ResourceKey, ResourceOrder, ResourcePut, Retention, Signaled, StoredFlow, StoredResult, Submitted,
+    TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -77,7 +78,7 @@ fn order(bench: &Bench, job: JobId, ends: Option<(Arc<str>, u32)>) -> FlowOrder 
         message: r#"{"is":"go_on"}"#.into(),
         ends,
         vote: None,
-        edits: false,
+        change: None,
         action: Action::WorkflowSteer,
         about: json!({}),
         by: "ann".into(),
@@ -204,7 +205,7 @@ pub async fn the_end_of_a_job_comes_to_the_run_that_began_it(bench: &Bench) {
     report.result = Some(r#"{"n":1}"#.into());
     bench.report(report).await;
     let items = inbox(bench).await;
-    let InboxMessage::Ended { job: ended, status, result, error } = &items[0].message else { panic!("{items:?}") };
+    let InboxMessage::Ended { job: ended, status, result, error, .. } = &items[0].message else { panic!("{items:?}") };
     assert_eq!((items.len(), items[0].flow, *ended, *status), (1, flow, id, JobStatus::Succeeded));
     assert_eq!((result.as_deref(), error), (Some(r#"{"n":1}"#), &None));
 }
@@ -460,6 +461,10 @@ pub async fn waits_are_walked_page_by_page_oldest_first(bench: &Bench) {
         loop {
             let page = ledger.list_waits(bench.tenant, WaitKind::Approval, after, size).await.expect("read");
             assert!(page.items.len() <= size as usize);
+            for wait in &page.items {
+                let job = bench.find(wait.job).await.0;
+                assert_eq!(wait.actor, &*job.origin.actor, "a wait names who started its execution");
+            }
             seen.extend(page.items.into_iter().map(|wait| (wait.job, wait.wait.node.to_string(), wait.wait.visit)));
             after = page.next;
             if after.is_none() {
@@ -684,7 +689,7 @@ async fn say(bench: &Bench, job: JobId, by: &str, people: &[&str], seen: Option<
     let person = Person::named(people.iter().copied());
     let order = FlowOrder {
         by: Author { person, ..Author::from(by) },
-        vote: Some(FlowVote { yes: true, seen: seen.map(body) }),
+        vote: Some(FlowVote { yes: true, seen: seen.map(body), current: body(seen.unwrap_or("first")) }),
         message: r#"{"is":"decided","node":"ask","visit":1}"#.into(),
         ..order(bench, job, Some(("ask".into(), 1)))
     };
@@ -712,7 +717,7 @@ pub async fn an_edit_withdraws_open_questions(bench: &Bench) {
     let rule = AskRule { quorum: 2, four_eyes: false };
     let (job, flow) = asking(bench, rule).await;
     assert_eq!(say(bench, job, "bob", &[], None).await, FlowAnswer::Noted { missing: 1 });
-    let edit = || FlowOrder { edits: true, ..order(bench, job, None) };
+    let edit = || FlowOrder { change: Some(FlowChange { decisions: 0 }), ..order(bench, job, None) };
     assert_eq!(bench.ledger.steer_flow(edit()).await.expect("an answer"), FlowAnswer::Taken);
     assert_eq!(say(bench, job, "eve", &[], None).await, FlowAnswer::Withdrawn, "it is not put again yet");
     let heard: Vec<i64> = inbox(bench).await.iter().map(|item| item.id).collect();
@@ -729,4 +734,53 @@ pub async fn an_edit_withdraws_open_questions(bench: &Bench) {
     assert_eq!(say(bench, job, "eve", &[], Some("second")).await, FlowAnswer::Taken);
     let late = bench.ledger.steer_flow(edit()).await.expect("an answer");
     assert_eq!(late, FlowAnswer::DecisionAhead, "the run has not heard the decision yet");
+}
+
+/// A yes is for what stood there when it was given, and nothing changes under it: whichever of a vote and a change comes first,
+/// the other one does not count.
+pub async fn a_vote_and_a_change_exclude_each_other(bench: &Bench) {
+    let change = |job, decisions| FlowOrder { change: Some(FlowChange { decisions }), ..order(bench, job, None) };
+    let steer = async |order: FlowOrder| bench.ledger.steer_flow(order).await.expect("an answer");
+    let heard = async || -> Vec<i64> { inbox(bench).await.iter().map(|item| item.id).collect() };
+    for (four_eyes, behind) in [(true, FlowAnswer::Approved), (false, FlowAnswer::Taken)] {
+        let rule = AskRule { quorum: 1, four_eyes };
+        // The change first: the question that was voted on is not there any more, also once it is put again.
+        let (job, flow) = asking(bench, rule).await;
+        assert_eq!(steer(change(job, 0)).await, FlowAnswer::Taken);
+        let question = Some(NewQuestion { hash: body("second"), rule });
+        let again =
+            NewTurn { opened: vec![NewWait { question, ..ask("ask", 1, None) }], ..turn("[3]", JobStatus::Paused) };
+        let version = load(bench, flow).await.version;
+        assert_eq!(add(bench, flow, version, heard().await, again).await, TurnAnswer::Stored);
+        assert_eq!(say(bench, job, "bob", &[], None).await, FlowAnswer::Withdrawn);
+        assert_eq!(steer(change(job, 0)).await, FlowAnswer::Taken, "nothing is approved yet");
+        let taken: Vec<i64> = heard().await;
+        let version = load(bench, flow).await.version;
+        add(bench, flow, version, taken, turn("[4]", JobStatus::Succeeded)).await;
+        // The vote first: also when the run has heard it, a change that did not know of it comes too late.
+        let (job, flow) = asking(bench, rule).await;
+        assert_eq!(say(bench, job, "bob", &[], None).await, FlowAnswer::Taken);
+        assert_eq!(steer(change(job, 0)).await, FlowAnswer::DecisionAhead);
+        let version = load(bench, flow).await.version;
+        let next = NewTurn { closed: vec![("ask".into(), 1)], ..turn("[3]", JobStatus::Paused) };
+        assert_eq!(add(bench, flow, version, heard().await, next).await, TurnAnswer::Stored);
+        let record = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("there");
+        assert_eq!(record.decisions, 1);
+        assert_eq!(steer(change(job, 0)).await, FlowAnswer::DecisionAhead);
+        assert_eq!(steer(change(job, 1)).await, behind, "four eyes: {four_eyes}");
+        let version = load(bench, flow).await.version;
+        add(bench, flow, version, heard().await, turn("[4]", JobStatus::Succeeded)).await;
+    }
+    // Both at once.
+    for _ in 0..20 {
+        let (job, flow) = asking(bench, AskRule { quorum: 1, four_eyes: true }).await;
+        let (vote, changed) = tokio::join!(say(bench, job, "bob", &[], None), steer(change(job, 0)));
+        let fits = matches!(
+            (vote, changed),
+            (FlowAnswer::Taken, FlowAnswer::DecisionAhead) | (FlowAnswer::Withdrawn, FlowAnswer::Taken)
+        );
+        assert!(fits, "{vote:?} {changed:?}");
+        let version = load(bench, flow).await.version;
+        add(bench, flow, version, heard().await, turn("[4]", JobStatus::Succeeded)).await;
+    }
 }

@@ -153,6 +153,15 @@ impl Order {
         }
     }
 
+    /// Whether something else may happen because of it than without it. The other orders say when an execution stops, and
+    /// never what it does.
+    pub const fn changes_what_follows(&self) -> bool {
+        match self {
+            Self::Edit(_) | Self::Pin { .. } | Self::Unpin(_) => true,
+            Self::Pause | Self::Step | Self::Continue | Self::RunTo(_) | Self::Break(_) | Self::Unbreak(_) => false,
+        }
+    }
+
     /// The variables it sets.
     pub(super) fn edits(&self) -> impl Iterator<Item = (Arc<str>, &Value)> {
         let variables = if let Self::Edit(variables) = self { Some(variables) } else { None };

@@ -127,9 +127,9 @@ impl Flow {
                     let edited =
                         order.edits().filter_map(|(name, _)| Some((name.clone(), self.context.variable(&name)?)));
                     let before = edited.map(|(name, value)| (name.to_string(), value.clone())).collect();
-                    let is_edit = order.edits().next().is_some();
+                    let changes = order.changes_what_follows();
                     turn.add(self, Record::Steered { order, by, reason, at, before });
-                    if is_edit {
+                    if changes {
                         self.ask_again(turn, turning);
                     }
                 }
