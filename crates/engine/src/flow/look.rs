@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::{Definition, DefinitionError};
 use super::memory::Kept;
-use super::records::{Walk, said_after, since_snapshot};
+use super::records::{Walk, read_aside, said_after, since_snapshot, size_of};
 use super::turner::fold;
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
@@ -138,10 +138,14 @@ impl Flows {
     pub(super) async fn past(&self, tenant: TenantId, job: JobId, step: u32) -> Result<(Kept, i64), LookError> {
         let mut past = self.look_at(tenant, job, Some(step)).await?;
         let stored = self.stored(tenant, job, Some(step)).await?;
-        for record in said_after(&since_snapshot(&stored)?, step) {
-            past.flow.apply(record);
-        }
-        Ok((past, stored.definition))
+        let (definition, bytes) = (stored.definition, size_of(&stored));
+        let work = move || {
+            for record in said_after(&since_snapshot(&stored)?, step) {
+                past.flow.apply(record);
+            }
+            Ok::<_, LookError>(past)
+        };
+        Ok((read_aside(tenant, bytes, work).await?, definition))
     }
 
     /// A run as it was after a step; as it is, for `None`.
@@ -156,7 +160,7 @@ impl Flows {
             let what = format!("this run goes on from step {first} of job {other}; look for step {asked} there");
             return Err(LookError::Bad(what));
         }
-        let run = fold(program, &stored, step)?;
+        let run = read_aside(tenant, size_of(&stored), move || fold(program, &stored, step)).await?;
         match step {
             Some(asked) if run.flow.steps() < asked => Err(LookError::NoStep { asked, has: run.flow.steps() }),
             _ => Ok(run),
@@ -212,33 +216,21 @@ impl Flows {
 
     async fn edits_after(&self, tenant: TenantId, job: JobId, step: u32) -> Result<Vec<Edit>, LookError> {
         let stored = self.stored(tenant, job, Some(step)).await?;
-        Ok(said_after(&since_snapshot(&stored)?, step).filter_map(|record| Edit::of(record, step)).collect())
+        let bytes = size_of(&stored);
+        let work = move || {
+            let records = since_snapshot(&stored)?;
+            Ok(said_after(&records, step).filter_map(|record| Edit::of(record, step)).collect())
+        };
+        read_aside(tenant, bytes, work).await
     }
 
     /// What a run knew after a step, and what the step changed.
     pub async fn context(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<ContextView, LookError> {
         let now = self.look_at(tenant, job, step).await?;
         let number = now.flow.steps();
-        let context = now.flow.context().to_json();
         let stored = self.stored(tenant, job, Some(number)).await?;
-        let records = since_snapshot(&stored)?;
-        let is_it = |record: &Record| matches!(record, Record::Step(step) if step.n == number);
-        let diff = match records.iter().position(is_it) {
-            // It begins here, perhaps with what another run knew.
-            None => Vec::new(),
-            Some(place) => {
-                let until = StoredFlow { records: vec![write_records(&records[..place])], ..stored };
-                let mut flow = fold(Arc::clone(now.flow.program()), &until, None)?.flow;
-                let before = flow.context().to_json();
-                flow.apply(&records[place]);
-                difference(&before, &flow.context().to_json())
-            }
-        };
-        let edits = said_after(&records, number).filter_map(|record| Edit::of(record, number)).collect();
-        let places = places(&now.flow);
         let steps = self.ledger.find_flow(tenant, job).await?.map_or(number, |flow| flow.steps);
-        let debug = now.flow.debug().clone();
-        Ok(ContextView { step: number, steps, context, diff, edits, places, debug })
+        read_aside(tenant, size_of(&stored), move || context_view(&now.flow, stored, steps)).await
     }
 
     /// Begins a run that goes on from a step of another, with what was known there: also with what people had set and pinned
@@ -316,6 +308,27 @@ impl Flows {
         let mut submitted = hands.intake.submit(tenant, origin, vec![request]).await?;
         submitted.pop().ok_or_else(|| LookError::Store(StoreError::Broken("no answer for a new job".to_owned())))
     }
+}
+
+/// What a run knew after its last step, of which `stored` has the records.
+fn context_view(now: &Flow, stored: StoredFlow, steps: u32) -> Result<ContextView, LookError> {
+    let number = now.steps();
+    let records = since_snapshot(&stored)?;
+    let is_it = |record: &Record| matches!(record, Record::Step(step) if step.n == number);
+    let diff = match records.iter().position(is_it) {
+        // It begins here, perhaps with what another run knew.
+        None => Vec::new(),
+        Some(place) => {
+            let until = StoredFlow { records: vec![write_records(&records[..place])], ..stored };
+            let mut flow = fold(Arc::clone(now.program()), &until, None)?.flow;
+            let before = flow.context().to_json();
+            flow.apply(&records[place]);
+            difference(&before, &flow.context().to_json())
+        }
+    };
+    let edits = said_after(&records, number).filter_map(|record| Edit::of(record, number)).collect();
+    let (context, places, debug) = (now.context().to_json(), places(now), now.debug().clone());
+    Ok(ContextView { step: number, steps, context, diff, edits, places, debug })
 }
 
 /// Where a run is, for people.

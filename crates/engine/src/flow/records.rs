@@ -4,8 +4,28 @@ use bowline_model::{JobId, TenantId};
 use bowline_store::{Ledger, StoreError, StoredFlow};
 use bowline_workflow::flow::{Order, Record, read_records};
 
+use crate::aside;
+
 /// Turns that are read at a time.
 const TURNS: u32 = 200;
+
+/// Bytes of a history that are read where they are asked for; more are read on another thread.
+pub(super) const BYTES_HERE: usize = 64 * 1024;
+
+/// How much is stored of a run, as far as it was loaded.
+pub(super) fn size_of(stored: &StoredFlow) -> usize {
+    let records: usize = stored.records.iter().map(String::len).sum();
+    records + stored.payload.len() + stored.snapshot.as_ref().map_or(0, String::len)
+}
+
+/// Reads so many bytes of a history: here if they are few, otherwise on a blocking thread, within the tenant's share of them.
+pub(super) async fn read_aside<T: Send + 'static>(
+    tenant: TenantId,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes <= BYTES_HERE { work() } else { aside::run(tenant, work).await }
+}
 
 /// A walk through the records of a run.
 pub(super) struct Walk<'a> {
@@ -35,11 +55,13 @@ impl<'a> Walk<'a> {
             return Ok(None);
         }
         let page = self.ledger.flow_records(self.tenant, self.job, self.from_step, self.after, TURNS).await?;
+        let page_bytes = page.items.iter().map(String::len).sum();
         match page.next {
             Some(turn) => self.after = turn,
             None => self.is_over = true,
         }
-        read(&page.items).map(Some)
+        let turns = page.items;
+        read_aside(self.tenant, page_bytes, move || read(&turns)).await.map(Some)
     }
 }
 
@@ -67,4 +89,21 @@ pub(super) fn said_after(records: &[Record], step: u32) -> impl Iterator<Item = 
         }
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use bowline_model::Timestamp;
+
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_large_history_is_read_on_another_thread() {
+        let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        let here = thread::current().id();
+        assert_eq!(read_aside(tenant, BYTES_HERE, || thread::current().id()).await, here);
+        assert_ne!(read_aside(tenant, BYTES_HERE + 1, || thread::current().id()).await, here);
+    }
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::asked::Asked;
 use super::definitions::DefinitionError;
 use super::memory::{About, Kept};
+use super::records::{BYTES_HERE, size_of};
 use super::start::TURN_STEPS;
 use super::{Flows, Hands};
 use crate::engine::Engine;
@@ -196,13 +197,24 @@ impl Flows {
                     continue;
                 }
             };
-            match fold(program, &stored, None) {
+            let (number, version) = (stored.number, stored.version);
+            match fold_for_turn(program, stored).await {
                 Ok(run) => loaded.push(run),
                 Err(error) => unreadable.push((number, version, error.to_string())),
             }
         }
         Ok((loaded, unreadable))
     }
+}
+
+/// Adds up a run that is about to take its turn; a large one on a blocking thread. Turns are given to all tenants by one task,
+/// so it does not wait for the share of a tenant that looks at many runs.
+async fn fold_for_turn(program: Arc<Program>, stored: StoredFlow) -> StoreResult<Kept> {
+    if size_of(&stored) <= BYTES_HERE {
+        return fold(program, &stored, None);
+    }
+    let folded = tokio::task::spawn_blocking(move || fold(program, &stored, None)).await;
+    folded.map_err(|error| StoreError::Broken(format!("the records of an execution cannot be read: {error}")))?
 }
 
 /// Adds up what is stored of a run: all of it, or what it was after a step.
