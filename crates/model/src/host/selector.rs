@@ -16,6 +16,8 @@ use super::{HostFacts, NotAPattern, Pattern, Steps, TooCostly};
 /// Bytes a selector may have; brackets inside each other.
 const LENGTH_MAX: usize = 16_384;
 const DEPTH_MAX: usize = 64;
+/// What commands can refer to and selectors cannot. Read as labels they would select no host, without a word.
+const NOT_LABELS: [&str; 3] = ["vars.", "host.vars.", "host.labels."];
 
 /// Why a text is not a selector, and where it stops being one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -229,6 +231,12 @@ impl Reader<'_> {
             self.at = from;
             return Err(self.wrong("the name of a label should be".to_owned()));
         }
+        if let Some(prefix) = NOT_LABELS.iter().find(|prefix| word.starts_with(**prefix)) {
+            self.at = from;
+            return Err(self.wrong(format!(
+                "{prefix} where a label should be (selectors see names, groups and labels, not variables)"
+            )));
+        }
         self.peek();
         self.at += skip;
         self.peek();
@@ -317,6 +325,8 @@ mod tests {
             "ro*le=web",
             "$(reboot)",
             "a;b",
+            "a & vars.port=80",
+            "host.vars.port!=80",
         ];
         let said: String = cases.iter().map(|text| format!("{text:12} {}\n", wrong(text))).collect();
         insta::assert_snapshot!(said);
