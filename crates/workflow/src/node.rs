@@ -40,6 +40,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Vec::new()
     }
 
+    /// What it works with, if it waits for nothing: the values that its expressions name, by their paths.
+    fn received(&self, context: &Context) -> Value {
+        let _ = context;
+        Value::Object(Map::new())
+    }
+
     /// The edges that may leave it, apart from `failure` and `always`.
     fn ports(&self) -> Ports {
         Ports::Success

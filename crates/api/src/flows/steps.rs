@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use bowline_engine::flow::{SkippedNode, StepInput};
 use bowline_model::{JobId, RunError, Timestamp};
 use bowline_workflow::flow::StepStatus;
 use schemars::JsonSchema;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::context::EditView;
+use crate::actors::ActorView;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Named, Params, page_size};
@@ -35,6 +37,17 @@ pub struct StepView {
     pub visit: u32,
     /// success or failed.
     pub status: Value,
+    /// What the node received: what it handed on to the job it started (for `foreach` a list of these), what it waited for, or
+    /// the values that its expressions name, by their paths. `null` if the output is pinned, or if the input is too large.
+    pub input: Value,
+    /// How large the input is as JSON, if it is too large to be shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_bytes: Option<usize>,
+    /// The nodes that led here: one, or as many as a `join` gathered. None for the first step, and where a run was retried or
+    /// forked.
+    pub previous: Vec<String>,
+    /// The nodes that it led to. None where the path ends.
+    pub next: Vec<String>,
     /// Which way it was left: `"success"`, `"failure"`, `{"port"}`, `{"to"}` or `{"end"}`.
     pub exit: Value,
     pub output: Value,
@@ -56,13 +69,42 @@ pub struct StepList {
     pub edits: Vec<EditView>,
     /// The number of the first step of the next page.
     pub next: Option<u32>,
+    /// Nodes that an execution that has ended never came to, at most 1,000 of them; only with the last page.
+    pub skipped: Vec<SkippedView>,
+    /// How many nodes it never came to.
+    pub skipped_count: usize,
+    /// Who started the execution.
+    pub created_by: ActorView,
+}
+
+/// A node that an execution never came to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SkippedView {
+    pub node: String,
+    pub r#type: Option<String>,
+    /// skipped.
+    pub status: &'static str,
+}
+
+impl From<SkippedNode> for SkippedView {
+    fn from(skipped: SkippedNode) -> Self {
+        Self { node: skipped.node, r#type: skipped.node_type, status: "skipped" }
+    }
 }
 
 impl From<bowline_engine::flow::StepView> for StepView {
     fn from(view: bowline_engine::flow::StepView) -> Self {
         let word = |value: serde_json::Result<Value>| value.unwrap_or_default();
         let step = view.step;
+        let (input, input_bytes) = match view.input {
+            StepInput::Value(input) => (input, None),
+            StepInput::TooLarge(bytes) => (Value::Null, Some(bytes)),
+        };
         Self {
+            input,
+            input_bytes,
+            previous: view.previous,
+            next: view.next,
             n: step.n,
             node: step.node.to_string(),
             r#type: view.node_type,
@@ -91,5 +133,12 @@ pub async fn steps(
     let limit = page_size(query.limit, &app)?;
     let page = app.engine.flows.steps(known.tenant()?, job, query.from.unwrap_or(1), limit).await?;
     let edits = page.edits.into_iter().map(Into::into).collect();
-    Ok(Json(StepList { steps: page.steps.into_iter().map(Into::into).collect(), edits, next: page.next }))
+    Ok(Json(StepList {
+        steps: page.steps.into_iter().map(Into::into).collect(),
+        edits,
+        next: page.next,
+        skipped: page.skipped.into_iter().map(Into::into).collect(),
+        skipped_count: page.skipped_count,
+        created_by: app.actors.view(&page.actor).await,
+    }))
 }

@@ -5,6 +5,7 @@ use bowline_store::{FlowRecord, WaitKind, WaitRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::actors::ActorView;
 use crate::commands::hex;
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -12,6 +13,8 @@ pub struct WorkflowView {
     pub name: String,
     /// `null` for a definition that was written for this run.
     pub version: Option<u32>,
+    /// Who started the execution; for one that a workflow, schedule or trigger started, on whose behalf.
+    pub created_by: ActorView,
     /// Steps that are over.
     pub steps: u32,
     /// Where it is; one of several places, if paths have parted.
@@ -76,8 +79,9 @@ impl From<WaitRecord> for WaitView {
 
 impl WorkflowView {
     /// `wakes_at` is a matter of its job.
-    pub fn new(record: FlowRecord, wakes_at: Option<Timestamp>) -> Self {
+    pub fn new(record: FlowRecord, created_by: ActorView, wakes_at: Option<Timestamp>) -> Self {
         Self {
+            created_by,
             name: record.workflow,
             version: record.workflow_version,
             steps: record.steps,

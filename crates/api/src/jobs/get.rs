@@ -81,7 +81,8 @@ pub async fn get(State(app): State<App>, known: Known, Part(text): Part) -> Resu
             let found = app.engine.ledger.find_flow(tenant, job).await?;
             // Before it begins, its moment is when it begins.
             let wakes_at = record.state.due_at.filter(|_| record.state.status != JobStatus::Pending);
-            workflow = found.map(|flow| WorkflowView::new(flow, wakes_at));
+            let created_by = app.actors.view(&record.origin.actor).await;
+            workflow = found.map(|flow| WorkflowView::new(flow, created_by, wakes_at));
             if let Some(view) = workflow.as_mut().filter(|_| record.state.status.is_terminal()) {
                 view.final_state = app.engine.flows.final_state(tenant, job, view.steps).await?;
             }

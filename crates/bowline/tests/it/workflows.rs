@@ -97,6 +97,11 @@ async fn a_run_that_needs_nobody_is_over_in_the_answer() {
     assert_eq!(first["steps"][2]["exit"], json!({"port": "true"}));
     let rest = server.get(&format!("/jobs/{id}/steps?from=4&limit=500")).await.expect(200);
     assert_eq!((rest["steps"].as_array().map(Vec::len), &rest["next"]), (Some(5), &Value::Null));
+    // What each received, where it came from and where it led; worked out again.
+    assert_eq!((&step["input"], &first["steps"][0]["input"]), (&json!({"variables.n": 0}), &json!({"to": 3})));
+    assert_eq!((&step["previous"], &step["next"]), (&json!(["start"]), &json!(["more"])));
+    assert_eq!((&first["skipped"], &rest["skipped"], &rest["skipped_count"]), (&json!([]), &json!([]), &json!(0)));
+    assert_eq!((&rest["created_by"]["name"], &view["created_by"]), (&json!("admin"), &shown["job"]["actor"]));
     // The context after any step.
     let seen = server.get(&format!("/jobs/{id}/context?step=4")).await.expect(200);
     assert_eq!((&seen["step"], &seen["steps"]), (&json!(4), &json!(8)));

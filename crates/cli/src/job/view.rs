@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::actor::ActorView;
 use crate::exit::Exit;
 use crate::fleet::{CommandView, PinnedView};
 use crate::output::json::readable;
@@ -37,6 +38,7 @@ pub struct JobView {
     #[serde(rename = "type")]
     pub task_type: Text,
     pub title: Text,
+    pub actor: ActorView,
     pub lane: Text,
     pub priority: Text,
     pub status: Text,
@@ -168,6 +170,7 @@ impl JobView {
             .with("lane", lane)
             .with("attempts", attempts)
             .with("created", screen.ago(&self.created_at))
+            .with("created by", &self.actor.name)
             .with("due", due)
             .with("deadline", screen.ago(&self.deadline_at))
             .with("finished", finished)

@@ -43,7 +43,7 @@ pub async fn steps(client: &Client, screen: &mut Screen, args: &StepsArgs) -> Re
     if screen.json() {
         let id = job.to_string();
         let mut from = Some(args.from);
-        let mut all: Vec<Value> = Vec::new();
+        let (mut all, mut rest): (Vec<Value>, Value) = (Vec::new(), Value::Null);
         while let Some(first) = from {
             let request = Request::get(["jobs", &id, "steps"]).query("from", first.to_string());
             let mut page: Value = client.call(&request).await?.read()?;
@@ -51,14 +51,27 @@ pub async fn steps(client: &Client, screen: &mut Screen, args: &StepsArgs) -> Re
                 all.extend(steps);
             }
             from = page["next"].as_u64().and_then(|next| u32::try_from(next).ok()).filter(|next| *next > first);
+            rest = page;
         }
-        screen.json_line(&json!({ "steps": all }).to_string())?;
+        let [skipped, count, by] = ["skipped", "skipped_count", "created_by"].map(|field| rest[field].take());
+        let whole = json!({"steps": all, "skipped": skipped, "skipped_count": count, "created_by": by});
+        screen.json_line(&whole.to_string())?;
         return Ok(Exit::Success);
     }
     let detail = remote.detail().await?;
     let view = detail.view()?;
-    for step in remote.steps(args.from).await? {
-        let line = words::step(screen, &step);
+    if !view.created_by.name.is_empty() {
+        screen.line(&format!("{}, created by {}", view.name, view.created_by.name))?;
+    }
+    let page = remote.steps_and_skipped(args.from).await?;
+    for step in &page.steps {
+        let line = words::step(screen, step);
+        screen.line(&line)?;
+        if let Some(line) = words::step_detail(screen, step) {
+            screen.line(&line)?;
+        }
+    }
+    for line in words::skipped(screen, &page) {
         screen.line(&line)?;
     }
     if detail.job.end().is_some() {

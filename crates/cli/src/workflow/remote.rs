@@ -4,6 +4,7 @@ use bowline_model::JobId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::actor::ActorView;
 use crate::client::{Again, Answer, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -40,6 +41,7 @@ pub struct Fault {
 #[serde(default)]
 pub struct RunView {
     pub name: Text,
+    pub created_by: ActorView,
     pub version: Option<u32>,
     pub steps: u32,
     pub node: Text,
@@ -89,6 +91,10 @@ pub struct StepView {
     pub visit: u32,
     pub status: Text,
     pub exit: Value,
+    pub input: Value,
+    pub input_bytes: Option<u64>,
+    pub previous: Vec<Text>,
+    pub next: Vec<Text>,
     pub output: Value,
     pub error: Option<Fault>,
     pub began_at: Text,
@@ -98,9 +104,20 @@ pub struct StepView {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StepPage {
-    steps: Vec<StepView>,
+pub struct StepPage {
+    pub steps: Vec<StepView>,
     next: Option<u32>,
+    /// What an execution that has ended never came to.
+    pub skipped: Vec<SkippedView>,
+    pub skipped_count: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SkippedView {
+    pub node: Text,
+    #[serde(rename = "type")]
+    pub node_type: Text,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -169,14 +186,20 @@ impl<'c> Remote<'c> {
 
     /// Every step from this one on.
     pub async fn steps(&self, from: u32) -> Result<Vec<StepView>, Failure> {
-        let (mut steps, mut next) = (Vec::new(), Some(from));
+        self.steps_and_skipped(from).await.map(|page| page.steps)
+    }
+
+    /// The same, and what was skipped.
+    pub async fn steps_and_skipped(&self, from: u32) -> Result<StepPage, Failure> {
+        let (mut all, mut next) = (StepPage::default(), Some(from));
         while let Some(from) = next {
             let request = self.get(Some("steps")).query("limit", PAGE).query("from", from.to_string());
             let page: StepPage = self.client.call(&request).await?.read()?;
-            steps.extend(page.steps);
+            all.steps.extend(page.steps);
+            (all.skipped, all.skipped_count) = (page.skipped, page.skipped_count);
             next = page.next.filter(|next| *next > from);
         }
-        Ok(steps)
+        Ok(all)
     }
 
     pub async fn context_answer(&self, step: Option<u32>) -> Result<Answer, Failure> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::remote::{Place, RunDetail, RunView, StepView};
+use super::remote::{Place, RunDetail, RunView, StepPage, StepView};
 use crate::output::text::{clean, cut};
 use crate::output::time::between;
 use crate::output::{Paint, Screen, Text};
@@ -46,6 +46,41 @@ pub fn step(screen: &Screen, step: &StepView) -> String {
     )
     .trim_end()
     .to_owned()
+}
+
+/// Where a step came from, where it led, and what it received.
+pub fn step_detail(screen: &Screen, step: &StepView) -> Option<String> {
+    let names = |nodes: &[Text]| nodes.iter().map(Text::as_str).collect::<Vec<_>>().join(", ");
+    let mut parts = Vec::new();
+    if !step.previous.is_empty() {
+        parts.push(format!("from {}", names(&step.previous)));
+    }
+    if !step.next.is_empty() {
+        parts.push(format!("to {}", names(&step.next)));
+    }
+    match (step.input_bytes, &step.input) {
+        (Some(bytes), _) => parts.push(format!("input of {bytes} bytes")),
+        (None, Value::Null) => {}
+        (None, Value::Object(fields)) if fields.is_empty() => {}
+        (None, input) => parts.push(format!("input {}", brief(input))),
+    }
+    let line = Paint::Quiet.on(&parts.join("; "), screen.color());
+    (!parts.is_empty()).then(|| format!("       {line}"))
+}
+
+/// The nodes that an execution that has ended never came to.
+pub fn skipped(screen: &Screen, page: &StepPage) -> Vec<String> {
+    let color = screen.color();
+    let mut lines: Vec<String> = page
+        .skipped
+        .iter()
+        .map(|skipped| Paint::Quiet.on(&format!("-      {}  {}  skipped", skipped.node, skipped.node_type), color))
+        .collect();
+    let more = page.skipped_count.saturating_sub(page.skipped.len() as u64);
+    if more > 0 {
+        lines.push(Paint::Quiet.on(&format!("-      {more} more nodes were skipped"), color));
+    }
+    lines
 }
 
 /// What a paused or running run waits for; nothing if nothing is known.

@@ -42,6 +42,41 @@ fn nobody() -> Fake {
 }
 
 #[tokio::test]
+async fn steps_are_shown_with_what_they_received() {
+    const JOB: &str = "01a1e511-6739-7000-8013-000000000001";
+    let fake = Fake::start(|request, _| match request.path() {
+        path if path.ends_with("/steps") => ok(r#"{"steps":[
+            {"n":1,"node":"start","type":"start","visit":1,"status":"success","exit":"success","output":{},"input":{"to":3},
+             "previous":[],"next":["pay"],"origin":"own"},
+            {"n":2,"node":"pay","type":"task","visit":1,"status":"success","exit":"success","output":{"ok":true},"input":null,
+             "input_bytes":70000,"previous":["start"],"next":["a","b"],"origin":"own"},
+            {"n":3,"node":"end","type":"end","visit":1,"status":"success","exit":{"end":{"failed":false}},"output":1,"input":{},
+             "previous":[],"next":[],"origin":"own"}],
+            "edits":[],"next":null,"skipped":[{"node":"refund","type":"log","status":"skipped"}],"skipped_count":3,
+            "created_by":{"id":"token:x","name":"ann"}}"#),
+        _ => ok(r#"{"job":{"status":"success","result":1},
+                    "workflow":{"name":"order","steps":3,"created_by":{"id":"token:x","name":"ann"}}}"#),
+    });
+    let ran = fake.run(&["workflow", "steps", JOB]).await;
+    let wanted = "\
+order, created by ann
+✓   1  start  start  {}
+       to pay; input {\"to\":3}
+✓   2  pay  task  {\"ok\":true}
+       from start; to a, b; input of 70000 bytes
+✓   3  end  end  1
+-      refund  log  skipped
+-      2 more nodes were skipped
+success after 3 steps
+1
+";
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, wanted));
+    let said = fake.run(&["--json", "workflow", "steps", JOB]).await.json();
+    assert_eq!((&said["created_by"]["name"], &said["skipped"][0]["node"]), (&"ann".into(), &"refund".into()));
+    assert_eq!((&said["steps"][0]["input"]["to"], &said["skipped_count"]), (&3.into(), &3.into()));
+}
+
+#[tokio::test]
 async fn a_workflow_is_checked_without_a_server() {
     let (fake, (_directory, path)) = (nobody(), file(GOOD));
     let ran = fake.run(&["workflow", "validate", &path]).await;

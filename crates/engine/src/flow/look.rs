@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_model::idempotency::RequestHash;
 use bowline_model::{JobId, JobStatus, Labels, Lane, TaskType, TenantId, Timestamp};
 use bowline_store::{FlowStanding, NewFlow, NewTurn, Origin, StoreError, StoredFlow, Submitted};
-use bowline_workflow::flow::{Breakpoint, Debug, Flow, Order, Record, Step, write_records};
+use bowline_workflow::flow::{Breakpoint, Debug, Flow, Order, Record, write_records};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -31,25 +31,6 @@ pub enum LookError {
     Store(#[from] StoreError),
 }
 
-/// A step, for people.
-#[derive(Debug, Clone, Serialize)]
-pub struct StepView {
-    #[serde(flatten)]
-    pub step: Step,
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub node_type: Option<String>,
-}
-
-/// Steps of a run, in the order in which they ended.
-#[derive(Debug, Clone, Serialize)]
-pub struct StepsPage {
-    pub steps: Vec<StepView>,
-    /// What people set by hand after these steps, and before the first of all.
-    pub edits: Vec<Edit>,
-    /// Where the next page begins.
-    pub next: Option<u32>,
-}
-
 /// Variables that somebody set by hand while a run stood after a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Edit {
@@ -61,7 +42,7 @@ pub struct Edit {
 }
 
 impl Edit {
-    fn of(record: &Record, after_step: u32) -> Option<Self> {
+    pub(super) fn of(record: &Record, after_step: u32) -> Option<Self> {
         let Record::Steered { order: Order::Edit(variables), by, reason, at, before } = record else { return None };
         let changed = variables.iter().map(|(name, value)| Changed {
             path: format!("variables.{name}"),
@@ -128,7 +109,12 @@ impl Forking {
 
 impl Flows {
     /// What is stored of a run up to a step, with what happened between that step and the next; all of it, for `None`.
-    async fn stored(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<StoredFlow, LookError> {
+    pub(super) async fn stored(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        step: Option<u32>,
+    ) -> Result<StoredFlow, LookError> {
         let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
         let stored = self.ledger.load_flows(vec![number], step).await?;
         stored.into_iter().next().ok_or(LookError::NotFound)
@@ -167,34 +153,6 @@ impl Flows {
         }
     }
 
-    /// Steps of a run, from this one on.
-    pub async fn steps(&self, tenant: TenantId, job: JobId, from: u32, limit: u32) -> Result<StepsPage, LookError> {
-        let definition = self.stored(tenant, job, Some(0)).await?.definition;
-        let program = self.definitions.of_run(definition).await?;
-        let forked_from = self.ledger.find_flow(tenant, job).await?.and_then(|flow| flow.forked_from);
-        // Where it begins: what was said there was said before the first of its steps.
-        let first = forked_from.map_or(0, |(_, step)| step);
-        let mut steps: Vec<StepView> = Vec::new();
-        let mut edits = if from <= first + 1 { self.edits_after(tenant, job, first).await? } else { Vec::new() };
-        let mut walk = Walk::from_step(&*self.ledger, tenant, job, from.max(1));
-        while let Some(records) = walk.next().await? {
-            for record in records {
-                let last = steps.last().map(|view| view.step.n);
-                edits.extend(last.and_then(|last| Edit::of(&record, last)));
-                let Record::Step(step) = record else { continue };
-                if step.n < from {
-                    continue;
-                }
-                if steps.len() == limit as usize {
-                    return Ok(StepsPage { steps, edits, next: Some(step.n) });
-                }
-                let node_type = program.type_of(&step.node).map(ToOwned::to_owned);
-                steps.push(StepView { step, node_type });
-            }
-        }
-        Ok(StepsPage { steps, edits, next: None })
-    }
-
     /// The node of the last step; of a blueprint, the state it belongs to.
     pub async fn final_state(&self, tenant: TenantId, job: JobId, steps: u32) -> Result<Option<String>, LookError> {
         if steps == 0 {
@@ -214,7 +172,7 @@ impl Flows {
         Ok(last.map(|node| state(node.to_string())))
     }
 
-    async fn edits_after(&self, tenant: TenantId, job: JobId, step: u32) -> Result<Vec<Edit>, LookError> {
+    pub(super) async fn edits_after(&self, tenant: TenantId, job: JobId, step: u32) -> Result<Vec<Edit>, LookError> {
         let stored = self.stored(tenant, job, Some(step)).await?;
         let bytes = size_of(&stored);
         let work = move || {

@@ -16,15 +16,17 @@ mod records;
 mod shadow;
 mod start;
 mod steer;
+mod steps;
 mod turner;
 mod why;
 
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
-pub use look::{Changed, ContextView, Edit, Forking, LookError, StepView, StepsPage};
+pub use look::{Changed, ContextView, Edit, Forking, LookError};
 pub use picture::FlowPicture;
 pub use shadow::ShadowView;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
 pub use steer::Told;
+pub use steps::{SKIPPED_MAX, STEP_INPUT_BYTES_MAX, SkippedNode, StepInput, StepView, StepsPage};
 pub use turner::turn_forever;
 pub use why::Standing;
 

@@ -51,17 +51,22 @@ impl<'a> Walk<'a> {
 
     /// The next of them, in order; none when that was all. A page can have none and not be the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Record>>, StoreError> {
+        let Some(turns) = self.next_turns().await? else { return Ok(None) };
+        let page_bytes = turns.iter().map(String::len).sum();
+        read_aside(self.tenant, page_bytes, move || read(&turns)).await.map(Some)
+    }
+
+    /// The same, turn by turn and as they are stored.
+    pub(super) async fn next_turns(&mut self) -> Result<Option<Vec<String>>, StoreError> {
         if self.is_over {
             return Ok(None);
         }
         let page = self.ledger.flow_records(self.tenant, self.job, self.from_step, self.after, TURNS).await?;
-        let page_bytes = page.items.iter().map(String::len).sum();
         match page.next {
             Some(turn) => self.after = turn,
             None => self.is_over = true,
         }
-        let turns = page.items;
-        read_aside(self.tenant, page_bytes, move || read(&turns)).await.map(Some)
+        Ok(Some(page.items))
     }
 }
 
@@ -70,7 +75,7 @@ pub(super) fn since_snapshot(stored: &StoredFlow) -> Result<Vec<Record>, StoreEr
     read(&stored.records)
 }
 
-fn read(turns: &[String]) -> Result<Vec<Record>, StoreError> {
+pub(super) fn read(turns: &[String]) -> Result<Vec<Record>, StoreError> {
     let mut records = Vec::new();
     for turn in turns {
         records.extend(read_records(turn).map_err(|e| StoreError::Broken(e.to_string()))?);

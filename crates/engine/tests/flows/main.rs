@@ -8,6 +8,7 @@ mod faults;
 mod graphs;
 mod odd;
 mod steering;
+mod step_details;
 mod stepping;
 mod time_travel;
 mod undo;

@@ -120,6 +120,10 @@ impl Node for Act {
         Ok(Self::to(state, output, changes))
     }
 
+    fn received(&self, context: &Context) -> Value {
+        Value::Object(data_of(context))
+    }
+
     fn ports(&self) -> Ports {
         Ports::Named(self.ports.clone())
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::States;
 use super::data::{Changes, data_of, failure};
 use super::perform::check_action;
+use crate::expression::Context;
 use crate::node::{Answer, Call, CallWhat, Done, Exit, Next, Node, Visit, Wait};
 use crate::nodes::Tree;
 
@@ -88,6 +89,10 @@ impl Node for Enter {
         let answer = HandlerAnswer::read(ended.into_result()?)
             .map_err(|what| failure(format!("the handler of state `{}` answered badly: {what}", self.state)))?;
         self.done(visit, answer)
+    }
+
+    fn received(&self, context: &Context) -> Value {
+        Value::Object(data_of(context))
     }
 
     /// What it wants done, as [`Act`](super::act::Act) will read it.

@@ -12,6 +12,7 @@ use super::{
     error::{ErrorCode, ExpressionError, Fault},
     limits::{DEPTH_MAX, RESULT_BYTES_MAX, VARIABLE_NAME_BYTES_MAX},
     parse::is_keyword,
+    references::Reference,
     scope::Root,
     token::{is_name_part, is_name_start},
     value::{Measure, Oversize, Val},
@@ -164,6 +165,23 @@ impl Context {
         self.variables.get(name)
     }
 
+    /// What a path leads to, as far as the path is written down; nothing if it is missing.
+    pub fn named(&self, reference: &Reference) -> Option<Value> {
+        let (first, rest) = match reference.root {
+            Root::Webhook => (&*self.webhook, reference.keys.as_slice()),
+            Root::User => (&*self.user, reference.keys.as_slice()),
+            Root::Execution => (&*self.execution, reference.keys.as_slice()),
+            Root::Steps | Root::Variables => {
+                let table = if reference.root == Root::Steps { &self.steps } else { &self.variables };
+                let Some((name, rest)) = reference.keys.split_first() else { return Some(table.to_json()) };
+                (table.get(name)?, rest)
+            }
+            Root::Item => (&*self.current.as_ref()?.item, reference.keys.as_slice()),
+            Root::Index => (&self.current.as_ref()?.index, reference.keys.as_slice()),
+        };
+        rest.iter().try_fold(first, |value, key| inner(value, key)).cloned()
+    }
+
     /// The whole of it, in the shape in which it is stored and shown. Where a loop is, is not part of it.
     pub fn to_json(&self) -> Value {
         json!({
@@ -199,6 +217,14 @@ impl Context {
             Root::Index => Val::borrowed(&self.current.as_ref()?.index),
         })
     }
+}
+
+/// What a written key leads to. Lists are counted from both ends.
+fn inner<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    let Value::Array(list) = value else { return value.get(key) };
+    let index: i64 = key.parse().ok()?;
+    let from_end = || list.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
+    list.get(if index < 0 { from_end()? } else { usize::try_from(index).ok()? })
 }
 
 /// Names only: the values are other people's.

@@ -8,6 +8,7 @@
 //! Nothing here waits, stores, calls, or knows what time it is.
 
 mod debug;
+mod detail;
 mod gather;
 mod life;
 mod message;
@@ -21,6 +22,7 @@ mod turn;
 mod undo;
 
 pub use debug::{Breakpoint, Debug, HaltedBy, Order};
+pub use detail::{Details, StepDetail};
 pub use life::PausedFor;
 pub use message::Message;
 pub use record::{Origin, Record, Step, StepStatus, Waiting, read_records, write_records};

@@ -245,7 +245,7 @@ impl Recorded<'_> {
 
 impl Flow {
     /// The job that a node begins when it is come to.
-    fn would_call(&self, node: &NodeId, visit: u32, now: Timestamp) -> Option<Call> {
+    pub(super) fn would_call(&self, node: &NodeId, visit: u32, now: Timestamp) -> Option<Call> {
         let token = &self.tokens[self.token(node, visit)?];
         if token.held.is_some() {
             return None;

@@ -41,7 +41,7 @@ use calling::{Caller, CallerType, Calling};
 pub(crate) use fields::{Condition, Text, Tree};
 pub(crate) use span::check_moment;
 
-use crate::expression::Reference;
+use crate::expression::{Context, Reference};
 use crate::node::{Answer, Done, Next, Node, Ports, Shape, Visit};
 
 /// What is known of a type of node before there is a node.
@@ -182,6 +182,12 @@ impl Node for Built {
 
     fn references(&self) -> Vec<&Reference> {
         self.references.iter().collect()
+    }
+
+    fn received(&self, context: &Context) -> Value {
+        let named = self.references.iter();
+        let named = named.filter_map(|reference| Some((reference.to_string(), context.named(reference)?)));
+        Value::Object(named.collect())
     }
 
     fn ports(&self) -> Ports {
