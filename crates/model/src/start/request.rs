@@ -69,7 +69,7 @@ pub struct SubmitRequest {
     /// A workflow to run: its name, `{"name", "version"}`, or a definition.
     #[serde(default)]
     pub workflow: Option<WorkflowField>,
-    /// What the workflow is given: `webhook.payload` in its expressions.
+    /// What the workflow is given: `input` in its expressions.
     #[serde(default)]
     pub input: Option<Payload>,
     /// A blueprint to run: its name, `{"name", "version"}`, or a definition.

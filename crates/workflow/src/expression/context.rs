@@ -169,6 +169,7 @@ impl Context {
     pub fn named(&self, reference: &Reference) -> Option<Value> {
         let (first, rest) = match reference.root {
             Root::Webhook => (&*self.webhook, reference.keys.as_slice()),
+            Root::Input => (self.webhook.get("payload")?, reference.keys.as_slice()),
             Root::User => (&*self.user, reference.keys.as_slice()),
             Root::Execution => (&*self.execution, reference.keys.as_slice()),
             Root::Steps | Root::Variables => {
@@ -209,6 +210,7 @@ impl Context {
     pub(super) fn root(&self, root: Root) -> Option<Val<'_>> {
         Some(match root {
             Root::Webhook => Val::borrowed(&self.webhook),
+            Root::Input => Val::borrowed(self.webhook.get("payload")?),
             Root::User => Val::borrowed(&self.user),
             Root::Execution => Val::borrowed(&self.execution),
             Root::Steps => Val::Table(&self.steps),
@@ -247,7 +249,8 @@ pub fn check_variable_name(name: &str) -> Result<(), ExpressionError> {
         "a variable's name has letters, digits and underscores, and does not begin with a digit"
     } else if name.starts_with("__") {
         "a variable's name does not begin with two underscores"
-    } else if is_keyword(name) || Root::of(name).is_some() {
+    } else if is_keyword(name) || Root::of(name).is_some_and(|root| root != Root::Input) {
+        // `input` came later than variables with that name; they are always written `variables.input`.
         "this word has a meaning of its own in expressions"
     } else {
         return Ok(());
@@ -331,7 +334,7 @@ mod tests {
             let error = check_variable_name(bad).unwrap_err();
             assert_eq!(error.code(), ErrorCode::BadVariableName, "{bad}");
         }
-        for good in ["a", "user_age", "_x", "имя", "proto"] {
+        for good in ["a", "user_age", "_x", "имя", "proto", "input"] {
             check_variable_name(good).unwrap();
         }
     }

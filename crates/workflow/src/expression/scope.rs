@@ -5,6 +5,8 @@
 pub enum Root {
     /// What the trigger brought.
     Webhook,
+    /// What the execution was given: short for `webhook.payload`.
+    Input,
     /// Who started the execution.
     User,
     /// The execution itself.
@@ -23,6 +25,7 @@ impl Root {
     pub fn name(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
+            Self::Input => "input",
             Self::User => "user",
             Self::Execution => "execution",
             Self::Steps => "steps",
@@ -33,7 +36,7 @@ impl Root {
     }
 
     pub(super) fn of(name: &str) -> Option<Self> {
-        [Self::Webhook, Self::User, Self::Execution, Self::Steps, Self::Variables, Self::Item, Self::Index]
+        [Self::Webhook, Self::Input, Self::User, Self::Execution, Self::Steps, Self::Variables, Self::Item, Self::Index]
             .into_iter()
             .find(|root| root.name() == name)
     }
@@ -46,7 +49,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The five names that there always are.
+    /// The six names that there always are.
     pub fn workflow() -> Self {
         Self { in_loop: false }
     }
@@ -62,9 +65,9 @@ impl Scope {
 
     pub(super) fn names(self) -> &'static str {
         if self.in_loop {
-            "webhook, user, execution, steps, variables, item and index"
+            "input, webhook, user, execution, steps, variables, item and index"
         } else {
-            "webhook, user, execution, steps and variables"
+            "input, webhook, user, execution, steps and variables"
         }
     }
 }

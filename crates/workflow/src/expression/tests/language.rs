@@ -10,6 +10,8 @@ use crate::expression::{ErrorCode, Scope, Template, functions::Function};
 #[test]
 fn paths_lead_into_the_context() {
     assert_eq!(eval("webhook.payload.test"), json!("a value"));
+    assert_eq!((eval("input.test"), eval("input.list[-1]")), (json!("a value"), json!(2)));
+    assert_eq!((eval("input == webhook.payload"), eval("input.none is defined")), (json!(true), json!(false)));
     assert_eq!(eval("user.email"), json!("user@example.com"));
     assert_eq!(eval("execution.id"), json!("f237bcb0-0b59-48e5-a2a2-85e668748c8b"));
     assert_eq!(eval("steps.http_1.output.body.balance"), json!(500));
