@@ -2,11 +2,11 @@
 
 use axum::Json;
 use bowline_auth::Scope;
-use bowline_engine::flow::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, WorkflowChoice};
+use bowline_engine::flow::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, INLINE, WorkflowChoice};
 use bowline_model::blueprint::{BlueprintField, BlueprintSpec};
 use bowline_model::start::{RunField, WorkflowStart};
 use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
-use bowline_model::{JobStatus, Timestamp};
+use bowline_model::{JobStatus, ResourceName, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;
 use serde_json::json;
@@ -24,6 +24,8 @@ use crate::views::raw;
 #[derive(Debug)]
 pub struct FlowWish {
     pub start: WorkflowStart,
+    /// What a definition that is part of the request is called.
+    pub name: Option<ResourceName>,
     pub debug: bool,
     pub breakpoints: Vec<Breakpoint>,
     pub run_at: Option<Timestamp>,
@@ -57,6 +59,7 @@ impl FlowWish {
             return Err(Problem::validation(message).with(json!({"field": "breakpoints"})));
         }
         let input = self.start.input_value().map_err(misfit)?;
+        let name = self.name.map_or_else(|| INLINE.to_owned(), |name| name.to_string());
         let workflow = match self.start.run {
             RunField::Workflow(WorkflowField::Name(name)) => WorkflowChoice::Named { name, version: None },
             RunField::Workflow(WorkflowField::Version(WorkflowVersion { name, version })) => {
@@ -71,7 +74,7 @@ impl FlowWish {
             RunField::Blueprint(BlueprintField::Inline(value)) => {
                 known.require(Scope::ResourcesWrite)?;
                 let spec = BlueprintSpec::read(value).map_err(|bad| unreadable("blueprint", &bad))?;
-                WorkflowChoice::Blueprint(BlueprintChoice::Inline { name: "inline".to_owned(), spec: Box::new(spec) })
+                WorkflowChoice::Blueprint(BlueprintChoice::Inline { name, spec: Box::new(spec) })
             }
             RunField::Workflow(WorkflowField::Inline(value)) => {
                 // Whoever may only run what others have written cannot write it into the wish.
@@ -80,7 +83,7 @@ impl FlowWish {
                 if spec.has_inline_command() {
                     known.require(Scope::FleetWrite)?;
                 }
-                WorkflowChoice::Inline(Box::new(spec))
+                WorkflowChoice::Inline { name, spec: Box::new(spec) }
             }
         };
         Ok(FlowRequest {

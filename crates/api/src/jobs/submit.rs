@@ -109,8 +109,8 @@ pub fn request(body: SubmitRequest, key: Option<String>, now: Timestamp) -> Resu
             if let Some(input) = start.given() {
                 check_exact(input.as_str().as_bytes())?;
             }
-            let (debug, breakpoints) = (asked.debug, asked.breakpoints);
-            let wish = FlowWish { start: *start, debug, breakpoints, run_at, idempotency_key, external_id };
+            let (name, debug, breakpoints) = (asked.name, asked.debug, asked.breakpoints);
+            let wish = FlowWish { start: *start, name, debug, breakpoints, run_at, idempotency_key, external_id };
             Ok(Wish::Workflow(Box::new(wish)))
         }
     }

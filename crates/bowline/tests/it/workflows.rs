@@ -70,6 +70,33 @@ fn field(answer: &Answer) -> &str {
 }
 
 #[tokio::test]
+async fn a_definition_that_is_sent_along_is_listed_by_its_name() {
+    let server = TestServer::start().await;
+    let mut named = json!({"workflow": counting(), "name": "first", "input": {"to": 2}, "idempotency_key": "k"});
+    let answer = begin(&server, named.clone()).await;
+    let shown = job(&server, &id(&answer)).await;
+    assert_eq!((&shown["job"]["title"], &shown["workflow"]["name"]), (&json!("workflow first"), &json!("first")));
+    let context = server.get(&format!("/jobs/{}/context", id(&answer))).await.expect(200);
+    assert_eq!(context["context"]["execution"]["workflow"], "first");
+    assert_eq!(server.get("/jobs?workflow=first").await.expect(200)["jobs"].as_array().map(Vec::len), Some(1));
+    // The same request is the same job; by another name it is another request.
+    assert_eq!(begin(&server, named.clone()).await["idempotency"]["replayed"], true);
+    named["name"] = json!("second");
+    assert_eq!(server.post("/jobs", named).await.code(), "IDEMPOTENCY_CONFLICT");
+    let blueprint = json!({"start": "done", "states": {"done": {"final": true}}});
+    let answer = begin(&server, json!({"blueprint": blueprint, "name": "small"})).await;
+    assert_eq!(job(&server, &id(&answer)).await["job"]["title"], "workflow small");
+    let unnamed = begin(&server, json!({"workflow": counting(), "input": {"to": 2}})).await;
+    assert_eq!(job(&server, &id(&unnamed)).await["job"]["title"], "workflow inline");
+    // A name is for a definition, and can be one.
+    for bad in [json!({"workflow": "count", "name": "x"}), json!({"type": "echo", "name": "x"})] {
+        let refused = server.post("/jobs", bad).await;
+        assert_eq!((refused.status, field(&refused)), (400, "name"), "{refused:?}");
+    }
+    assert_eq!(server.post("/jobs", json!({"workflow": counting(), "name": "No Name!"})).await.status, 400);
+}
+
+#[tokio::test]
 async fn a_run_that_needs_nobody_is_over_in_the_answer() {
     let server = TestServer::start().await;
     stored(&server, "count", counting()).await;

@@ -80,8 +80,17 @@ pub struct RunArgs {
 
 impl BeginArgs {
     /// The body of `POST /jobs`.
-    fn body(&self, kind: Kind, definition: &Value, input: Option<&Value>, debug: bool) -> Value {
+    fn body(
+        &self,
+        kind: Kind,
+        (definition, name): (&Value, Option<&str>),
+        input: Option<&Value>,
+        debug: bool,
+    ) -> Value {
         let mut body = json!({ kind.word(): definition });
+        if let Some(name) = name {
+            body["name"] = name.into();
+        }
         if let Some(input) = input {
             let field = if kind == Kind::Blueprint { "data" } else { "input" };
             body[field] = input.clone();
@@ -115,8 +124,8 @@ impl BeginArgs {
         let key = self.key.clone().or_else(|| self.external_id.is_none().then(new_key));
         // Read once: standard input has it only once.
         let input = values::input(self.input.as_deref(), &self.set)?;
-        let ask = async |kind: Kind, definition: &Value| {
-            let body = self.body(kind, definition, input.as_ref(), debug).to_string();
+        let ask = async |kind: Kind, definition: &Value, name: Option<&str>| {
+            let body = self.body(kind, (definition, name), input.as_ref(), debug).to_string();
             let request = Request::post(["jobs"]).body(body).idempotency_key(key.clone()).again(Again::Patient);
             client.call(&request).await
         };
@@ -126,13 +135,13 @@ impl BeginArgs {
                     let (is, not) = (written.kind.word(), kind.word());
                     return Err(Failure::Usage(format!("{what} has a {is}, not a {not}")));
                 }
-                ask(written.kind, &written.spec).await?
+                ask(written.kind, &written.spec, written.name.as_deref()).await?
             }
             Target::Stored(name) => {
                 let definition = stored(&name)?;
-                match ask(self.kind.unwrap_or(Kind::Workflow), &definition).await {
+                match ask(self.kind.unwrap_or(Kind::Workflow), &definition, None).await {
                     Err(Failure::Refused(no)) if self.kind.is_none() && no.code.as_str() == "WORKFLOW_NOT_FOUND" => {
-                        match ask(Kind::Blueprint, &definition).await {
+                        match ask(Kind::Blueprint, &definition, None).await {
                             // The first question is the one that was meant, so its answer is the one to tell.
                             Err(Failure::Refused(neither)) if neither.code.as_str() == "BLUEPRINT_NOT_FOUND" => {
                                 return Err(Failure::Refused(no));

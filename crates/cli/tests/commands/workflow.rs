@@ -77,6 +77,18 @@ success after 3 steps
 }
 
 #[tokio::test]
+async fn a_workflow_from_a_file_is_started_by_its_name() {
+    let fake = Fake::start(|_, _| ok(r#"{"job_id":"01a1e511-6739-7000-8013-000000000001","status":"running"}"#));
+    let (_directory, path) = file(GOOD);
+    assert_eq!(fake.run(&["workflow", "run", &path, "--no-wait"]).await.exit, Exit::Success);
+    assert_eq!(fake.run(&["workflow", "run", "small", "--no-wait"]).await.exit, Exit::Success);
+    let (_directory, alone) = file("nodes:\n  - {id: start, type: start}\nedges: []\n");
+    assert_eq!(fake.run(&["workflow", "run", &alone, "--no-wait"]).await.exit, Exit::Success);
+    let names: Vec<_> = fake.asked().iter().map(|request| request.json()["name"].clone()).collect();
+    assert_eq!(names, ["small".into(), serde_json::Value::Null, serde_json::Value::Null]);
+}
+
+#[tokio::test]
 async fn a_workflow_is_checked_without_a_server() {
     let (fake, (_directory, path)) = (nobody(), file(GOOD));
     let ran = fake.run(&["workflow", "validate", &path]).await;

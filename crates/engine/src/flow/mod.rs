@@ -24,7 +24,7 @@ pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, 
 pub use look::{Changed, ContextView, Edit, Forking, LookError};
 pub use picture::FlowPicture;
 pub use shadow::ShadowView;
-pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, WorkflowChoice};
+pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, INLINE, WorkflowChoice};
 pub use steer::Told;
 pub use steps::{SKIPPED_MAX, STEP_INPUT_BYTES_MAX, SkippedNode, StepInput, StepView, StepsPage};
 pub use turner::turn_forever;

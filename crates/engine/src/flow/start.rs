@@ -35,13 +35,16 @@ const LOOK_AFTER_STEPS: u32 = 25;
 /// Less is never worth a snapshot.
 const SNAPSHOT_MIN: usize = 16 * 1_024;
 
+/// What a definition is called that was written for one run without a name.
+pub const INLINE: &str = "inline";
+
 /// Which workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkflowChoice {
     /// One that was stored; its active version unless one is named.
     Named { name: ResourceName, version: Option<u32> },
-    /// Written for this one run.
-    Inline(Box<WorkflowSpec>),
+    /// Written for this one run, and called so.
+    Inline { name: String, spec: Box<WorkflowSpec> },
     /// A blueprint instead. The input is its data.
     Blueprint(BlueprintChoice),
 }
@@ -202,8 +205,8 @@ impl Flows {
             WorkflowChoice::Named { name, version } => {
                 self.definitions.named(tenant, DefinitionKind::Workflow, name, *version).await?
             }
-            WorkflowChoice::Inline(spec) => {
-                self.definitions.inline(tenant, "inline", &Definition::Workflow(spec.clone())).await?
+            WorkflowChoice::Inline { name, spec } => {
+                self.definitions.inline(tenant, name, &Definition::Workflow(spec.clone())).await?
             }
             WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => {
                 self.definitions.named(tenant, DefinitionKind::Blueprint, name, *version).await?
@@ -466,9 +469,11 @@ fn hash_of(request: &FlowRequest, pinned: &Pinned) -> RequestHash {
         WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => {
             format!("blueprint {name}@{version:?}").into_bytes()
         }
-        // By what it says: what it is called changes if it was gone for a while.
-        WorkflowChoice::Inline(_) | WorkflowChoice::Blueprint(BlueprintChoice::Inline { .. }) => {
-            [b"#".as_slice(), &pinned.kept.hash].concat()
+        // By what it says: its number in the ledger changes if it was gone for a while.
+        WorkflowChoice::Inline { name, .. } | WorkflowChoice::Blueprint(BlueprintChoice::Inline { name, .. }) => {
+            // A name changes what expressions see. Without one, a request has the hash that it always had.
+            let name = if name == INLINE { "" } else { name.as_str() };
+            [b"#".as_slice(), &pinned.kept.hash, name.as_bytes()].concat()
         }
     };
     let run_at = request.run_at.map(|at| at.as_micros().to_be_bytes());

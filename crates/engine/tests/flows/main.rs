@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bowline_connect::egress::{Doors, EgressRules};
 use bowline_engine::builtin::{Handlers, HttpRequest, Task};
-use bowline_engine::flow::{FlowRequest, FlowSubmitted, StepView, WorkflowChoice};
+use bowline_engine::flow::{FlowRequest, FlowSubmitted, INLINE, StepView, WorkflowChoice};
 use bowline_engine::secrets::{SecretRules, Secrets};
 use bowline_engine::{Engine, EngineSettings, TenantRules};
 use bowline_model::audit::Author;
@@ -313,7 +313,7 @@ impl House {
 pub fn ask(workflow: Value, input: Value) -> FlowRequest {
     let spec = serde_json::from_value(workflow).expect("a workflow");
     FlowRequest {
-        workflow: WorkflowChoice::Inline(Box::new(spec)),
+        workflow: WorkflowChoice::Inline { name: INLINE.to_owned(), spec: Box::new(spec) },
         input,
         debug: false,
         breakpoints: Vec::new(),

@@ -9,7 +9,7 @@ use crate::fleet::Rollout;
 use crate::host::Vars;
 use crate::job::JobPolicy;
 use crate::lane::Lane;
-use crate::name::{HostName, InventoryName, Labels, TaskType};
+use crate::name::{HostName, InventoryName, Labels, ResourceName, TaskType};
 use crate::time::Timestamp;
 use crate::workflow::{Breakpoint, WorkflowField};
 
@@ -69,6 +69,9 @@ pub struct SubmitRequest {
     /// A workflow to run: its name, `{"name", "version"}`, or a definition.
     #[serde(default)]
     pub workflow: Option<WorkflowField>,
+    /// What a definition in `workflow` or `blueprint` is called, in lists and in `execution.workflow`. `inline` unless given.
+    #[serde(default)]
+    pub name: Option<ResourceName>,
     /// What the workflow is given: `input` in its expressions.
     #[serde(default)]
     pub input: Option<Payload>,
@@ -92,6 +95,8 @@ pub struct Asked {
     pub run_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub external_id: Option<String>,
+    /// What a definition that is part of the request is called.
+    pub name: Option<ResourceName>,
     pub debug: bool,
     pub breakpoints: Vec<Breakpoint>,
 }
@@ -109,7 +114,15 @@ const COMMAND: &str = "belongs to a job with a `command`";
 const WORKFLOW: &str = "belongs to a job with a `workflow`";
 const BLUEPRINT: &str = "belongs to a job with a `blueprint`";
 
+const DEFINITION: &str = "belongs to a job with a definition in `workflow` or `blueprint`";
+
 impl SubmitRequest {
+    /// Whether a definition is part of it.
+    const fn has_definition(&self) -> bool {
+        matches!(self.workflow, Some(WorkflowField::Inline(_)))
+            || matches!(self.blueprint, Some(BlueprintField::Inline(_)))
+    }
+
     /// The first field that means nothing for the sort of job this is.
     fn misplaced(&self) -> Option<Misplaced> {
         let (command, blueprint) = (self.command.is_some(), self.blueprint.is_some());
@@ -136,6 +149,7 @@ impl SubmitRequest {
                 self.deadline_ms.is_some() && self.policy.as_ref().is_some_and(|policy| policy.deadline_ms.is_some()),
                 "`policy` says it already",
             ),
+            ("name", self.name.is_some() && !self.has_definition(), DEFINITION),
             ("input", self.input.is_some() && !workflow, WORKFLOW),
             ("data", self.data.is_some() && !blueprint, BLUEPRINT),
             ("input", self.input.is_some() && self.data.is_some(), "`data` says it already"),
@@ -154,6 +168,7 @@ impl SubmitRequest {
             run_at: self.run_at,
             idempotency_key: self.idempotency_key,
             external_id: self.external_id,
+            name: self.name,
             debug: self.debug,
             breakpoints: self.breakpoints,
         };

@@ -121,6 +121,7 @@ impl<'de> Deserialize<'de> for StartSpec {
             ("run_at", asked.run_at.is_some()),
             ("idempotency_key", asked.idempotency_key.is_some()),
             ("external_id", asked.external_id.is_some()),
+            ("name", asked.name.is_some()),
             ("debug", asked.debug),
             ("breakpoints", !asked.breakpoints.is_empty()),
         ];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_engine::Engine;
-use bowline_engine::flow::{DefinitionError, FlowError, FlowRequest, Forking, LookError, WorkflowChoice};
+use bowline_engine::flow::{DefinitionError, FlowError, FlowRequest, Forking, INLINE, LookError, WorkflowChoice};
 use bowline_model::audit::Author;
 use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, JobStatus, Lane, ResourceName, TenantId};
@@ -72,10 +72,10 @@ fn request(world: &World, ask: u64) -> FlowRequest {
             let name = ResourceName::new(INNER[pick(world, INNER.len())]).expect("a name");
             WorkflowChoice::Named { name, version: None }
         }
-        false => WorkflowChoice::Inline(Box::new(roll(world))),
+        false => WorkflowChoice::Inline { name: INLINE.to_owned(), spec: Box::new(roll(world)) },
     };
     let breakpoints = match &workflow {
-        WorkflowChoice::Inline(spec) if world.chance() < 0.15 => {
+        WorkflowChoice::Inline { spec, .. } if world.chance() < 0.15 => {
             let node = spec.nodes[pick(world, spec.nodes.len())].id.clone();
             vec![Breakpoint { node, when: (world.chance() < 0.5).then(|| "{{variables.n}} > 0".to_owned()) }]
         }
@@ -95,7 +95,7 @@ fn request(world: &World, ask: u64) -> FlowRequest {
 }
 
 async fn submit(world: &Rc<World>, tenant: TenantId, ask: u64, wish: FlowRequest) -> bool {
-    let spec = if let WorkflowChoice::Inline(spec) = &wish.workflow { Some((**spec).clone()) } else { None };
+    let spec = if let WorkflowChoice::Inline { spec, .. } = &wish.workflow { Some((**spec).clone()) } else { None };
     let send = |engine: Arc<Engine>| async move {
         match engine.flows.submit(engine.hands(), tenant, &origin(), vec![wish]).await {
             Err(FlowError::Store(error) | FlowError::Definition(DefinitionError::Store(error))) => Err(error),

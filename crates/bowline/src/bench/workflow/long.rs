@@ -40,7 +40,8 @@ fn definition() -> Value {
 
 /// Every fourth step is a task of the built-in worker, so that each round is stored before the next one begins.
 pub async fn long(house: &Embedded) -> anyhow::Result<Value> {
-    let workflow = WorkflowChoice::Inline(Box::new(serde_json::from_value(definition())?));
+    let workflow =
+        WorkflowChoice::Inline { name: "long".to_owned(), spec: Box::new(serde_json::from_value(definition())?) };
     let (mut first, mut last, mut total) = (0.0, 0.0, 0.0);
     let mut ratios = Vec::new();
     for _ in 0..RUNS {
