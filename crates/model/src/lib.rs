@@ -27,6 +27,7 @@ pub mod name;
 pub mod person;
 pub mod planted;
 pub mod question;
+pub mod read_all;
 pub mod resource;
 pub mod retry;
 pub mod run;

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use read::read_workflow;
+pub use read::{WorkflowDraft, read_draft, read_workflow};
 pub(crate) use values::look as look_for_secrets;
 pub use wish::{Breakpoint, WorkflowField, WorkflowVersion};
 

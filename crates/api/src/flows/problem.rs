@@ -1,10 +1,9 @@
 //! Why a run cannot begin, be seen or be steered, as callers hear it.
 
 use bowline_engine::flow::{Definition, DefinitionError, FlowError, LookError};
-use bowline_model::blueprint::BlueprintSpec;
-use bowline_model::resource::BadSpec;
-use bowline_model::workflow::read_workflow;
 use bowline_store::FlowAnswer;
+use bowline_workflow::compile::{read_blueprint, read_workflow};
+use bowline_workflow::program::DefinitionMistake;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -30,19 +29,19 @@ fn mistakes<'a>(field: &str, all: impl Iterator<Item = (&'a str, &'a str)>) -> P
         .with(json!({"path": path, "mistakes": list}))
 }
 
-/// A definition that cannot be read.
-pub fn unreadable(field: &str, bad: &BadSpec) -> Problem {
-    mistakes(field, bad.all().map(|bad| (bad.path.as_str(), bad.what.as_str())))
+/// A definition that cannot be read, with everything else that is wrong with it.
+pub fn unreadable(field: &str, errors: &[DefinitionMistake]) -> Problem {
+    mistakes(field, errors.iter().map(|error| (error.path.as_str(), error.what.as_str())))
 }
 
 /// Another definition for a run: of a blueprint if it has states, of a workflow otherwise.
 pub fn definition(value: Value) -> Result<Definition, Problem> {
     let read = if value.get("states").is_some() {
-        BlueprintSpec::read(value).map(|spec| Definition::Blueprint(Box::new(spec)))
+        read_blueprint(value).map(|spec| Definition::Blueprint(Box::new(spec)))
     } else {
         read_workflow(value).map(|spec| Definition::Workflow(Box::new(spec)))
     };
-    read.map_err(|bad| unreadable("definition", &bad))
+    read.map_err(|errors| unreadable("definition", &errors))
 }
 
 /// A definition that there is not, or that is wrong.
@@ -60,9 +59,7 @@ pub fn bad_definition(field: &str, error: DefinitionError) -> Problem {
         DefinitionError::NotActive(_) | DefinitionError::BlueprintNotActive(_) => {
             unprocessable("VALIDATION_ERROR", &error)
         }
-        DefinitionError::Mistakes(list) => {
-            mistakes(field, list.iter().map(|mistake| (mistake.path.as_str(), mistake.what.as_str())))
-        }
+        DefinitionError::Mistakes(list) => unreadable(field, &list),
         DefinitionError::Store(error) => error.into(),
     }
 }

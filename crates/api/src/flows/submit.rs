@@ -3,11 +3,12 @@
 use axum::Json;
 use bowline_auth::Scope;
 use bowline_engine::flow::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, INLINE, WorkflowChoice};
-use bowline_model::blueprint::{BlueprintField, BlueprintSpec};
+use bowline_model::blueprint::BlueprintField;
 use bowline_model::start::{RunField, WorkflowStart};
-use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion, read_workflow};
+use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion};
 use bowline_model::{JobStatus, ResourceName, Timestamp};
 use bowline_store::Submitted;
+use bowline_workflow::compile::{read_blueprint, read_workflow};
 use hyper::StatusCode;
 use serde_json::json;
 
@@ -73,7 +74,7 @@ impl FlowWish {
             }
             RunField::Blueprint(BlueprintField::Inline(value)) => {
                 known.require(Scope::ResourcesWrite)?;
-                let spec = BlueprintSpec::read(value).map_err(|bad| unreadable("blueprint", &bad))?;
+                let spec = read_blueprint(value).map_err(|bad| unreadable("blueprint", &bad))?;
                 WorkflowChoice::Blueprint(BlueprintChoice::Inline { name, spec: Box::new(spec) })
             }
             RunField::Workflow(WorkflowField::Inline(value)) => {

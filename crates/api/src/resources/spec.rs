@@ -4,6 +4,8 @@
 use bowline_auth::Scope;
 use bowline_engine::fleet::PutError;
 use bowline_model::resource::{BadSpec, ResourceKind, Spec};
+use bowline_workflow::compile::{read_blueprint, read_workflow};
+use bowline_workflow::program::DefinitionMistake;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -16,13 +18,27 @@ pub async fn read(app: &App, known: &Known, kind: ResourceKind, value: Value) ->
     if kind.starts_jobs() {
         known.require(Scope::JobsWrite)?;
     }
-    let spec = Spec::from_value(kind, value).map_err(bad)?;
+    // Of a definition, errors in the shape and all others are told together.
+    let spec = match kind {
+        ResourceKind::Workflow => {
+            read_workflow(value).map(|spec| Spec::Workflow(Box::new(spec))).map_err(|errors| bad(several(errors)))?
+        }
+        ResourceKind::Blueprint => {
+            read_blueprint(value).map(|spec| Spec::Blueprint(Box::new(spec))).map_err(|errors| bad(several(errors)))?
+        }
+        _ => Spec::from_value(kind, value).map_err(bad)?,
+    };
     if spec.has_command() {
         // Whoever says what is executed on hosts must be allowed to, wherever they write it.
         known.require(Scope::FleetWrite)?;
     }
     app.engine.resources.check_alone(known.tenant()?, &spec).await?;
     Ok(spec)
+}
+
+fn several(errors: Vec<DefinitionMistake>) -> BadSpec {
+    let errors = errors.into_iter().map(|error| BadSpec::at(error.path, error.what));
+    BadSpec::several(errors).err().unwrap_or_else(|| BadSpec::at("spec", "cannot be read"))
 }
 
 fn bad(error: BadSpec) -> Problem {

@@ -1,9 +1,9 @@
 //! The environment. The names are those operators know from the systems we replace.
 
-use anyhow::{Context, bail};
 use bowline_auth::SecretText;
 
 use super::Config;
+use super::errors::ConfigErrors;
 
 /// Ours, but read elsewhere: by the command line or the tests.
 const ELSEWHERE: [&str; 7] = [
@@ -17,7 +17,7 @@ const ELSEWHERE: [&str; 7] = [
 ];
 
 /// Lays the environment over what the file said.
-pub fn apply(config: &mut Config, vars: Vec<(String, String)>) -> anyhow::Result<()> {
+pub fn apply(config: &mut Config, vars: Vec<(String, String)>, errors: &mut ConfigErrors) {
     for (name, value) in vars {
         if value.is_empty() {
             continue;
@@ -30,15 +30,16 @@ pub fn apply(config: &mut Config, vars: Vec<(String, String)>) -> anyhow::Result
             "PGSSLKEY" => config.database.ssl_environment.push(("sslkey", value)),
             "BOWLINE_TLS_CERT" => config.tls.cert = Some(value.into()),
             "BOWLINE_TLS_KEY" => config.tls.key = Some(value.into()),
-            "PORT" => {
-                let port = value.parse().with_context(|| format!("PORT must be a port number, not `{value}`"))?;
-                config.server.listen.set_port(port);
-            }
+            "PORT" => match value.parse() {
+                Ok(port) => config.server.listen.set_port(port),
+                Err(_) => errors.add("server", format!("PORT must be a port number, not `{value}`")),
+            },
             "JOB_TIMEOUT" => config.jobs.timeout = Some(value),
             "LOG_LEVEL" => config.log.level = value,
-            "LOG_ACCESS" => {
-                config.log.access = value.parse().with_context(|| format!("LOG_ACCESS is `{value}`"))?;
-            }
+            "LOG_ACCESS" => match value.parse() {
+                Ok(access) => config.log.access = access,
+                Err(error) => errors.add("log", format!("LOG_ACCESS is `{value}`: {error}")),
+            },
             "ORCH_JWT_ISSUER" => config.auth.jwt_issuer = Some(value),
             "ORCH_JWT_AUDIENCE_CONTROL" => config.auth.jwt_audience_control = value,
             "ORCH_JWT_AUDIENCE_EXEC" => config.auth.jwt_audience_exec = value,
@@ -48,10 +49,11 @@ pub fn apply(config: &mut Config, vars: Vec<(String, String)>) -> anyhow::Result
             // Dying on purpose is for tests. A build for use does not start with such an order.
             "BOWLINE_FAILPOINT" if cfg!(debug_assertions) => {}
             other if other.starts_with("BOWLINE_") || other.starts_with("ORCH_") => {
-                bail!("the environment sets {other}, which is no option; see docs/guide for those there are")
+                let what =
+                    format!("the environment sets {other}, which is no option; see docs/guide for those there are");
+                errors.add("", what);
             }
             _ => {}
         }
     }
-    Ok(())
 }

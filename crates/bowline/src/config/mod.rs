@@ -6,6 +6,7 @@
 mod clock;
 mod egress;
 mod env;
+mod errors;
 mod file;
 mod jobs;
 mod secrets;
@@ -15,6 +16,8 @@ mod tls;
 use std::path::PathBuf;
 
 use clap::Args;
+
+use errors::ConfigErrors;
 
 #[cfg(test)]
 pub use sections::ServerConfig;
@@ -44,18 +47,20 @@ impl Config {
     }
 
     fn from_parts(flags: &ConfigFlags, vars: Vec<(String, String)>) -> anyhow::Result<Self> {
+        let mut errors = ConfigErrors::default();
         let mut config = match &flags.config {
-            Some(path) => file::read(path)?,
+            Some(path) => file::read(path, &mut errors)?,
             None => Self::default(),
         };
-        env::apply(&mut config, vars)?;
+        env::apply(&mut config, vars, &mut errors);
         if let Some(dir) = &flags.data_dir {
             config.server.data_dir.clone_from(dir);
         }
         if let Some(url) = &flags.database_url {
             config.database.url = Some(url.clone());
         }
-        config.check()?;
+        config.check(&mut errors);
+        errors.into_result()?;
         Ok(config)
     }
 }
@@ -82,6 +87,32 @@ mod tests {
         assert!(format!("{error:#}").contains("ORCH_JWT_ISUER"), "{error:#}");
         let error = load("", &[("BOWLINE_DATA", "x")]).unwrap_err();
         assert!(format!("{error:#}").contains("BOWLINE_DATA"), "{error:#}");
+    }
+
+    #[test]
+    fn all_wrong_options_are_named_at_one_start() {
+        let text = "[lease]\nttl_mss = 5\n\n[builtin]\nslots = \"many\"\n\n[retention]\nevents_days = -1\n\n[leese]\n\n\
+                    [egress]\nallow_networks = [\"intranet\"]\n\n[limits]\nstreams = 0\npolls = 0\n";
+        let error = format!("{:#}", load(text, &[("PORT", "eighty"), ("ORCH_X", "1")]).unwrap_err());
+        for part in [
+            ":2: lease.ttl_mss: unknown field",
+            ":5: builtin.slots: invalid type",
+            ":10: leese: unknown field",
+            ":13: egress.allow_networks[0]: ",
+            "retention.events_days must be",
+            "limits.streams must be",
+            "limits.polls must be",
+            "PORT must be",
+            "ORCH_X",
+            "has 9 errors",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let syntax = format!("{:#}", load("[lease]\nttl_ms = = 5\n[log]\nlevel = info\n", &[]).unwrap_err());
+        assert!(syntax.contains(":2: ") && syntax.contains(":4: "), "{syntax}");
+        // Numbers that cannot be read are not compared with others.
+        let one = format!("{:#}", load("[lease]\nttl_ms = \"x\"\nheartbeat_ms = 20000\n", &[]).unwrap_err());
+        assert!(one.contains("lease.ttl_ms") && !one.contains("errors"), "{one}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::clock::ClockConfig;
 use super::egress::EgressConfig;
+use super::errors::ConfigErrors;
 use super::jobs::JobsConfig;
 use super::secrets::SecretsConfig;
 use super::tls::TlsConfig;
@@ -356,68 +357,81 @@ impl Default for LogConfig {
 }
 
 impl Config {
-    /// Whether everything fits together; if not, which field is wrong and why.
-    pub fn check(&self) -> anyhow::Result<()> {
-        self.lease.times().check().context("the section [lease] does not fit together")?;
-        self.dispatch.weights.check().context("the section [dispatch.weights] is wrong")?;
-        if self.builtin.slots > 100_000 {
-            bail!("builtin.slots must be at most 100000");
-        }
+    /// Whether everything fits together; if not, which fields are wrong and why.
+    pub fn check(&self, errors: &mut ConfigErrors) {
+        errors.check("lease", self.lease.times().check().context("the section [lease] does not fit together"));
+        errors.check("dispatch", self.dispatch.weights.check().context("the section [dispatch.weights] is wrong"));
+        errors.check("builtin", must(self.builtin.slots <= 100_000, "builtin.slots must be at most 100000"));
         for (name, days) in [
             ("retention.finished_jobs_days", self.retention.finished_jobs_days),
             ("retention.events_days", self.retention.events_days),
             ("retention.idempotency_hours", self.retention.idempotency_hours),
         ] {
-            if !(days > 0.0 && days < 100_000.0) {
-                bail!("{name} must be more than 0 and less than 100000");
-            }
+            let what = format!("{name} must be more than 0 and less than 100000");
+            errors.check("retention", must(days > 0.0 && days < 100_000.0, what));
         }
+        self.limits.check(errors);
+        self.quotas.check(errors);
+        self.database.check(errors);
+        errors.check("tls", self.tls.check());
+        errors.check("clock", self.clock.check());
+        errors.check("jobs", self.jobs.check());
+        errors.check("secrets", self.secrets.check());
+        errors.check("egress", self.egress.check());
+        errors.check("auth", self.auth.check());
+    }
+}
+
+fn must(holds: bool, what: impl std::fmt::Display) -> anyhow::Result<()> {
+    if holds { Ok(()) } else { Err(anyhow::anyhow!("{what}")) }
+}
+
+impl LimitsConfig {
+    fn check(&self, errors: &mut ConfigErrors) {
         for (name, bytes) in [
-            ("limits.body_bytes", self.limits.body_bytes),
-            ("limits.batch_body_bytes", self.limits.batch_body_bytes),
-            ("limits.inventory_body_bytes", self.limits.inventory_body_bytes),
+            ("limits.body_bytes", self.body_bytes),
+            ("limits.batch_body_bytes", self.batch_body_bytes),
+            ("limits.inventory_body_bytes", self.inventory_body_bytes),
         ] {
-            if !(1_024..=256 << 20).contains(&bytes) {
-                bail!("{name} must be between 1024 and 268435456");
-            }
-        }
-        if !(1_024..=256 << 20).contains(&self.quotas.result_bytes) {
-            bail!("quotas.result_bytes must be between 1024 and 268435456");
-        }
-        if self.quotas.inline_result_bytes > self.quotas.result_bytes {
-            bail!("quotas.inline_result_bytes must not be more than quotas.result_bytes");
+            let what = format!("{name} must be between 1024 and 268435456");
+            errors.check("limits", must((1_024..=256 << 20).contains(&bytes), what));
         }
         for (name, count) in [
-            ("limits.streams", Some(self.limits.streams)),
-            ("limits.streams_per_tenant", self.limits.streams_per_tenant),
-            ("limits.streams_per_token", self.limits.streams_per_token),
-            ("limits.polls", Some(self.limits.polls)),
-            ("limits.polls_per_tenant", self.limits.polls_per_tenant),
-            ("limits.connections", Some(self.limits.connections)),
-            ("limits.connections_per_address", self.limits.connections_per_address),
+            ("limits.streams", Some(self.streams)),
+            ("limits.streams_per_tenant", self.streams_per_tenant),
+            ("limits.streams_per_token", self.streams_per_token),
+            ("limits.polls", Some(self.polls)),
+            ("limits.polls_per_tenant", self.polls_per_tenant),
+            ("limits.connections", Some(self.connections)),
+            ("limits.connections_per_address", self.connections_per_address),
         ] {
-            if count == Some(0) {
-                bail!("{name} must be more than 0");
-            }
+            errors.check("limits", must(count != Some(0), format!("{name} must be more than 0")));
         }
-        if self.limits.backlog_jobs < 1_000 {
-            bail!("limits.backlog_jobs must be at least 1000, or a full batch would never fit");
+        let what = "limits.backlog_jobs must be at least 1000, or a full batch would never fit";
+        errors.check("limits", must(self.backlog_jobs >= 1_000, what));
+    }
+}
+
+impl QuotasConfig {
+    fn check(&self, errors: &mut ConfigErrors) {
+        let what = "quotas.result_bytes must be between 1024 and 268435456";
+        errors.check("quotas", must((1_024..=256 << 20).contains(&self.result_bytes), what));
+        let what = "quotas.inline_result_bytes must not be more than quotas.result_bytes";
+        errors.check("quotas", must(self.inline_result_bytes <= self.result_bytes, what));
+    }
+}
+
+impl DatabaseConfig {
+    fn check(&self, errors: &mut ConfigErrors) {
+        let what = "database.connect_timeout_ms and database.statement_timeout_ms must be more than 0";
+        errors.check("database", must(self.connect_timeout_ms > 0 && self.statement_timeout_ms > 0, what));
+        let postgres = |url: &String| url.starts_with("postgres://") || url.starts_with("postgresql://");
+        if !self.url.as_ref().is_none_or(postgres) {
+            let what = "database.url (DATABASE_URL) must be a postgres:// address";
+            return errors.check("database", must(false, what));
         }
-        if self.database.connect_timeout_ms == 0 || self.database.statement_timeout_ms == 0 {
-            bail!("database.connect_timeout_ms and database.statement_timeout_ms must be more than 0");
-        }
-        if let Some(url) = &self.database.url
-            && !(url.starts_with("postgres://") || url.starts_with("postgresql://"))
-        {
-            bail!("database.url (DATABASE_URL) must be a postgres:// address");
-        }
-        self.database.target().transpose().context("database.url (DATABASE_URL, PGSSLMODE) is wrong")?;
-        self.tls.check()?;
-        self.clock.check()?;
-        self.jobs.check()?;
-        self.secrets.check()?;
-        self.egress.check()?;
-        self.auth.check()
+        let target = self.target().transpose().context("database.url (DATABASE_URL, PGSSLMODE) is wrong");
+        errors.check("database", target.map(drop));
     }
 }
 

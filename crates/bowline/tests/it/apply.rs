@@ -186,7 +186,7 @@ async fn nothing_is_applied_when_something_is_wrong() {
     let output = bowline(&server, &["apply", "-f", "-"], Some(&documents));
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), text(&output).as_str()), (Some(1), ""));
-    assert!(errors.contains("standard input:14: command broken: spec.argv[1]: "), "{errors}");
+    assert!(errors.contains("standard input:17: command broken: spec.argv[1]: "), "{errors}");
     assert!(
         errors.contains("comand x: there is no such kind of resource; the kinds are: command, rabbitmq, secret_ref"),
         "{errors}"

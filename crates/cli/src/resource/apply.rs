@@ -123,7 +123,7 @@ async fn store(client: &Client, documents: &[Document], args: &ApplyArgs) -> Res
     let said: Vec<_> = documents
         .iter()
         .map(|document| {
-            let Document { place, kind, name, spec } = document;
+            let Document { place, kind, name, spec, .. } = document;
             json!({"kind": kind, "name": name, "spec": spec, "place": place.to_string()})
         })
         .collect();

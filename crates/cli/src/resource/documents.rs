@@ -4,10 +4,12 @@
 //! said where its author will look.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use bowline_inventory::document::{documents, json_document};
+use bowline_inventory::document::{Lines, documents, json_document};
+use bowline_model::read_all::{ReadAll, read_all};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -59,6 +61,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     pub place: Place,
+    lines: Lines,
     pub kind: String,
     pub name: String,
     pub spec: Value,
@@ -67,7 +70,19 @@ pub struct Document {
 impl Document {
     /// For remarks: `fleet.yaml:7: command restart-nginx`.
     pub fn words(&self) -> String {
-        format!("{}: {} {}", self.place, self.kind, self.name)
+        self.words_at(None)
+    }
+
+    /// The same with the line of what a path into the document leads to (`spec.argv`), where it is known.
+    pub fn words_at(&self, path: Option<&str>) -> String {
+        let line = path.and_then(|path| self.lines.at(path)).or(self.place.line);
+        let place = Place { line, ..self.place.clone() };
+        format!("{place}: {} {}", self.kind, self.name)
+    }
+
+    /// The line of what a path into the document leads to.
+    pub fn line(&self, path: &str) -> Option<usize> {
+        self.lines.at(path)
     }
 }
 
@@ -81,16 +96,20 @@ struct Shape {
 }
 
 impl Files {
-    /// Every document, in the order of the files; within a directory, by name.
+    /// Every document, in the order of the files; within a directory, by name. What cannot be read is told of all files at
+    /// once.
     pub fn read(&self) -> Result<Vec<Document>, Failure> {
-        let mut found = Vec::new();
+        let (mut found, mut wrong) = (Vec::new(), Vec::new());
         for path in &paths(&self.all())? {
-            found.extend(read_text(path, &source::read(path)?)?);
+            read_text(path, &source::read(path)?, &mut found, &mut wrong);
+        }
+        check_twice(&found, &mut wrong);
+        if !wrong.is_empty() {
+            return Err(Failure::Usage(wrong.join("\n")));
         }
         if found.is_empty() {
             return Err(Failure::Usage("there is no document in the files that were given".to_owned()));
         }
-        check_twice(&found)?;
         Ok(found)
     }
 }
@@ -132,30 +151,42 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), 
     Ok(())
 }
 
-fn read_text(path: &Path, text: &str) -> Result<Vec<Document>, Failure> {
+fn read_text(path: &Path, text: &str, found: &mut Vec<Document>, wrong: &mut Vec<String>) {
     let file = if source::is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
     let is_json = path.extension().is_some_and(|ending| ending == "json");
     let read = if is_json { json_document(text).map(|document| vec![document]) } else { documents(text) };
-    let read = read.map_err(|error| Failure::Usage(format!("{file}: {error}")))?;
-    read.into_iter()
-        .map(|document| {
-            let place = Place { file: file.clone(), line: document.line };
-            let shape: Shape = serde_json::from_value(document.value)
-                .map_err(|error| Failure::Usage(format!("{place}: a document has kind, name and spec: {error}")))?;
-            Ok(Document { place, kind: shape.kind, name: shape.name, spec: Value::Object(shape.spec) })
-        })
-        .collect()
+    let read = match read {
+        Ok(read) => read,
+        Err(error) => return wrong.push(format!("{file}: {error}")),
+    };
+    for document in read {
+        let lines = document.lines;
+        let place = Place { file: file.clone(), line: document.line };
+        let ReadAll { value: shape, errors, .. } = read_all::<Shape>("", document.value);
+        wrong.extend(errors.into_iter().map(|error| {
+            let line = lines.at(&error.path).or(place.line);
+            let place = Place { line, ..place.clone() };
+            format!("{place}: a document has kind, name and spec: {}", error.what)
+        }));
+        if let Some(Shape { kind, name, spec }) = shape {
+            found.push(Document { place, lines, kind, name, spec: Value::Object(spec) });
+        }
+    }
 }
 
 /// Two documents about one thing would undo each other.
-fn check_twice(documents: &[Document]) -> Result<(), Failure> {
+fn check_twice(documents: &[Document], wrong: &mut Vec<String>) {
     let mut seen: BTreeMap<(&str, &str), &Place> = BTreeMap::new();
     for document in documents {
-        if let Some(first) = seen.insert((&document.kind, &document.name), &document.place) {
-            return Err(Failure::Usage(format!("{} is there twice; the first one is at {first}", document.words())));
+        match seen.entry((&document.kind, &document.name)) {
+            Entry::Occupied(first) => {
+                wrong.push(format!("{} is there twice; the first one is at {}", document.words(), first.get()));
+            }
+            Entry::Vacant(vacant) => {
+                vacant.insert(&document.place);
+            }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -163,6 +194,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn read(text: &str) -> Result<Vec<Document>, Vec<String>> {
+        let (mut found, mut wrong) = (Vec::new(), Vec::new());
+        read_text(Path::new("x.yaml"), text, &mut found, &mut wrong);
+        check_twice(&found, &mut wrong);
+        if wrong.is_empty() { Ok(found) } else { Err(wrong) }
+    }
+
+    #[test]
+    fn all_documents_of_a_file_are_read_before_anything_is_said() {
+        let text = "kind: a\nname: b\nsepc: {}\n---\nkind: [a]\nname: b\nspec: {}\nmore: 1\n---\nkind: a\nname: c\nspec: {x: 1}\n";
+        let wrong = read(text).unwrap_err();
+        let lines: Vec<_> = wrong.iter().map(|wrong| wrong.split(": ").next().unwrap()).collect();
+        assert_eq!(lines, ["x.yaml:3", "x.yaml:5", "x.yaml:8"], "{wrong:?}");
+    }
 
     #[test]
     fn a_directory_is_read_by_name_and_all_the_way_down() {
@@ -192,7 +238,7 @@ mod tests {
             ("kind: a\nkind: b\n", "x.yaml: line 2: kind is there twice"),
             ("a: [\n", "x.yaml: line "),
         ] {
-            let error = read_text(Path::new("x.yaml"), text).unwrap_err().to_string();
+            let error = read(text).unwrap_err().join("\n");
             assert!(error.contains(says), "{text:?}: {error}");
         }
     }
@@ -200,8 +246,7 @@ mod tests {
     #[test]
     fn one_thing_is_described_once() {
         let text = "kind: a\nname: b\nspec: {}\n---\nkind: a\nname: b\nspec: {}\n";
-        let found = read_text(Path::new("x.yaml"), text).unwrap();
-        let error = check_twice(&found).unwrap_err().to_string();
-        assert_eq!(error, "x.yaml:5: a b is there twice; the first one is at x.yaml:1");
+        let error = read(text).unwrap_err();
+        assert_eq!(error, ["x.yaml:5: a b is there twice; the first one is at x.yaml:1"]);
     }
 }

@@ -113,11 +113,12 @@ pub async fn check_all(
     for document in documents {
         match check(client, document).await {
             Ok(found) => checked.push(found),
-            // Something about this document. The others may have their own mistakes, and all are told at once.
+            // Something about this document. The others may have their own errors, and all are told at once.
             Err(Failure::Refused(refusal)) if matches!(refusal.status, 400 | 404 | 405 | 409 | 413 | 422) => {
                 wrong += 1;
-                for mistake in mistakes(&refusal) {
-                    screen.note(Text::new(&format!("{}: {mistake}", document.words())).as_str());
+                for Wrong { path, words } in errors(document, &refusal) {
+                    let words = format!("{}: {words}", document.words_at(path.as_deref()));
+                    screen.note(Text::new(&words).as_str());
                 }
             }
             Err(failure) => return Err(failure),
@@ -126,24 +127,40 @@ pub async fn check_all(
     Ok((wrong == 0).then_some(checked))
 }
 
-/// Each thing that is wrong with a document: one, unless the server says that there are several.
-fn mistakes(refusal: &Refusal) -> Vec<String> {
+/// One thing that is wrong with a document.
+struct Wrong {
+    /// Where in the document, from its top.
+    path: Option<String>,
+    words: String,
+}
+
+/// Each thing that is wrong with a document: one, unless the server says that there are several; in the order of the file.
+fn errors(document: &Document, refusal: &Refusal) -> Vec<Wrong> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Details {
-        mistakes: Vec<Mistake>,
+        path: Option<Text>,
+        mistakes: Vec<One>,
     }
     #[derive(Deserialize)]
-    struct Mistake {
+    struct One {
         path: Text,
         what: Text,
     }
+    // The path into an inventory begins at its spec.
+    let from_top = |path: &Text| match path.as_str() {
+        path if document.kind == INVENTORY && !path.starts_with("spec") => format!("spec.{path}"),
+        path => path.to_owned(),
+    };
     let details = refusal.details.as_deref().and_then(|text| serde_json::from_str::<Details>(text).ok());
-    let mistakes = details.unwrap_or_default().mistakes;
+    let Details { path, mistakes } = details.unwrap_or_default();
     if mistakes.is_empty() {
-        return vec![refusal.message.to_string()];
+        return vec![Wrong { path: path.as_ref().map(from_top), words: refusal.message.to_string() }];
     }
-    mistakes.iter().map(|mistake| format!("{}: {}", mistake.path, mistake.what)).collect()
+    let wrong = |one: &One| Wrong { path: Some(from_top(&one.path)), words: format!("{}: {}", one.path, one.what) };
+    let mut all: Vec<Wrong> = mistakes.iter().map(wrong).collect();
+    all.sort_by_key(|wrong| wrong.path.as_deref().and_then(|path| document.line(path)));
+    all
 }
 
 /// How it ends when something is wrong.

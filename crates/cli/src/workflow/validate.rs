@@ -1,15 +1,13 @@
-//! `workflow validate FILE…`: all mistakes of all workflows and blueprints, a line each.
+//! `workflow validate FILE…`: all errors of all workflows and blueprints, a line each.
 
 use std::path::PathBuf;
 
-use bowline_model::blueprint::BlueprintSpec;
-use bowline_model::resource::BadSpec;
-use bowline_workflow::compile::read_workflow;
-use bowline_workflow::program::{DefinitionMistake, Program};
+use bowline_workflow::compile::{check_blueprint, check_workflow};
+use bowline_workflow::program::DefinitionMistake;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::files::{self, Kind};
+use super::files::{self, Definition, Kind};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Screen, Text};
@@ -20,7 +18,8 @@ use crate::resource::paths;
   bowline workflow validate order.yaml
   bowline workflow validate workflows/
 
-Each mistake is a line: the file with the line in it (of YAML), the place in the definition, and what is wrong.
+Each error is a line: the file with the line in it (of YAML), the path in the definition, and what is wrong, in the
+order of the file. What only follows from another error is left out.
 Whether the resources exist that a definition names (secrets, brokers, commands) is known to the server only:
 `bowline validate -f` asks it.")]
 pub struct ValidateArgs {
@@ -29,36 +28,30 @@ pub struct ValidateArgs {
     files: Vec<PathBuf>,
 }
 
-/// Everything that is wrong with a definition.
-fn mistakes(kind: Kind, spec: Value) -> Vec<DefinitionMistake> {
-    match kind {
-        Kind::Workflow => of_workflow(spec),
-        Kind::Blueprint => of_blueprint(spec),
-    }
+/// One error, and where it stands.
+struct Found {
+    file: String,
+    line: Option<usize>,
+    path: String,
+    what: String,
 }
 
-fn of_blueprint(spec: Value) -> Vec<DefinitionMistake> {
-    let spec = match BlueprintSpec::read(spec) {
-        Ok(spec) => spec,
-        Err(bad) => return listed(&bad),
+fn errors(definition: &Definition) -> Vec<Found> {
+    let spec = definition.spec.clone();
+    let errors = match definition.kind {
+        Kind::Workflow => check_workflow(spec),
+        Kind::Blueprint => check_blueprint(spec),
     };
-    let mut mistakes = Program::of_blueprint(&spec).err().unwrap_or_default();
-    mistakes.extend(spec.check().err().iter().flat_map(listed));
-    mistakes
-}
-
-fn listed(bad: &BadSpec) -> Vec<DefinitionMistake> {
-    bad.all().map(|bad| DefinitionMistake { path: bad.path.clone(), what: bad.what.clone() }).collect()
-}
-
-fn of_workflow(spec: Value) -> Vec<DefinitionMistake> {
-    let spec = match read_workflow(spec) {
-        Ok(spec) => spec,
-        Err(mistakes) => return mistakes,
-    };
-    let mut mistakes = Program::compile(&spec).err().unwrap_or_default();
-    mistakes.extend(spec.check().err().iter().flat_map(listed));
-    mistakes
+    let mut found: Vec<Found> = errors
+        .into_iter()
+        .map(|DefinitionMistake { path, what }| {
+            let path = if path == "spec" { path } else { format!("{}{path}", definition.prefix) };
+            Found { file: definition.file.clone(), line: definition.line(&path), path, what }
+        })
+        .collect();
+    // As they stand in the file.
+    found.sort_by_key(|found| found.line);
+    found
 }
 
 pub fn validate(screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failure> {
@@ -69,24 +62,24 @@ pub fn validate(screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failur
                 Kind::Workflow => workflows += 1,
                 Kind::Blueprint => blueprints += 1,
             }
-            for DefinitionMistake { path, what } in mistakes(definition.kind, definition.spec.clone()) {
-                let path = if path == "spec" { path } else { format!("{}{path}", definition.prefix) };
-                wrong.push((definition.place(&path), path, what));
-            }
+            wrong.extend(errors(&definition));
         }
     }
     if workflows + blueprints == 0 {
         return Err(Failure::Usage("there is no workflow and no blueprint in what was given".to_owned()));
     }
     if screen.json() {
-        let list: Vec<_> =
-            wrong.iter().map(|(place, path, what)| json!({"file": place, "path": path, "what": what})).collect();
+        let list: Vec<_> = wrong
+            .iter()
+            .map(|Found { file, line, path, what }| json!({"file": file, "line": line, "path": path, "what": what}))
+            .collect();
         let said = json!({
             "valid": wrong.is_empty(), "workflows": workflows, "blueprints": blueprints, "mistakes": list,
         });
         screen.json_line(&said.to_string())?;
     } else {
-        for (place, path, what) in &wrong {
+        for Found { file, line, path, what } in &wrong {
+            let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
             screen.line(Text::new(&format!("{place}: {path}: {what}")).as_str())?;
         }
         if wrong.is_empty() {

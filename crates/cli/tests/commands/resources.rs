@@ -175,6 +175,50 @@ async fn a_difference_is_a_text_and_an_exit_code() {
 }
 
 #[tokio::test]
+async fn every_error_of_every_document_has_its_line() {
+    let text = "kind: command
+name: restart
+spec:
+  argv: []
+  # a remark
+  timeuot: 5m
+---
+kind: inventory
+name: main
+spec:
+  hosts:
+    web1: {}
+    web2: {labels: 7}
+";
+    let (_directory, path) = file("bad.yaml", text);
+    let fake = Fake::start(|asked, _| {
+        match asked.path() {
+        "POST /resources/command/restart/validate" => Reply::Text(
+            422,
+            r#"{"error":{"code":"VALIDATION_ERROR","message":"spec.timeuot: x (and 1 more)","details":{"path":"spec.timeuot",
+                "mistakes":[{"path":"spec.timeuot","what":"x"},{"path":"spec.argv","what":"y"}]}},"request_id":"r"}"#
+                .to_owned(),
+        ),
+        _ => Reply::Text(
+            400,
+            r#"{"error":{"code":"VALIDATION_ERROR","message":"no labels","details":{"path":"hosts.web2.labels"}},"request_id":"r"}"#
+                .to_owned(),
+        ),
+    }
+    });
+    let ran = fake.run(&["apply", "-f", &path]).await;
+    assert_eq!(ran.exit, Exit::Refused);
+    let lines: Vec<&str> =
+        ran.err.lines().filter_map(|line| line.split_once("bad.yaml")).map(|(_, rest)| rest).collect();
+    assert_eq!(
+        lines,
+        [":4: command restart: spec.argv: y", ":6: command restart: spec.timeuot: x", ":13: inventory main: no labels"],
+        "{}",
+        ran.err
+    );
+}
+
+#[tokio::test]
 async fn what_is_shown_can_be_applied() {
     let fake = Fake::start(|asked, _| match asked.path() {
         "GET /resources/command" => ok(r#"{"resources":[

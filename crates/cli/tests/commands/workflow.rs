@@ -99,14 +99,51 @@ async fn a_workflow_is_checked_without_a_server() {
     let lines = [
         ":7: spec.nodes[1].type: there is no type of node `htp_request`; did you mean `http_request`?",
         ":9: spec.edges[0].target: there is no node `aks`; did you mean `ask`?",
-        ":7: spec.nodes[1]: no path leads from the start to `ask`",
         ":11: nodes: there is no node of type `start`, where a run would begin",
     ];
     let expected: String = lines.iter().map(|line| format!("{path}{line}\n")).collect();
     assert_eq!(ran.out, expected);
     let said = fake.run(&["--json", "workflow", "validate", &path]).await.json();
-    assert_eq!((said["valid"].as_bool(), said["mistakes"].as_array().map(Vec::len)), (Some(false), Some(4)));
+    assert_eq!((said["valid"].as_bool(), said["mistakes"].as_array().map(Vec::len)), (Some(false), Some(3)));
+    let first = &said["mistakes"][0];
+    assert_eq!(
+        (&first["file"], &first["line"], &first["path"]),
+        (&path.into(), &7.into(), &"spec.nodes[1].type".into())
+    );
     assert!(fake.lines().is_empty());
+}
+
+/// A word without quotes is an error in the shape; the others are found in the same round, in the order of the file.
+#[tokio::test]
+async fn errors_of_the_shape_hide_no_others() {
+    let text = "nodes:
+  - {id: start, type: start}
+  - {id: ask, type: condition, config: {expression: 'webhook.payload.x >'}}
+  - {id: call, type: http_reqest, clour: red}
+  - {id: done, type: end}
+edges:
+  - {source: start, target: ask}
+  - {source: ask, target: call, on: true}
+  - {source: ask, target: done, on: false}
+  - {source: nowhere, target: done}
+";
+    let (fake, (_directory, path)) = (nobody(), file(text));
+    let ran = fake.run(&["workflow", "validate", &path]).await;
+    let lines: Vec<&str> = ran.out.lines().map(|line| line.strip_prefix(path.as_str()).unwrap()).collect();
+    let places: Vec<String> = lines.iter().map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        places,
+        [
+            ":3 nodes[1].config.expression",
+            ":4 nodes[2].clour",
+            ":4 nodes[2].type",
+            ":8 edges[1].on",
+            ":9 edges[2].on",
+            ":10 edges[3].source"
+        ],
+        "{}",
+        ran.out
+    );
 }
 
 const BAD_BLUEPRINT: &str = "kind: workflow

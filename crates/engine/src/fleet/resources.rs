@@ -52,6 +52,17 @@ fn several(mistakes: Vec<DefinitionMistake>) -> Result<(), BadSpec> {
     BadSpec::several(mistakes.into_iter().map(|mistake| BadSpec::at(mistake.path, mistake.what)))
 }
 
+/// What two looks at the same thing found.
+fn together(one: Result<(), BadSpec>, other: Result<(), BadSpec>) -> Result<(), BadSpec> {
+    let all = |found: Result<(), BadSpec>| {
+        found.err().into_iter().flat_map(|mut first| {
+            let others = std::mem::take(&mut first.others);
+            std::iter::once(first).chain(others)
+        })
+    };
+    BadSpec::several(all(one).chain(all(other)))
+}
+
 /// The door for resources.
 #[derive(Debug)]
 pub struct Resources {
@@ -73,18 +84,20 @@ impl Resources {
 
     /// Whether the tenant could store a resource that says this, as far as it can be seen from the resource alone.
     pub async fn check_alone(&self, tenant: TenantId, spec: &Spec) -> Result<(), PutError> {
-        spec.check()?;
+        if !matches!(spec, Spec::Workflow(_) | Spec::Blueprint(_)) {
+            spec.check()?;
+        }
         match spec {
             Spec::Command(command) => Ok(check_command_spec(command).await?),
             // Whether its password can be had is seen when it is used, as for commands.
             Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
             Spec::Workflow(workflow) => {
-                check_workflow_spec(workflow)?;
+                together(workflow.check(), check_workflow_spec(workflow))?;
                 Ok(several(self.checks.workflow(tenant, workflow).await?)?)
             }
             Spec::Blueprint(blueprint) => {
-                check_blueprint_spec(blueprint)?;
+                together(blueprint.check(), check_blueprint_spec(blueprint))?;
                 Ok(several(self.checks.blueprint(tenant, blueprint).await?)?)
             }
             Spec::Schedule(_) | Spec::Trigger(_) => Ok(()),

@@ -20,6 +20,7 @@ pub use answer::{HandlerAnswer, TASK_RESULT};
 pub use wish::BlueprintField;
 
 use crate::name::TaskType;
+use crate::read_all::{ReadAll, missing_field, read_all};
 use crate::resource::BadSpec;
 
 /// A state machine.
@@ -47,26 +48,24 @@ impl BlueprintSpec {
 
     /// Reads a blueprint. An unknown field is named with its path.
     pub fn read(value: serde_json::Value) -> Result<Self, BadSpec> {
+        let ReadAll { value, errors, .. } = Self::read_draft(value);
+        BadSpec::several(errors)?;
+        value.ok_or_else(|| BadSpec::at("spec", "a blueprint is an object with `start` and `states`"))
+    }
+
+    /// Reads as much of a blueprint as can be read, with every error of its shape.
+    pub fn read_draft(value: serde_json::Value) -> ReadAll<Self> {
         if !value.is_object() {
-            return Err(BadSpec::at("spec", "a blueprint is an object with `start` and `states`"));
+            let error = BadSpec::at("spec", "a blueprint is an object with `start` and `states`");
+            return ReadAll { value: None, errors: vec![error], without_lists: false };
         }
-        let missing: Vec<BadSpec> = ["start", "states"]
-            .into_iter()
-            .filter(|field| value.get(*field).is_none())
-            .map(|field| BadSpec::at(field, "is missing"))
-            .collect();
-        let read: Result<Self, _> = serde_path_to_error::deserialize(value);
-        let error = match read {
-            Ok(spec) => return Ok(spec),
-            Err(error) => error,
-        };
-        let (path, what) = (error.path().to_string(), error.inner().to_string());
-        let path = if path == "." { "spec".to_owned() } else { path };
-        let found = BadSpec::at(path, crate::wording::in_plain_words(&what));
+        let missing = ["start", "states"].into_iter().filter(|field| value.get(*field).is_none());
+        let missing: Vec<BadSpec> = missing.map(|field| BadSpec::at(field, "is missing")).collect();
+        let ReadAll { value, mut errors, without_lists } = read_all("", value);
         // Reading stops at the first field that is missing, and all of them are named above.
-        let is_named = !missing.is_empty() && what.starts_with("missing field");
-        let found_first = std::iter::once(found.clone()).filter(|_| !is_named);
-        BadSpec::several(found_first.chain(missing)).and(Err(found))
+        errors.retain(|error: &BadSpec| !(error.path == "spec" && missing_field(&error.what).is_some()));
+        errors.extend(missing);
+        ReadAll { value, errors, without_lists }
     }
 }
 

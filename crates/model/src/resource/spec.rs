@@ -1,15 +1,16 @@
 //! What a resource says, whatever its kind.
 
 use schemars::{Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
 
 use super::ResourceKind;
 use crate::blueprint::BlueprintSpec;
 use crate::broker::RabbitmqSpec;
 use crate::fleet::CommandSpec;
+use crate::read_all::{ReadAll, read_all};
 use crate::schedule::ScheduleSpec;
 use crate::secret::SecretRefSpec;
 use crate::trigger::TriggerSpec;
-use crate::wording::in_plain_words;
 use crate::workflow::{WorkflowSpec, read_workflow};
 
 /// What is wrong with what somebody wrote, and where in it.
@@ -52,6 +53,13 @@ impl BadSpec {
     }
 }
 
+/// What a value says, or everything that is wrong with its shape.
+fn read<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, BadSpec> {
+    let ReadAll { value, errors, .. } = read_all("", value);
+    BadSpec::several(errors)?;
+    value.ok_or_else(|| BadSpec::at("spec", "cannot be read"))
+}
+
 /// The content of a resource.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spec {
@@ -91,28 +99,18 @@ impl Spec {
 
     /// Reads what somebody wrote. Unknown fields are refused by name.
     pub fn from_value(kind: ResourceKind, value: serde_json::Value) -> Result<Self, BadSpec> {
-        let read = |e: serde_path_to_error::Error<serde_json::Error>| {
-            let path = Some(e.path().to_string()).filter(|path| path != ".").unwrap_or_else(|| "spec".to_owned());
-            BadSpec::at(path, in_plain_words(&e.inner().to_string()))
-        };
         let value = match value {
             object @ serde_json::Value::Object(_) => object,
             _ => return Err(BadSpec::at("spec", "must be an object")),
         };
         match kind {
-            ResourceKind::Command => {
-                serde_path_to_error::deserialize(value).map(|spec| Self::Command(Box::new(spec))).map_err(read)
-            }
-            ResourceKind::Rabbitmq => serde_path_to_error::deserialize(value).map(Self::Rabbitmq).map_err(read),
-            ResourceKind::SecretRef => serde_path_to_error::deserialize(value).map(Self::SecretRef).map_err(read),
+            ResourceKind::Command => read(value).map(|spec| Self::Command(Box::new(spec))),
+            ResourceKind::Rabbitmq => read(value).map(Self::Rabbitmq),
+            ResourceKind::SecretRef => read(value).map(Self::SecretRef),
             ResourceKind::Workflow => read_workflow(value).map(|spec| Self::Workflow(Box::new(spec))),
-            ResourceKind::Schedule => {
-                serde_path_to_error::deserialize(value).map(|spec| Self::Schedule(Box::new(spec))).map_err(read)
-            }
+            ResourceKind::Schedule => read(value).map(|spec| Self::Schedule(Box::new(spec))),
             ResourceKind::Blueprint => BlueprintSpec::read(value).map(|spec| Self::Blueprint(Box::new(spec))),
-            ResourceKind::Trigger => {
-                serde_path_to_error::deserialize(value).map(|spec| Self::Trigger(Box::new(spec))).map_err(read)
-            }
+            ResourceKind::Trigger => read(value).map(|spec| Self::Trigger(Box::new(spec))),
         }
     }
 

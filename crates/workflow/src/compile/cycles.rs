@@ -16,7 +16,8 @@ pub(super) fn check(spec: &WorkflowSpec, built: &Nodes, graph: &Graph, mistakes:
             continue;
         }
         let has_way_out = members.iter().any(|node| {
-            graph.out(*node).any(|(_, _, target)| !within(target))
+            graph.leads_nowhere(*node)
+                || graph.out(*node).any(|(_, _, target)| !within(target))
                 || built.get(*node).is_some_and(|made| has_open_port(made, *node, graph))
         });
         if !has_way_out {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 
-use super::graph::Graph;
+use super::graph::{Graph, LooseEnds};
 use super::mistakes::{Mistakes, shown, unknown, unknown_or};
 use super::nodes::Nodes;
 use crate::node::{Gather, Node, Ports, Shape};
@@ -20,6 +20,7 @@ pub(super) fn connect(
     let mut edges = Vec::with_capacity(spec.edges.len());
     let mut taken: HashMap<(NodeIndex, &str), usize> = HashMap::new();
     let mut targets = HashSet::new();
+    let mut loose = LooseEnds::default();
     let mut always: HashMap<NodeIndex, usize> = HashMap::new();
     let mut others: HashMap<NodeIndex, usize> = HashMap::new();
     for (number, edge) in spec.edges.iter().enumerate() {
@@ -32,7 +33,21 @@ pub(super) fn connect(
             found
         };
         let (source, target) = (end("source", &edge.source), end("target", &edge.target));
-        let (Some(source), Some(target)) = (source, target) else { continue };
+        let (source, target) = match (source, target) {
+            (Some(source), Some(target)) => (source, target),
+            (None, Some(target)) => {
+                loose.without_source.insert(target);
+                continue;
+            }
+            (Some(source), None) => {
+                loose.without_target.insert(source);
+                continue;
+            }
+            (None, None) => {
+                loose.without_both = true;
+                continue;
+            }
+        };
         let on = edge.on.as_str();
         let shape = built.get(source).map_or(Shape::Plain, Node::shape);
         if let Some(Err(what)) = built.get(source).map(|node| check_on(on, node, &spec.nodes[source].node_type)) {
@@ -62,7 +77,7 @@ pub(super) fn connect(
         let what = format!("`always` is taken whatever happens, so edges[{other}] cannot leave the same node");
         mistakes.add(format!("edges[{edge}].on"), what);
     }
-    Graph::new(built.len(), edges)
+    Graph::new(built.len(), edges, loose)
 }
 
 fn way(on: &str) -> Way {
@@ -110,11 +125,16 @@ pub(super) fn check_joins_and_forks(built: &Nodes, graph: &Graph, mistakes: &mut
     for index in 0..built.len() {
         let Some(node) = built.get(index) else { continue };
         match node.shape() {
-            Shape::Fork if graph.out(index).next().is_none() => {
+            Shape::Fork if graph.out(index).next().is_none() && !graph.leads_nowhere(index) => {
                 mistakes.add(format!("nodes[{index}]"), "no edge leaves it, so there is nothing to do at once");
             }
             Shape::Join(gather) => {
                 let into = graph.into(index).count();
+                // Any edge to a node that is not there may have been meant to lead here.
+                let meant = graph.has_loose_target() || graph.without_source().contains(&index);
+                if meant {
+                    continue;
+                }
                 if into < 2 {
                     let lead = if into == 1 { "only one edge leads" } else { "no edges lead" };
                     mistakes

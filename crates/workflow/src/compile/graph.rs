@@ -1,5 +1,7 @@
 //! Who leads to whom, and the walks over it. All of them are loops: a workflow may be ten thousand nodes deep.
 
+use std::collections::HashSet;
+
 use crate::program::{NodeIndex, Way};
 
 /// Nodes by number, and the edges between them.
@@ -9,16 +11,48 @@ pub(super) struct Graph {
     /// By node: the edges that leave it, and those that lead to it, in the order of the definition.
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
+    loose: LooseEnds,
+}
+
+/// Edges of which one end is not there. They are no part of the graph; what would follow from leaving them out is not reported.
+#[derive(Debug, Default)]
+pub(super) struct LooseEnds {
+    /// Where edges lead that come from nowhere.
+    pub without_source: HashSet<NodeIndex>,
+    /// Where edges come from that lead nowhere.
+    pub without_target: HashSet<NodeIndex>,
+    /// Edges of which neither end is there.
+    pub without_both: bool,
 }
 
 impl Graph {
-    pub fn new(nodes: usize, edges: Vec<(usize, NodeIndex, Way, NodeIndex)>) -> Self {
+    pub fn new(nodes: usize, edges: Vec<(usize, NodeIndex, Way, NodeIndex)>, loose: LooseEnds) -> Self {
         let (mut out, mut into) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
         for (place, (_, source, _, target)) in edges.iter().enumerate() {
             out[*source].push(place);
             into[*target].push(place);
         }
-        Self { edges, out, into }
+        Self { edges, out, into, loose }
+    }
+
+    /// Whether an edge has an end that is not there.
+    pub fn has_loose_ends(&self) -> bool {
+        self.has_loose_target() || !self.loose.without_source.is_empty()
+    }
+
+    /// Whether an edge leads to a node that is not there.
+    pub fn has_loose_target(&self) -> bool {
+        self.loose.without_both || !self.loose.without_target.is_empty()
+    }
+
+    /// Whether an edge leaves this node that leads nowhere.
+    pub fn leads_nowhere(&self, node: NodeIndex) -> bool {
+        self.loose.without_target.contains(&node)
+    }
+
+    /// Nodes to which an edge leads that comes from nowhere.
+    pub fn without_source(&self) -> &HashSet<NodeIndex> {
+        &self.loose.without_source
     }
 
     /// The edges that leave a node: number, what they are taken on, where they lead.
@@ -40,20 +74,26 @@ impl Graph {
     }
 
     /// Which nodes a path leads to from these.
-    pub fn reached(&self, from: NodeIndex, also: Option<NodeIndex>) -> Vec<bool> {
+    pub fn reached(&self, from: impl IntoIterator<Item = NodeIndex>) -> Vec<bool> {
         let mut reached = vec![false; self.out.len()];
-        let mut ahead: Vec<NodeIndex> = also.into_iter().chain([from]).collect();
-        for node in &ahead {
-            reached[*node] = true;
-        }
+        self.reach(&mut reached, from);
+        reached
+    }
+
+    /// Adds the nodes that a path leads to from these, and says how many are new.
+    pub fn reach(&self, reached: &mut [bool], from: impl IntoIterator<Item = NodeIndex>) -> usize {
+        let mut ahead: Vec<NodeIndex> =
+            from.into_iter().filter(|node| !std::mem::replace(&mut reached[*node], true)).collect();
+        let mut new = ahead.len();
         while let Some(node) = ahead.pop() {
             for (_, _, target) in self.out(node) {
                 if !std::mem::replace(&mut reached[target], true) {
                     ahead.push(target);
+                    new += 1;
                 }
             }
         }
-        reached
+        new
     }
 }
 

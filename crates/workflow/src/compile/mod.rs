@@ -30,7 +30,7 @@ use graph::Graph;
 pub(crate) use graph::Groups;
 pub(crate) use mistakes::{Mistakes, path_under, read_at, unknown};
 pub(crate) use nodes::check_id;
-pub use read::read_workflow;
+pub use read::{check_blueprint, check_workflow, read_blueprint, read_workflow};
 
 /// Nodes that a workflow may have.
 pub const NODES_MAX: usize = 10_000;
@@ -58,13 +58,14 @@ impl Program {
         let undos = undos::find(spec, &by_id, &built, &graph, on_error, &mut mistakes);
         edges::check_joins_and_forks(&built, &graph, &mut mistakes);
         if let Some(start) = start {
-            let mut reached = graph.reached(start, on_error);
+            let mut reached = graph.reached([start].into_iter().chain(on_error));
             for (_, undo) in undos::pairs(&undos) {
                 reached[undo] = true;
             }
-            check_all_are_reached(spec, &by_id, &reached, &mut mistakes);
+            check_all_are_reached(spec, &by_id, &graph, &reached, &mut mistakes);
             cycles::check(spec, &built, &graph, &mut mistakes);
-            steps::check(spec, &by_id, &built, &graph, &undos, (start, on_error), &mut mistakes);
+            let known = if graph.has_loose_ends() { vec![false; reached.len()] } else { reached };
+            steps::check(spec, &by_id, &built, &graph, (&undos, &known), (start, on_error), &mut mistakes);
         }
         if !mistakes.is_empty() {
             return Err(mistakes.into_list());
@@ -139,17 +140,38 @@ fn find_handler(
     found
 }
 
+/// Each part of the graph that no path leads to is named once, by the node where it begins.
 fn check_all_are_reached(
     spec: &WorkflowSpec,
     by_id: &HashMap<NodeId, NodeIndex>,
+    graph: &Graph,
     reached: &[bool],
     mistakes: &mut Mistakes,
 ) {
-    for (index, _) in reached.iter().enumerate().filter(|(_, reached)| !**reached) {
+    // An edge to a node that is not there was meant to lead somewhere, perhaps to one of these.
+    if graph.has_loose_target() {
+        return;
+    }
+    let mut reached = reached.to_vec();
+    // What a wrong edge leads to would be reached if it were right.
+    graph.reach(&mut reached, graph.without_source().iter().copied());
+    // First those that nothing leads to; what is left then are cycles.
+    let begins = |node: &NodeIndex| graph.into(*node).next().is_none();
+    let first = (0..reached.len()).filter(begins).collect::<Vec<_>>();
+    for index in first.into_iter().chain(0..reached.len()) {
+        if reached[index] {
+            continue;
+        }
+        let behind = graph.reach(&mut reached, [index]) - 1;
         let id = &spec.nodes[index].id;
         // No edge can name the second of two with the same id, and that has been said.
         if by_id.get(id) == Some(&index) {
-            let what = format!("no path leads from the start to `{}`", mistakes::shown(id.as_str()));
+            let more = match behind {
+                0 => String::new(),
+                1 => ", nor to the node behind it".to_owned(),
+                several => format!(", nor to the {several} nodes behind it"),
+            };
+            let what = format!("no path leads from the start to `{}`{more}", mistakes::shown(id.as_str()));
             mistakes.add(format!("nodes[{index}]"), what);
         }
     }

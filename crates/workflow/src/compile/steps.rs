@@ -13,12 +13,13 @@ use super::nodes::Nodes;
 use crate::node::Node;
 use crate::program::NodeIndex;
 
+/// Of nodes that are not `reached`, only steps that do not exist are reported.
 pub(super) fn check(
     spec: &WorkflowSpec,
     by_id: &HashMap<NodeId, NodeIndex>,
     built: &Nodes,
     graph: &Graph,
-    undos: &[Option<NodeIndex>],
+    (undos, reached): (&[Option<NodeIndex>], &[bool]),
     (start, on_error): (NodeIndex, Option<NodeIndex>),
     mistakes: &mut Mistakes,
 ) {
@@ -34,6 +35,8 @@ pub(super) fn check(
                 None => unknown("there is no step", name, spec.nodes.iter().map(|node| node.id.as_str())),
                 Some(step) if before.has(*step, index) => continue,
                 Some(step) if *step == index => "a step cannot use its own output, unless it is in a loop".to_owned(),
+                // That no path leads to one of them has been reported, or an edge has an end that is not there.
+                Some(step) if !reached[*step] || !reached[index] => continue,
                 Some(_) => format!("`{name}` cannot have run before: no path leads from it to this node"),
             };
             let path = path_under(&format!("nodes[{index}].config"), &place.pointer);
@@ -71,7 +74,7 @@ impl Before {
         // Every step may fail, and then the handler comes next.
         let mut failing = Vec::new();
         if let Some(handler) = on_error {
-            let reached = graph.reached(start, None);
+            let reached = graph.reached([start]);
             failing = (0..built.len()).filter(|node| reached[*node]).map(|node| (node, handler)).collect();
         }
         let edges: Vec<_> = graph.pairs().chain(failing).chain(super::undos::pairs(undos)).collect();

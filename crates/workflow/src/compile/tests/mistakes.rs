@@ -71,6 +71,41 @@ fn cases() -> Vec<(&'static str, Value)> {
                 {"source": "a", "target": "b", "on": null}, {"source": "a", "target": "b", "on": ["x"]}]}),
         ),
         (
+            "a word without quotes hides nothing else",
+            json!({"nodes": [start(), question("a"), node("b", "http_reqest", json!({})),
+                    node("c", "log", json!({"message": "{{ 1 + }}"})), log("d")],
+                "edges": [{"source": "start", "target": "a"}, {"source": "a", "target": "b", "on": true},
+                    {"source": "a", "target": "c", "on": false}, {"source": "nowhere", "target": "d"}]}),
+        ),
+        (
+            "what follows from a wrong edge is not said",
+            workflow(
+                vec![
+                    start(),
+                    log("a"),
+                    log("b"),
+                    node("c", "log", json!({"message": "{{ steps.a.output }} {{ steps.gone.output }}"})),
+                    node("d", "join", json!({})),
+                    question("e"),
+                ],
+                &["start -> a", "a -> bb", "b -> c", "c -> d", "b -failure> d", "d -> e", "e -true> e", "e -false> f"],
+            ),
+        ),
+        (
+            "a part that nothing leads to is named once",
+            workflow(
+                vec![
+                    start(),
+                    log("lost-2"),
+                    log("lost"),
+                    node("lost-3", "log", json!({"message": "{{ steps.start.output }}"})),
+                    question("round"),
+                    question("again"),
+                ],
+                &["lost -> lost-2", "lost-2 -> lost-3", "round -true> again", "again -true> round"],
+            ),
+        ),
+        (
             "a loop over a text",
             only("foreach", json!({"items": "x", "node": {"type": "task", "config": {"type": "t"}}})),
         ),

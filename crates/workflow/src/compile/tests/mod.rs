@@ -6,7 +6,7 @@ mod sizes;
 
 use serde_json::Value;
 
-use super::read_workflow;
+use super::{check_workflow, read_workflow};
 use crate::program::{DefinitionMistake, Program};
 
 /// What becomes of a definition in JSON.
@@ -17,8 +17,9 @@ fn compile(value: Value) -> Result<Program, Vec<DefinitionMistake>> {
 /// The mistakes, a line each.
 #[track_caller]
 fn lines(value: Value) -> String {
+    let mistakes = check_workflow(value.clone());
     match compile(value) {
         Ok(_) => panic!("nothing is wrong with it"),
-        Err(mistakes) => mistakes.iter().map(|mistake| format!("{}: {}\n", mistake.path, mistake.what)).collect(),
+        Err(_) => mistakes.iter().map(|mistake| format!("{}: {}\n", mistake.path, mistake.what)).collect(),
     }
 }

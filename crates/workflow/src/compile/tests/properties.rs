@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::compile::MISTAKES_MAX;
-use crate::compile::graph::{Graph, Groups};
+use crate::compile::graph::{Graph, Groups, LooseEnds};
 use crate::node::Shape;
 use crate::program::{Program, Way};
 
@@ -122,8 +122,8 @@ proptest! {
                 prop_assert!(!reach[a].contains(&b) || groups.of[b] <= groups.of[a]);
             }
         }
-        let graph = Graph::new(10, edges.iter().map(|(a, b)| (0, *a, Way::Success, *b)).collect());
-        let reached = graph.reached(3, None);
+        let graph = Graph::new(10, edges.iter().map(|(a, b)| (0, *a, Way::Success, *b)).collect(), LooseEnds::default());
+        let reached = graph.reached([3]);
         prop_assert!((0..10).all(|node| reached[node] == (node == 3 || reach[3].contains(&node))));
     }
 }
