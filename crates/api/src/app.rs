@@ -30,6 +30,8 @@ pub struct ApiSettings {
     pub connections: ConnectionLimits,
     /// Answers carry at most this many items.
     pub page_max: u32,
+    /// Only `/healthz`, `/readyz`, `/health` and `/metrics` are answered.
+    pub health_only: bool,
 }
 
 impl Default for ApiSettings {
@@ -42,6 +44,7 @@ impl Default for ApiSettings {
             polls: ShareLimits { total: 20_000, per_tenant: 15_000, per_token: 64 },
             connections: ConnectionLimits::default(),
             page_max: 500,
+            health_only: false,
         }
     }
 }

@@ -1052,10 +1052,14 @@ fn house() -> Vec<Route> {
     ]
 }
 
+/// The paths of a server that has no public API.
+const HEALTH: [&str; 4] = ["/healthz", "/readyz", "/health", "/metrics"];
+
 /// The router, with the door before every route.
 pub fn router(app: App) -> Router {
     let mut router = Router::new();
-    for route in table() {
+    let health_only = app.settings.health_only;
+    for route in table().into_iter().filter(|route| !health_only || HEALTH.contains(&route.path)) {
         let plate = Plate { path: route.path, method: route.method, access: route.access };
         let handler = route.handler.layer(from_fn_with_state((app.clone(), plate), door::pass));
         router = router.route(route.path, handler);

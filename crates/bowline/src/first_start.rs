@@ -47,6 +47,12 @@ async fn administrated(ledger: &dyn Ledger, clock: &dyn Clock, tenant: TenantId)
 /// Makes the first tenant and its administrator, if there is none yet. Whether it did.
 pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) -> anyhow::Result<(TenantId, bool)> {
     prepare_directory(data_dir)?;
+    let tenant = first_tenant(ledger, clock).await?;
+    make_administrator(ledger, clock, data_dir, tenant).await
+}
+
+/// The first tenant, made if there is none yet.
+pub async fn first_tenant(ledger: &dyn Ledger, clock: &dyn Clock) -> anyhow::Result<TenantId> {
     let tenant = match find(ledger).await? {
         Some(there) => there,
         None => {
@@ -57,6 +63,15 @@ pub async fn welcome(ledger: &dyn Ledger, clock: &dyn Clock, data_dir: &Path) ->
             there.context("the default tenant is neither new nor there")?
         }
     };
+    Ok(tenant)
+}
+
+async fn make_administrator(
+    ledger: &dyn Ledger,
+    clock: &dyn Clock,
+    data_dir: &Path,
+    tenant: TenantId,
+) -> anyhow::Result<(TenantId, bool)> {
     if administrated(ledger, clock, tenant).await? {
         return Ok((tenant, false));
     }

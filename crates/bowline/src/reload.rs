@@ -4,6 +4,7 @@
 //! line in the log that names what differs and needs a restart. A configuration that cannot be read changes nothing.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::signal::unix::Signal;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigFlags};
 use crate::log::LogLevel;
+use crate::role::Role;
 
 /// What is needed to read the configuration once more.
 #[derive(Debug)]
@@ -19,6 +21,10 @@ pub struct Reload {
     pub flags: ConfigFlags,
     /// What `--listen` said.
     pub listen: Option<SocketAddr>,
+    /// What `--role` said.
+    pub role: Option<Role>,
+    /// The directory of a server that keeps nothing.
+    pub temporary: Option<PathBuf>,
     pub level: LogLevel,
     pub hangup: Mutex<Signal>,
 }
@@ -55,6 +61,10 @@ impl Reload {
     fn reload(&self, running: &Config) -> anyhow::Result<Vec<&'static str>> {
         let mut fresh = Config::load(&self.flags)?;
         fresh.server.listen = self.listen.unwrap_or(fresh.server.listen);
+        fresh.server.role = self.role.unwrap_or(fresh.server.role);
+        if let Some(temporary) = &self.temporary {
+            fresh.server.data_dir.clone_from(temporary);
+        }
         self.level.set(&fresh.log.level)?;
         Ok(running.differs(&fresh))
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use bowline_api::{ApiSettings, App, Gate, GateSettings, ServerTls};
 use bowline_connect::egress::Doors;
 use bowline_engine::builtin::{Handlers, HttpRequest, NAME_PREFIX, RabbitmqPublish};
@@ -26,7 +26,9 @@ use tokio::sync::Mutex;
 
 use crate::config::{Config, ConfigFlags};
 use crate::heads::HeadKeeper;
+use crate::in_memory::Temporary;
 use crate::reload::Reload;
+use crate::role::Role;
 use crate::{closed, demo, exposure, first_start, jwks, ledger, log, modes, objects, secrets};
 
 const STOPPING: &str = "\
@@ -49,6 +51,13 @@ pub struct ServeArgs {
     /// The key to the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Which part of the work this server takes; several servers share one PostgreSQL ledger [default: all]
+    #[arg(long, value_enum)]
+    pub role: Option<Role>,
+    /// For development: keep nothing. Ledger, token and output are in a temporary directory that is removed when the server
+    /// ends
+    #[arg(long, conflicts_with_all = ["data_dir", "database_url"])]
+    pub in_memory: bool,
     /// Keep output in this server's objects directory from now on, although the ledger knows another one. What is only in
     /// the other one is lost
     #[arg(long)]
@@ -70,6 +79,11 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if let (Some(cert), Some(key)) = (args.tls_cert, args.tls_key) {
         (config.tls.cert, config.tls.key) = (Some(cert), Some(key));
     }
+    config.server.role = args.role.unwrap_or(config.server.role);
+    let role = config.server.role;
+    let temporary = if args.in_memory { Some(Temporary::make(&mut config, &args.config)?) } else { None };
+    role.check(&config)?;
+    ensure!(!args.demo || role == Role::All, "--demo shows everything a server does, so it needs --role all");
     // The demonstration draws on the terminal; log lines below warnings would tear it.
     let quiet = args.demo && std::io::stderr().is_terminal() && config.log.level == "info";
     let log_level = log::start(if quiet { "warn" } else { &config.log.level }, config.log.access)?;
@@ -107,7 +121,12 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     evaluations::install(marks);
     let cursor_secret = ledger.cursor_secret();
     let shared: Arc<dyn Ledger> = ledger;
-    let (tenant, first) = first_start::welcome(&*shared, &*clock, &config.server.data_dir).await?;
+    let (tenant, first) = if role == Role::Worker {
+        // Nobody can use a token here, so the first server with an API makes it.
+        (first_start::first_tenant(&*shared, &*clock).await?, false)
+    } else {
+        first_start::welcome(&*shared, &*clock, &config.server.data_dir).await?
+    };
 
     let heads = HeadKeeper::open(Arc::clone(&shared), &config.server.data_dir).await?;
 
@@ -145,6 +164,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         streams: config.limits.stream_shares(),
         polls: config.limits.poll_shares(),
         connections: config.limits.connection_limits(descriptors),
+        health_only: role == Role::Worker,
         ..ApiSettings::default()
     };
     let app = App::new(Arc::clone(&engine), Arc::clone(&gate), api, cursor_secret, supervisor.stop().clone());
@@ -162,9 +182,16 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         evaluations::current().forget(&twice);
     }
     engine.refresh_set_aside().await?;
-    engine.start(&supervisor);
+    engine.start_services(role.services(), &supervisor);
     let (flags, listen) = (args.config.clone(), args.listen);
-    let reload = Arc::new(Reload { flags, listen, level: log_level, hangup: Mutex::new(hangup) });
+    let reload = Arc::new(Reload {
+        flags,
+        listen,
+        role: args.role,
+        temporary: temporary.as_ref().map(|temporary| temporary.path().to_owned()),
+        level: log_level,
+        hangup: Mutex::new(hangup),
+    });
     supervisor.start(TaskKind::ConfigReload, {
         let stop = supervisor.stop().clone();
         let running = Arc::new(config.clone());
@@ -200,7 +227,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         // The door is open already; a missing note is no reason to close it.
         tracing::warn!("the start was not noted in the ledger: {error}");
     }
-    greet(&config, address, first);
+    greet(&config, address, first, temporary.is_some());
     if args.demo {
         let stage = demo::Stage {
             engine: Arc::clone(&engine),
@@ -212,7 +239,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let stop = supervisor.stop().clone();
         supervisor.start(TaskKind::Demonstration, move || demo::run(stage.clone(), stop.clone()));
     }
-    wait_and_close(&config, goodbye, &supervisor, &app, &*shared, &heads).await
+    wait_and_close(&config, goodbye, &supervisor, &app, &*shared, &heads, temporary.as_ref()).await
 }
 
 /// Says that a port is taken before anything is made in a new data directory.
@@ -236,7 +263,8 @@ fn url_of(config: &Config, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-fn greet(config: &Config, address: SocketAddr, first: bool) {
+fn greet(config: &Config, address: SocketAddr, first: bool, in_memory: bool) {
+    let role = config.server.role;
     let token = first_start::token_path(&config.server.data_dir);
     // The first server of a ledger writes the token, into its own directory. The others have none to offer.
     let token = Some(token).filter(|token| token.exists());
@@ -244,18 +272,28 @@ fn greet(config: &Config, address: SocketAddr, first: bool) {
         // A banner among the lines of a log helps neither people nor machines.
         let version = env!("CARGO_PKG_VERSION");
         let file = token.as_ref().map(|token| tracing::field::display(token.display()));
-        tracing::info!(server.url = url_of(config, address), server.address = %address, server.version = version, token.file = file, "listening");
+        tracing::info!(server.url = url_of(config, address), server.address = %address, server.version = version, server.role = role.word(), server.in_memory = in_memory, token.file = file, "listening");
         return;
     }
-    let store = config
-        .database
-        .url
-        .as_ref()
-        .map_or_else(|| format!("embedded, in {}", config.server.data_dir.display()), |_| "PostgreSQL".to_owned());
+    let data_dir = config.server.data_dir.display();
+    let store = match &config.database.url {
+        Some(_) => "PostgreSQL".to_owned(),
+        None if in_memory => format!("in memory: nothing is kept when this server ends (until then in {data_dir})"),
+        None => format!("embedded, in {data_dir}"),
+    };
     let made = if first { " (made just now)" } else { "" };
     let url = url_of(config, address);
     println!("Bowline {} is listening on {url}", env!("CARGO_PKG_VERSION"));
     println!("  ledger   {store}");
+    if role != Role::All {
+        println!("  role     {}", role.word());
+    }
+    if role == Role::Worker {
+        println!();
+        println!("This server executes jobs and has no API: it answers {url}/health and {url}/metrics.");
+        println!();
+        return;
+    }
     match &token {
         Some(token) => println!("  token    {}{made}", token.display()),
         None => println!(
@@ -292,7 +330,13 @@ async fn wait_and_close(
     app: &App,
     ledger: &dyn Ledger,
     heads: &HeadKeeper,
+    temporary: Option<&Temporary>,
 ) -> anyhow::Result<ExitCode> {
+    let remove = || {
+        if let Some(temporary) = temporary {
+            temporary.remove();
+        }
+    };
     let fell = tokio::select! {
         _ = term.recv() => false,
         _ = int.recv() => false,
@@ -317,6 +361,7 @@ async fn wait_and_close(
         () = insisted(&mut term, &mut int) => {
             tracing::warn!("left at once, because a second signal insisted");
             // Not by returning: that would wait for threads that wait for a disk. The ledger holds what was answered.
+            remove();
             std::process::exit(1);
         }
     };
@@ -337,6 +382,7 @@ async fn wait_and_close(
         tracing::warn!("closed, leaving behind: {}", left.join(", "));
     }
     // Not by returning: that would wait for threads that wait for the ledger. It holds what was answered.
+    remove();
     std::process::exit(1)
 }
 

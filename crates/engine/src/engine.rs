@@ -27,6 +27,19 @@ use crate::triggers::Triggers;
 use crate::why::{self, Why};
 use crate::{pruner, reaper, timers};
 
+/// Which loops an engine runs. Several engines on one ledger may share the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Services {
+    /// For those whom clients and workers talk to: the event tail, the lease reaper.
+    pub api: bool,
+    /// The built-in worker, timers, schedules, triggers, rollouts, workflows and retention.
+    pub background: bool,
+}
+
+impl Services {
+    pub const ALL: Self = Self { api: true, background: true };
+}
+
 /// Everything that moves jobs.
 #[derive(Debug)]
 pub struct Engine {
@@ -124,9 +137,35 @@ impl Engine {
 
     /// Starts every loop under the supervisor.
     pub fn start(self: &Arc<Self>, supervisor: &Supervisor) {
-        let stop = supervisor.stop().clone();
+        self.start_services(Services::ALL, supervisor);
+    }
+
+    /// Starts the loops of these services under the supervisor.
+    pub fn start_services(self: &Arc<Self>, services: Services, supervisor: &Supervisor) {
+        self.start_common(supervisor);
+        if services.api {
+            self.start_api(supervisor);
+        }
+        if services.background {
+            self.start_background(supervisor);
+        }
+    }
+
+    /// What whoever takes jobs needs, and whoever executes them: hand-outs, quotas, secrets.
+    fn start_common(self: &Arc<Self>, supervisor: &Supervisor) {
+        let stop = supervisor.stop();
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Dispatcher, move || Arc::clone(&engine.dispatcher).serve(token.clone()));
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::QuotaCounter, move || Arc::clone(&engine).count_forever(token.clone()));
+        let (engine, token) = (Arc::clone(self), stop.clone());
+        supervisor.start(TaskKind::SecretCache, move || forget_forever(Arc::clone(&engine.secrets), token.clone()));
+    }
+
+    /// What belongs to those whom clients and workers talk to. Silence counts only where somebody listens, so leases are judged
+    /// here.
+    fn start_api(self: &Arc<Self>, supervisor: &Supervisor) {
+        let stop = supervisor.stop();
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::EventTail, move || Arc::clone(&engine.tail).serve(token.clone()));
         let (engine, token) = (Arc::clone(self), stop.clone());
@@ -134,6 +173,11 @@ impl Engine {
             let (ledger, settings) = (Arc::clone(&engine.ledger), Arc::clone(&engine.settings));
             reaper::reap_forever(ledger, settings, Arc::clone(&engine.meters), token.clone())
         });
+    }
+
+    /// What moves jobs without anybody asking for it.
+    fn start_background(self: &Arc<Self>, supervisor: &Supervisor) {
+        let stop = supervisor.stop();
         let (engine, token) = (Arc::clone(self), stop.clone());
         supervisor.start(TaskKind::Timers, move || {
             timers::promote_forever(Arc::clone(&engine.ledger), Arc::clone(&engine.clock), token.clone())
@@ -151,12 +195,8 @@ impl Engine {
             let (ledger, blobs) = (Arc::clone(&engine.ledger), Arc::clone(&engine.blobs));
             pruner::prune_forever(ledger, blobs, Arc::clone(&engine.settings), token.clone())
         });
-        let (engine, token) = (Arc::clone(self), stop.clone());
-        supervisor.start(TaskKind::QuotaCounter, move || Arc::clone(&engine).count_forever(token.clone()));
-        let (engine, token) = (Arc::clone(self), stop.clone());
-        supervisor.start(TaskKind::SecretCache, move || forget_forever(Arc::clone(&engine.secrets), token.clone()));
         if self.settings.builtin_slots > 0 {
-            let (engine, token) = (Arc::clone(self), stop);
+            let (engine, token) = (Arc::clone(self), stop.clone());
             supervisor.start(TaskKind::BuiltInWorker, move || {
                 Arc::clone(&engine.builtin).serve(Arc::clone(&engine.dispatcher), token.clone())
             });

@@ -35,7 +35,7 @@ pub use bowline_connect::egress::TenantRules;
 pub use checks::Checks;
 pub use clock_watch::{explain as explain_clock, watch_clock};
 pub use dispatcher::Dispatcher;
-pub use engine::Engine;
+pub use engine::{Engine, Services};
 pub use figures::Figures;
 pub use intake::{Intake, JobRequest};
 pub use quotas::{QuotaExceeded, QuotaLimits, Quotas};

@@ -21,6 +21,7 @@ use super::jobs::JobsConfig;
 use super::secrets::SecretsConfig;
 use super::tls::TlsConfig;
 use crate::log::AccessLog;
+use crate::role::Role;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -72,6 +73,8 @@ impl Config {
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
     pub listen: SocketAddr,
+    /// Which part of the work this server takes: all, api, worker.
+    pub role: Role,
     pub data_dir: PathBuf,
     /// Where output is kept; `objects` in `data_dir` unless given. All servers of a ledger share it.
     pub objects_dir: Option<PathBuf>,
@@ -85,6 +88,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            role: Role::All,
             data_dir: PathBuf::from("bowline-data"),
             objects_dir: None,
             close_ms: 25_000,

@@ -33,6 +33,7 @@ mod rabbitmq;
 mod resources;
 mod results;
 mod retry;
+mod roles;
 mod run;
 mod schedules;
 mod secrets;
