@@ -159,7 +159,7 @@ impl Bowline {
             FlowAnswer::Refused(refused) => Err(Error::Refused { job, why: refused.to_string() }),
             FlowAnswer::Withdrawn | FlowAnswer::DecisionAhead | FlowAnswer::Approved => Err(Error::NobodyWaits(job)),
             FlowAnswer::NotFound => Err(Error::NotFound(job)),
-            FlowAnswer::NobodyWaits | FlowAnswer::KeyConflict => Err(Error::NobodyWaits(job)),
+            FlowAnswer::NobodyWaits | FlowAnswer::KeyConflict | FlowAnswer::Full(_) => Err(Error::NobodyWaits(job)),
             FlowAnswer::Finished(status) => Err(Error::Finished { job, status }),
         }
     }

@@ -85,8 +85,13 @@ impl Engine {
         let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
         let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
         let checks = Arc::new(Checks::new(handlers.clone()));
-        let flows =
-            Arc::new(Flows::new(Arc::clone(&ledger), Arc::clone(&clock), Arc::clone(&checks), Arc::clone(&blobs)));
+        let flows = Arc::new(Flows::new(
+            Arc::clone(&ledger),
+            Arc::clone(&clock),
+            Arc::clone(&checks),
+            Arc::clone(&blobs),
+            Arc::clone(&quotas),
+        ));
         let starter = Starter::new(
             Arc::clone(&intake),
             Arc::clone(&commands),

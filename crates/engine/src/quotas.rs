@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_model::TenantId;
-use bowline_store::{Ledger, NewJob, StoreResult, Usage};
+use bowline_model::host::Inventory;
+use bowline_store::{Ledger, NewJob, StoreError, StoreResult, Usage};
+use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -19,7 +21,7 @@ use tokio::time::Instant;
 pub struct QuotaLimits {
     /// Jobs that wait for a worker or for a moment.
     pub queued_jobs: u64,
-    /// Payloads, results and output.
+    /// Payloads, results and output of jobs, what executions record and are sent, and variables of hosts.
     pub stored_bytes: u64,
     /// The largest result of a run that is kept in the ledger; larger ones are kept in the object store.
     pub inline_result_bytes: u64,
@@ -56,6 +58,12 @@ impl Counted {
             queued_jobs: self.known.queued_jobs.saturating_add(self.since.queued_jobs),
             stored_bytes: self.known.stored_bytes.saturating_add(self.since.stored_bytes),
         }
+    }
+}
+
+impl From<QuotaExceeded> for StoreError {
+    fn from(QuotaExceeded { quota, used, max }: QuotaExceeded) -> Self {
+        Self::Quota { quota, used, max }
     }
 }
 
@@ -103,6 +111,23 @@ impl Quotas {
     /// Takes room for so many bytes.
     pub fn admit_bytes(&self, tenant: TenantId, bytes: u64) -> Result<(), QuotaExceeded> {
         self.take(tenant, Usage { queued_jobs: 0, stored_bytes: bytes })
+    }
+
+    /// Whether there is room for so many bytes, which are counted when they are stored.
+    pub fn has_room(&self, tenant: TenantId, bytes: u64) -> Result<(), QuotaExceeded> {
+        let (used, max) = (self.usage(tenant).stored_bytes, self.limits.stored_bytes);
+        if bytes == 0 || used.saturating_add(bytes) <= max {
+            return Ok(());
+        }
+        self.reached.notify_one();
+        Err(QuotaExceeded { quota: "stored_bytes", used, max })
+    }
+
+    /// Takes room for the labels and variables of hosts and groups.
+    pub fn admit_inventory(&self, tenant: TenantId, inventory: &Inventory) -> Result<(), QuotaExceeded> {
+        let hosts = inventory.hosts.iter().map(|host| json_len(&host.vars) + json_len(&host.labels));
+        let groups = inventory.groups.iter().map(|group| json_len(&group.vars));
+        self.admit_bytes(tenant, hosts.chain(groups).sum())
     }
 
     /// Counts bytes that are stored whether there is room or not: the result of work that was done already.
@@ -156,6 +181,25 @@ impl Quotas {
         self.reached.notified().await;
         tokio::time::sleep(SOON.max(wait / 10)).await;
     }
+}
+
+/// How long a value is as JSON.
+fn json_len(value: &impl Serialize) -> u64 {
+    struct Length(u64);
+    impl std::io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    // Neither can writing fail, nor have maps of JSON another shape.
+    let _ = serde_json::to_writer(&mut length, value);
+    length.0
 }
 
 /// When to count what again.

@@ -109,6 +109,7 @@ commands! {
     KeepDefinition((TenantId, [u8; 32], Arc<str>)) -> i64,
     Steer(FlowOrder) -> FlowAnswer,
     Signal(NewSignal) -> Signaled,
+    SpreadSignals(()) -> bool,
     FireSchedules(Vec<Firing>) -> Vec<Fired>,
     TriggerSchedule(Box<Trigger>) -> Triggered,
     Prune((Retention, PruneMark)) -> Pruned,
@@ -178,6 +179,7 @@ impl Command {
             | Self::Conduct(..)
             | Self::Turn(..)
             | Self::KeepDefinition(..)
+            | Self::SpreadSignals(..)
             | Self::Prune(..)
             | Self::RecordAudit(..)
             | Self::Ping(..)
@@ -203,6 +205,7 @@ impl Command {
             }
             Self::TakeEvidence(evidence, _) => evidence.runs.len().max(1),
             Self::Conduct(..) => 1_000,
+            Self::Signal(..) | Self::SpreadSignals(..) => 500,
             Self::PutInventory(put, _) => put.content.hosts.len().max(1),
             Self::Apply(documents, _) => documents
                 .iter()

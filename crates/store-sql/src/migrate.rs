@@ -151,6 +151,18 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0027_decisions.sql"),
         postgres: include_str!("migrations/postgres/0027_decisions.sql"),
     },
+    Migration {
+        number: 29,
+        name: "remembered",
+        sqlite: include_str!("migrations/sqlite/0029_remembered.sql"),
+        postgres: include_str!("migrations/postgres/0029_remembered.sql"),
+    },
+    Migration {
+        number: 30,
+        name: "signal",
+        sqlite: include_str!("migrations/sqlite/0030_signal.sql"),
+        postgres: include_str!("migrations/postgres/0030_signal.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

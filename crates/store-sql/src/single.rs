@@ -195,6 +195,11 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             after.hear(heard);
             Answer::Signal(count)
         }
+        Command::SpreadSignals((), _) => {
+            let (any, heard) = write::spread_signals(db).await?;
+            after.hear(heard);
+            Answer::SpreadSignals(any)
+        }
         Command::FireSchedules(firings, _) => {
             let (fired, heard) = write::fire(db, desk, firings).await?;
             heard.into_iter().for_each(|h| after.hear(h));

@@ -69,7 +69,20 @@ pub struct NewTurn {
     pub logs: Vec<(Arc<str>, String)>,
     /// What people said: who, and what.
     pub steered: Vec<(String, String)>,
+    /// Signals that the execution remembers after it.
+    pub remembered: Remembered,
 }
+
+/// Signals that an execution remembers until a node waits for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Remembered {
+    pub signals: u64,
+    pub bytes: u64,
+}
+
+/// What an execution may be sent before it has taken it in: messages that wait for it, and signals that it remembers. One
+/// message is always taken, however large.
+pub const REMEMBERED_MAX: Remembered = Remembered { signals: 1_000, bytes: 8 << 20 };
 
 impl NewTurn {
     /// A turn after which the run stands so, and that brings about nothing else.
@@ -88,6 +101,7 @@ impl NewTurn {
             again: false,
             logs: Vec::new(),
             steered: Vec::new(),
+            remembered: Remembered::default(),
         }
     }
 }
@@ -336,6 +350,8 @@ pub enum FlowAnswer {
     NotFound,
     /// Something else was asked for under this key before.
     KeyConflict,
+    /// So much waits for the execution already; it takes no more before it has taken that in.
+    Full(Remembered),
 }
 
 /// What became of a [`NewSignal`].
@@ -347,6 +363,8 @@ pub enum Signaled {
     Replayed(u64),
     /// Something else was asked for under this key before.
     KeyConflict,
+    /// So many signals by name wait to be taken in by executions of the tenant; there is no room for another.
+    Full(Remembered),
 }
 
 /// Something that happened elsewhere, for whoever waits for it.
@@ -362,6 +380,14 @@ pub struct NewSignal {
     pub once: Option<OnceKey>,
 }
 
+/// Signals by name of one tenant that wait to be taken in.
+pub const PENDING_SIGNALS_MAX: Remembered = Remembered { signals: 1_000, bytes: 32 << 20 };
+
+/// Bytes of messages that are read at a time.
+pub const INBOX_BYTES: u64 = 32 << 20;
+/// Bytes of records that are read at a time.
+pub const RECORDS_BYTES: u64 = 4 << 20;
+
 #[async_trait]
 pub trait FlowStore: Send + Sync {
     /// Keeps a definition for as long as runs of it may need it, and says what it is called. The same definition is kept
@@ -370,8 +396,11 @@ pub trait FlowStore: Send + Sync {
 
     async fn find_definition(&self, id: i64) -> StoreResult<Option<String>>;
 
-    /// What came in and was not heard yet, oldest first.
+    /// What came in and was not heard yet, oldest first: so many messages at most, and not much more than [`INBOX_BYTES`].
     async fn flow_inbox(&self, limit: u32) -> StoreResult<Vec<InboxItem>>;
+
+    /// How many bytes [`Self::load_flows`] would read of each execution, by its number.
+    async fn flow_sizes(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<(i64, u64)>>;
 
     /// Runs as they were after so many steps; after all of them for `None`.
     async fn load_flows(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<StoredFlow>>;
@@ -383,7 +412,16 @@ pub trait FlowStore: Send + Sync {
     async fn steer_flow(&self, order: FlowOrder) -> StoreResult<FlowAnswer>;
 
     /// Tells everybody who waits for it, and says how many do.
+    ///
+    /// A signal is stored once. Where many wait for it, most of them get it by and by, each once ([`Self::spread_signals`]);
+    /// those that have stopped waiting by then do not.
     async fn signal_flows(&self, signal: NewSignal) -> StoreResult<Signaled>;
+
+    /// How many executions wait for an event now.
+    async fn count_waiting(&self, tenant: TenantId, name: Arc<str>, key: Option<String>) -> StoreResult<u64>;
+
+    /// Continues signals that are not spread over all who wait for them, and says whether there was anything to do.
+    async fn spread_signals(&self) -> StoreResult<bool>;
 
     async fn find_flow(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<FlowRecord>>;
 
@@ -391,7 +429,7 @@ pub trait FlowStore: Send + Sync {
     async fn flow_number(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<i64>>;
 
     /// Records of a run, turn by turn: from the turn that has this step on, and after this turn. What it gives to go on with is
-    /// the last of these turns.
+    /// the last of these turns. A page has [`RECORDS_BYTES`] at most, or one turn.
     async fn flow_records(
         &self,
         tenant: TenantId,

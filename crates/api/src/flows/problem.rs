@@ -1,7 +1,7 @@
 //! Why a run cannot begin, be seen or be steered, as callers hear it.
 
 use bowline_engine::flow::{Definition, DefinitionError, FlowError, LookError};
-use bowline_store::FlowAnswer;
+use bowline_store::{FlowAnswer, REMEMBERED_MAX, Remembered};
 use bowline_workflow::compile::{read_blueprint, read_workflow};
 use bowline_workflow::program::DefinitionMistake;
 use hyper::StatusCode;
@@ -86,10 +86,25 @@ impl From<LookError> for Problem {
             LookError::NoStep { asked, has } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "STEP_NOT_FOUND", error)
                 .with(json!({"asked": asked, "steps": has})),
             LookError::Bad(what) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", what),
+            LookError::TooLarge { bytes, max } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "EXECUTION_TOO_LARGE", error)
+                    .with(json!({"bytes": bytes, "bytes_max": max}))
+            }
             LookError::Definition(error) => bad_definition("definition", error),
             LookError::Store(error) => error.into(),
         }
     }
+}
+
+/// Too much waits to be taken in by executions.
+pub fn inbox_full(has: Remembered, max: Remembered) -> Problem {
+    let message = format!(
+        "{} messages with {} bytes wait already, of {} and {}; send it again when they have been taken in",
+        has.signals, has.bytes, max.signals, max.bytes
+    );
+    let details =
+        json!({"messages": has.signals, "bytes": has.bytes, "messages_max": max.signals, "bytes_max": max.bytes});
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "INBOX_FULL", message).with(details).retry_after(10)
 }
 
 /// Why something that was said to a run did not count; nothing if it did.
@@ -121,5 +136,6 @@ pub fn not_taken(answer: FlowAnswer) -> Result<(), Problem> {
         FlowAnswer::KeyConflict => {
             Err(Problem::conflict("IDEMPOTENCY_CONFLICT", "this key was used before with another body"))
         }
+        FlowAnswer::Full(has) => Err(inbox_full(has, REMEMBERED_MAX)),
     }
 }

@@ -4,13 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use bowline_engine::flow::Told;
 use bowline_model::JobId;
-use bowline_store::Signaled;
+use bowline_store::{PENDING_SIGNALS_MAX, Signaled};
 use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::problem::not_taken;
+use super::problem::{inbox_full, not_taken};
 use crate::app::App;
 use crate::body::{ExactBody, MaybeBody};
 use crate::door::Known;
@@ -43,7 +43,7 @@ pub struct SignalRequest {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SignaledView {
-    /// Runs that were told.
+    /// Executions that wait for it. Where they are many, some are told a little later.
     pub runs: u64,
 }
 
@@ -99,5 +99,6 @@ pub async fn signal(
     match app.engine.flows.signal_once(known.tenant()?, told, known.author()).await? {
         Signaled::Told(runs) | Signaled::Replayed(runs) => Ok(Json(SignaledView { runs })),
         Signaled::KeyConflict => Err(key_conflict(&key.unwrap_or_default())),
+        Signaled::Full(has) => Err(inbox_full(has, PENDING_SIGNALS_MAX)),
     }
 }

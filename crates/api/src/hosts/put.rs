@@ -79,6 +79,7 @@ pub async fn put(
         unmentioned: Unmentioned::Keep,
         by: known.author(),
     };
+    app.engine.quotas.admit_inventory(tenant, &put.content).map_err(StoreError::from)?;
     let (status, outcome) = match app.engine.ledger.put_inventory(put).await? {
         Stored::Done(counts) if counts.created > 0 => (StatusCode::CREATED, "created"),
         Stored::Done(counts) if counts.changed > 0 => (StatusCode::OK, "changed"),

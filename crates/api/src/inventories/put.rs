@@ -11,7 +11,7 @@ use bowline_inventory::{Format, Tangled, check_nesting};
 use bowline_model::audit::Author;
 use bowline_model::host::{Group, GroupsInACircle, Host, Inventory};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
-use bowline_store::{InventoryPut, PutAnswer, Unmentioned};
+use bowline_store::{InventoryPut, PutAnswer, StoreError, Unmentioned};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -185,6 +185,7 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
             }),
         });
     }
+    app.engine.quotas.admit_inventory(tenant, &content).map_err(StoreError::from)?;
     let content = Arc::new(content);
     let by = known.author();
     let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by };

@@ -9,7 +9,9 @@ use bowline_auth::Scope;
 use bowline_engine::fleet::PutError;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{InventoryName, ResourceName, TenantId};
-use bowline_store::{Applied, AppliedOne, Applying, NotApplied, PutCounts, ResourceKey, ResourcePut, ResourceStored};
+use bowline_store::{
+    Applied, AppliedOne, Applying, NotApplied, PutCounts, ResourceKey, ResourcePut, ResourceStored, StoreError,
+};
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -159,6 +161,11 @@ pub async fn apply(
         let order = Order { app: &app, known: &known, note: note.as_deref(), activate: request.activate, with: &with };
         wishes.push(order.wish(&document, spec).await.map_err(|problem| document.problem(problem))?);
         said.push(document);
+    }
+    for wish in &wishes {
+        if let Applying::Inventory(put) = wish {
+            app.engine.quotas.admit_inventory(put.tenant, &put.content).map_err(StoreError::from)?;
+        }
     }
     match patience.besides(STORING_MAX, app.engine.ledger.apply(wishes)).await? {
         Applied::Done(done) => {

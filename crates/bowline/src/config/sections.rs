@@ -322,7 +322,7 @@ const fn three_quarters(whole: usize) -> usize {
 pub struct QuotasConfig {
     /// Jobs that wait for a worker or for a moment.
     pub queued_jobs: u64,
-    /// Payloads, results and output.
+    /// Payloads, results and output of jobs, what executions record and are sent, and variables of hosts.
     pub stored_bytes: u64,
     /// The largest result of a run that is kept in the ledger; larger ones are kept in the object store.
     pub inline_result_bytes: u64,

@@ -365,3 +365,49 @@ async fn a_server_that_is_killed_under_load_sets_nothing_aside() {
     }
     assert_eq!(server.get("/evaluations").await.expect(200)["set_aside"], json!([]));
 }
+
+/// A workflow that waits for an event, stored under a name.
+async fn waiting_workflow(server: &TestServer, name: &str) {
+    let spec = json!({"nodes": [{"id": "start", "type": "start"},
+        {"id": "w", "type": "wait_event", "config": {"event": "paid"}}, {"id": "end", "type": "end"}],
+        "edges": [{"source": "start", "target": "w"}, {"source": "w", "target": "end"}]});
+    let path = format!("/resources/workflow/{name}");
+    server.send("PUT", &path, &server.admin(), Some(json!({"spec": spec}))).await.expect(201);
+}
+
+#[tokio::test]
+async fn an_execution_remembers_so_many_signals_and_its_context_can_be_read() {
+    let server = TestServer::start().await;
+    waiting_workflow(&server, "w").await;
+    let job = server.post("/jobs", json!({"workflow": "w"})).await.expect(202)["job_id"].clone();
+    let job = job.as_str().expect("an id");
+    let path = format!("/jobs/{job}/signal");
+    // It waits for another event, so it remembers these.
+    let other = json!({"event": "other", "payload": "x".repeat(900_000)});
+    let mut taken = 0;
+    let full = loop {
+        let answer = server.post(&path, other.clone()).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        taken += 1;
+        assert!(taken < 20, "it takes more than it may remember");
+    };
+    assert_eq!((full.status, full.code()), (429, "INBOX_FULL"));
+    assert_eq!(full.body["error"]["details"]["bytes_max"], 8 << 20);
+    assert_eq!(taken, 9);
+    let shown = server.get("/quotas").await.expect(200);
+    let used = shown["quotas"][1]["used"].as_u64().expect("a number");
+    assert!(used > 9 * 900_000, "what executions were sent is counted: {used}");
+    let context = format!("/jobs/{job}/context");
+    let reads = (0..20).map(|_| server.get(&context));
+    for seen in futures_util::future::join_all(reads).await {
+        assert_eq!(seen.expect(200)["steps"], 1);
+    }
+    // Another execution has its own, and what it waits for comes through.
+    let second = server.post("/jobs", json!({"workflow": "w"})).await.expect(202)["job_id"].clone();
+    let path = format!("/jobs/{}/signal", second.as_str().expect("an id"));
+    server.post(&path, json!({"event": "paid"})).await.expect(200);
+    let admin = server.admin();
+    until_done(&server, &admin, &json!({"job_id": second})).await;
+}

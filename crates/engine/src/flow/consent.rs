@@ -57,7 +57,8 @@ impl Flows {
     /// Whether a run that goes on from behind this step goes on with a decision that was taken before it, or with a pin that
     /// could stand in for one.
     pub async fn decided_before(&self, tenant: TenantId, job: JobId, step: u32) -> Result<bool, LookError> {
-        let (past, _) = self.past(tenant, job, step).await?;
+        let room = self.room(tenant, job, Some(step)).await?;
+        let (past, _) = self.past(&room, tenant, job, step).await?;
         let (context, pins) = (past.flow.context(), &past.flow.debug().pins);
         let asked = match self.definition_of(tenant, job).await? {
             Definition::Workflow(spec) => {

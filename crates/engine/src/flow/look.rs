@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 use super::definitions::{Definition, DefinitionError};
 use super::memory::Kept;
 use super::records::{Walk, read_aside, said_after, since_snapshot, size_of};
+use super::room::{HISTORY_BYTES_MAX, Room};
+use super::start::remembered;
 use super::turner::fold;
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
@@ -23,6 +25,9 @@ pub enum LookError {
     NotFound,
     #[error("the run has {has} steps, not {asked}")]
     NoStep { asked: u32, has: u32 },
+    /// More than is read at once.
+    #[error("the execution has recorded {bytes} bytes since its last snapshot, and {max} can be read at once")]
+    TooLarge { bytes: u64, max: u64 },
     #[error("{0}")]
     Bad(String),
     #[error(transparent)]
@@ -108,9 +113,23 @@ impl Forking {
 }
 
 impl Flows {
+    /// Takes room for reading an execution up to a step. Once for each request: whoever holds some and waits for more may
+    /// wait for ever.
+    pub(super) async fn room(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<Room, LookError> {
+        let number = self.ledger.flow_number(tenant, job).await?.ok_or(LookError::NotFound)?;
+        let sizes = self.ledger.flow_sizes(vec![number], step).await?;
+        let bytes = sizes.first().map_or(0, |(_, bytes)| *bytes);
+        if bytes > HISTORY_BYTES_MAX {
+            return Err(LookError::TooLarge { bytes, max: HISTORY_BYTES_MAX });
+        }
+        let closing = || LookError::Store(StoreError::Unavailable("the server is closing".to_owned()));
+        self.rooms.take(tenant, bytes).await.ok_or_else(closing)
+    }
+
     /// What is stored of a run up to a step, with what happened between that step and the next; all of it, for `None`.
     pub(super) async fn stored(
         &self,
+        _room: &Room,
         tenant: TenantId,
         job: JobId,
         step: Option<u32>,
@@ -121,9 +140,15 @@ impl Flows {
     }
 
     /// A run as it was before the step after this one, with what people changed until then; and what its definition is called.
-    pub(super) async fn past(&self, tenant: TenantId, job: JobId, step: u32) -> Result<(Kept, i64), LookError> {
-        let mut past = self.look_at(tenant, job, Some(step)).await?;
-        let stored = self.stored(tenant, job, Some(step)).await?;
+    pub(super) async fn past(
+        &self,
+        room: &Room,
+        tenant: TenantId,
+        job: JobId,
+        step: u32,
+    ) -> Result<(Kept, i64), LookError> {
+        let mut past = self.look_at(room, tenant, job, Some(step)).await?;
+        let stored = self.stored(room, tenant, job, Some(step)).await?;
         let (definition, bytes) = (stored.definition, size_of(&stored));
         let work = move || {
             for record in said_after(&since_snapshot(&stored)?, step) {
@@ -135,8 +160,14 @@ impl Flows {
     }
 
     /// A run as it was after a step; as it is, for `None`.
-    pub(super) async fn look_at(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<Kept, LookError> {
-        let stored = self.stored(tenant, job, step).await?;
+    pub(super) async fn look_at(
+        &self,
+        room: &Room,
+        tenant: TenantId,
+        job: JobId,
+        step: Option<u32>,
+    ) -> Result<Kept, LookError> {
+        let stored = self.stored(room, tenant, job, step).await?;
         let program = self.definitions.of_run(stored.definition).await?;
         // What was before the step that a run goes on from is in the other run.
         if let Some(asked) = step
@@ -173,7 +204,8 @@ impl Flows {
     }
 
     pub(super) async fn edits_after(&self, tenant: TenantId, job: JobId, step: u32) -> Result<Vec<Edit>, LookError> {
-        let stored = self.stored(tenant, job, Some(step)).await?;
+        let room = self.room(tenant, job, Some(step)).await?;
+        let stored = self.stored(&room, tenant, job, Some(step)).await?;
         let bytes = size_of(&stored);
         let work = move || {
             let records = since_snapshot(&stored)?;
@@ -184,9 +216,10 @@ impl Flows {
 
     /// What a run knew after a step, and what the step changed.
     pub async fn context(&self, tenant: TenantId, job: JobId, step: Option<u32>) -> Result<ContextView, LookError> {
-        let now = self.look_at(tenant, job, step).await?;
+        let room = self.room(tenant, job, step).await?;
+        let now = self.look_at(&room, tenant, job, step).await?;
         let number = now.flow.steps();
-        let stored = self.stored(tenant, job, Some(number)).await?;
+        let stored = self.stored(&room, tenant, job, Some(number)).await?;
         let steps = self.ledger.find_flow(tenant, job).await?.map_or(number, |flow| flow.steps);
         read_aside(tenant, size_of(&stored), move || context_view(&now.flow, stored, steps)).await
     }
@@ -202,7 +235,8 @@ impl Flows {
         forking: Forking,
     ) -> Result<Submitted, LookError> {
         let hash = forking.hash(job)?;
-        let (past, own) = self.past(tenant, job, forking.from_step).await?;
+        let room = self.room(tenant, job, Some(forking.from_step)).await?;
+        let (past, own) = self.past(&room, tenant, job, forking.from_step).await?;
         let record = self.ledger.find_flow(tenant, job).await?.ok_or(LookError::NotFound)?;
         let (definition, program, version) = match &forking.definition {
             Some(other) => {
@@ -238,6 +272,7 @@ impl Flows {
         let first = NewTurn {
             snapshot: Some(snapshot.into()),
             again: true,
+            remembered: remembered(&flow),
             ..NewTurn::standing(write_records(&[]).into(), steps, standing)
         };
         let flow = NewFlow {

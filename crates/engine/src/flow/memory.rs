@@ -11,6 +11,8 @@ use bowline_workflow::flow::Flow;
 
 /// Runs that are kept. Whoever waits for long is not among them.
 const KEPT_MAX: usize = 10_000;
+/// What is recorded of them, in bytes.
+const KEPT_BYTES_MAX: usize = 128 << 20;
 
 /// What must be known of a run beside its state.
 #[derive(Debug, Clone)]
@@ -35,26 +37,49 @@ pub struct Kept {
     pub snapshot_size: usize,
 }
 
+impl Kept {
+    /// About as many bytes as it has as text.
+    const fn size(&self) -> usize {
+        self.since_snapshot + self.snapshot_size
+    }
+}
+
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<HashMap<i64, Kept>>);
+pub struct Memory(Mutex<Executions>);
+
+#[derive(Debug, Default)]
+struct Executions {
+    by_number: HashMap<i64, Kept>,
+    bytes: usize,
+}
+
+impl Executions {
+    fn take(&mut self, flow: i64) -> Option<Kept> {
+        let taken = self.by_number.remove(&flow)?;
+        self.bytes = self.bytes.saturating_sub(taken.size());
+        Some(taken)
+    }
+}
 
 impl Memory {
-    fn kept(&self) -> MutexGuard<'_, HashMap<i64, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Executions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn take(&self, flow: i64) -> Option<Kept> {
-        self.kept().remove(&flow)
+        self.kept().take(flow)
     }
 
     /// Keeps a run until its next turn.
     pub fn keep(&self, run: Kept) {
         let mut kept = self.kept();
-        if kept.len() >= KEPT_MAX
-            && let Some(any) = kept.keys().next().copied()
+        while (kept.by_number.len() >= KEPT_MAX || kept.bytes + run.size() > KEPT_BYTES_MAX)
+            && let Some(any) = kept.by_number.keys().next().copied()
         {
-            kept.remove(&any);
+            kept.take(any);
         }
-        kept.insert(run.about.number, run);
+        kept.take(run.about.number);
+        kept.bytes += run.size();
+        kept.by_number.insert(run.about.number, run);
     }
 }

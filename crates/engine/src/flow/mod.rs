@@ -13,6 +13,7 @@ mod look;
 mod memory;
 mod picture;
 mod records;
+mod room;
 mod shadow;
 mod start;
 mod steer;
@@ -31,6 +32,7 @@ pub use turner::turn_forever;
 pub use why::Standing;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use bowline_backbone::BlobStore;
 use bowline_store::{Clock, Ledger};
@@ -38,8 +40,10 @@ use tokio::sync::Semaphore;
 
 use crate::checks::Checks;
 use crate::intake::Intake;
+use crate::quotas::Quotas;
 use crate::starter::Starter;
 use memory::Memory;
+use room::Rooms;
 
 /// The door for workflows.
 #[derive(Debug)]
@@ -51,14 +55,38 @@ pub struct Flows {
     pub definitions: Definitions,
     /// Runs that are going on, so that they need not be read again for each turn.
     memory: Memory,
+    /// Room for histories that are read.
+    rooms: Rooms,
+    quotas: Arc<Quotas>,
+    /// There may be signals that not everybody has who waits for them.
+    spreading: AtomicBool,
+    /// When that was looked for last, in milliseconds.
+    spread_at: AtomicI64,
     /// Whose turn it is to look at a shadow.
     shadows: Semaphore,
 }
 
 impl Flows {
-    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, checks: Arc<Checks>, blobs: Arc<dyn BlobStore>) -> Self {
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        checks: Arc<Checks>,
+        blobs: Arc<dyn BlobStore>,
+        quotas: Arc<Quotas>,
+    ) -> Self {
         let definitions = Definitions::new(Arc::clone(&ledger), checks);
-        Self { ledger, clock, blobs, definitions, memory: Memory::default(), shadows: Semaphore::new(1) }
+        Self {
+            ledger,
+            clock,
+            blobs,
+            definitions,
+            memory: Memory::default(),
+            rooms: Rooms::default(),
+            quotas,
+            spreading: AtomicBool::new(true),
+            spread_at: AtomicI64::new(0),
+            shadows: Semaphore::new(1),
+        }
     }
 }
 

@@ -24,7 +24,8 @@ pub struct FlowPicture {
 impl Flows {
     /// What a run is a run of, and how its nodes stand.
     pub async fn picture(&self, tenant: TenantId, job: JobId) -> Result<FlowPicture, LookError> {
-        let now = self.look_at(tenant, job, None).await?;
+        let room = self.room(tenant, job, None).await?;
+        let now = self.look_at(&room, tenant, job, None).await?;
         let number = now.about.number;
         let stored = self.ledger.load_flows(vec![number], Some(0)).await?;
         let definition = stored.first().map(|flow| flow.definition).ok_or(LookError::NotFound)?;

@@ -36,12 +36,14 @@ pub(super) struct Walk<'a> {
     /// The turn that was read last.
     after: u64,
     is_over: bool,
+    /// Bytes that were read so far.
+    pub(super) bytes: usize,
 }
 
 impl<'a> Walk<'a> {
     /// From the turn on in which this step was made: there may be earlier ones in it.
     pub(super) fn from_step(ledger: &'a dyn Ledger, tenant: TenantId, job: JobId, from_step: u32) -> Self {
-        Self { ledger, tenant, job, from_step, after: 0, is_over: false }
+        Self { ledger, tenant, job, from_step, after: 0, is_over: false, bytes: 0 }
     }
 
     /// From the very beginning.
@@ -62,6 +64,7 @@ impl<'a> Walk<'a> {
             return Ok(None);
         }
         let page = self.ledger.flow_records(self.tenant, self.job, self.from_step, self.after, TURNS).await?;
+        self.bytes += page.items.iter().map(String::len).sum::<usize>();
         match page.next {
             Some(turn) => self.after = turn,
             None => self.is_over = true,

@@ -17,6 +17,7 @@ use super::asked::Asked;
 use super::definitions::{Definition, DefinitionError};
 use super::look::LookError;
 use super::records::Walk;
+use super::room::HISTORY_BYTES_MAX;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -80,6 +81,9 @@ impl Flows {
         let mut records = Vec::new();
         let mut walk = Walk::whole(&*self.ledger, tenant, job);
         while let Some(more) = walk.next().await? {
+            if walk.bytes as u64 > HISTORY_BYTES_MAX {
+                return Err(LookError::TooLarge { bytes: walk.bytes as u64, max: HISTORY_BYTES_MAX });
+            }
             records.extend(more);
         }
         Ok(records)

@@ -11,7 +11,7 @@ use bowline_model::question::AskRule;
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{
-    FlowStanding, NewFlow, NewJob, NewQuestion, NewTurn, NewWait, Origin, StoreError, Submitted, WaitKind,
+    FlowStanding, NewFlow, NewJob, NewQuestion, NewTurn, NewWait, Origin, Remembered, StoreError, Submitted, WaitKind,
 };
 use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
 use bowline_workflow::node::Ended;
@@ -387,6 +387,7 @@ impl Flows {
             again: turn.more,
             logs,
             steered,
+            remembered: remembered(&run.flow),
         }
     }
 
@@ -397,6 +398,12 @@ impl Flows {
             self.memory.keep(run);
         }
     }
+}
+
+/// Signals that an execution remembers, as the ledger counts them.
+pub(super) fn remembered(flow: &Flow) -> Remembered {
+    let (signals, bytes) = flow.remembered();
+    Remembered { signals: signals as u64, bytes: bytes as u64 }
 }
 
 /// Waits that somebody else can end: those that begin, or begin anew, and those that are over.

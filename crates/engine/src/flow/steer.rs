@@ -1,6 +1,7 @@
 //! What people and other systems say to a run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bowline_model::audit::{Action, Author};
 use bowline_model::idempotency::RequestHash;
@@ -57,7 +58,8 @@ impl Flows {
     ) -> Result<FlowAnswer, LookError> {
         // Read first: what is decided after this was not known to the caller.
         let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(FlowAnswer::NotFound) };
-        let run = self.look_at(tenant, job, None).await?;
+        let room = self.room(tenant, job, None).await?;
+        let run = self.look_at(&room, tenant, job, None).await?;
         check(&order, run.flow.program()).map_err(LookError::Bad)?;
         let about = json!({"order": word(&order)});
         let change = order.changes_what_follows().then_some(FlowChange { decisions: record.decisions });
@@ -65,7 +67,13 @@ impl Flows {
         let action = Action::WorkflowSteer;
         let order =
             FlowOrder { tenant, job, message, ends: None, vote: None, change, action, about, by, reason, once: None };
+        self.admit(tenant, &order.message)?;
         Ok(self.ledger.steer_flow(order).await?)
+    }
+
+    /// Takes room for a message in what the tenant may store.
+    fn admit(&self, tenant: TenantId, message: &str) -> StoreResult<()> {
+        Ok(self.quotas.admit_bytes(tenant, message.len() as u64)?)
     }
 
     /// Decides what a run waits for: this node's approval, or the only one there is.
@@ -155,6 +163,7 @@ impl Flows {
             reason: None,
             once,
         };
+        self.admit(tenant, &order.message)?;
         self.ledger.steer_flow(order).await
     }
 
@@ -169,7 +178,7 @@ impl Flows {
     ) -> StoreResult<u64> {
         match self.signal_once(tenant, Told { event, key, payload, once: None }, by).await? {
             Signaled::Told(runs) | Signaled::Replayed(runs) => Ok(runs),
-            Signaled::KeyConflict => Ok(0),
+            Signaled::KeyConflict | Signaled::Full(_) => Ok(0),
         }
     }
 
@@ -177,7 +186,15 @@ impl Flows {
     pub async fn signal_once(&self, tenant: TenantId, told: Told<'_>, by: Author) -> StoreResult<Signaled> {
         let Told { event, key, payload, once } = told;
         let message = text(&Message::Event { name: event.into(), key: key.clone(), payload });
-        self.ledger.signal_flows(NewSignal { tenant, name: event.into(), key, message, by, once }).await
+        // It is stored once, and then recorded by each execution that hears it.
+        let waiting = self.ledger.count_waiting(tenant, event.into(), key.clone()).await?;
+        self.quotas.has_room(tenant, waiting.saturating_mul(message.len() as u64))?;
+        self.admit(tenant, &message)?;
+        let answer = self.ledger.signal_flows(NewSignal { tenant, name: event.into(), key, message, by, once }).await?;
+        if matches!(answer, Signaled::Told(runs) if runs > 0) {
+            self.spreading.store(true, Ordering::Relaxed);
+        }
+        Ok(answer)
     }
 }
 

@@ -20,6 +20,8 @@ use super::turner::fold;
 
 /// Inputs that are longer as JSON are not shown with their step.
 pub const STEP_INPUT_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of records that one page of steps is made of, or little more.
+const STEPS_BYTES: usize = 8 << 20;
 /// Nodes that are listed as skipped; the others are counted.
 pub const SKIPPED_MAX: usize = 1_000;
 
@@ -93,13 +95,17 @@ impl Flows {
         let first = flow.forked_from.map_or(0, |(_, step)| step);
         let from = from.max(first + 1);
         let page = self.page(tenant, job, from, limit).await?;
-        let start = self.stored(tenant, job, Some(first)).await?;
+        // Each part takes its own room, one after the other.
+        let room = self.room(tenant, job, Some(first)).await?;
+        let start = self.stored(&room, tenant, job, Some(first)).await?;
+        drop(room);
         let program = self.definitions.of_run(start.definition).await?;
         let mut edits = if from == first + 1 { self.edits_after(tenant, job, first).await? } else { Vec::new() };
         let actor = start.actor.to_string();
         let mut details = match self.details(tenant, job, from, start, &page).await {
-            // An execution whose records do not add up was given up. Its steps are shown as they were stored.
-            Err(LookError::Store(StoreError::Broken(_))) => HashMap::new(),
+            // An execution whose records do not add up was given up. Its steps are shown as they were stored, and so are those
+            // of one that is too large to be added up for a reader.
+            Err(LookError::Store(StoreError::Broken(_)) | LookError::TooLarge { .. }) => HashMap::new(),
             found => found?,
         };
         let mut steps: Vec<StepView> = Vec::new();
@@ -130,6 +136,13 @@ impl Flows {
         let mut found = 0;
         let mut walk = Walk::from_step(&*self.ledger, tenant, job, from);
         while let Some(turns) = walk.next_turns().await? {
+            // A page that is large enough ends where the records were read to.
+            if walk.bytes > STEPS_BYTES
+                && let Some(last) = page.records.iter().rev().find_map(Record::as_step).filter(|step| step.n >= from)
+            {
+                page.next = Some(last.n + 1);
+                return Ok(page);
+            }
             if page.first_turn.is_none() {
                 page.first_turn = turns.first().cloned();
             }
@@ -167,12 +180,14 @@ impl Flows {
         }
         let program = self.definitions.of_run(start.definition).await?;
         // Read after the page, so that it has every turn before the first one of the page.
-        let near = self.stored(tenant, job, Some(from - 1)).await?;
+        let room = self.room(tenant, job, Some(from - 1)).await?;
+        let near = self.stored(&room, tenant, job, Some(from - 1)).await?;
         let is_start = near.snapshot == start.snapshot;
         let (bytes, own, records) = (size_of(&near) + page.bytes, Arc::clone(&program), page.records.clone());
         let (places, first_turn) = (wanted.clone(), page.first_turn.clone());
         let work = move || near_details(own, near, is_start, places, first_turn.as_ref(), &records);
         let details = read_aside(tenant, bytes, work).await?;
+        drop(room);
         if details.values().all(Option::is_some) {
             return Ok(details);
         }
@@ -210,8 +225,12 @@ impl Flows {
         if !found.is_some_and(|(record, _)| record.state.status.is_terminal()) {
             return Ok(());
         }
-        let now = match self.look_at(tenant, job, None).await {
-            Err(LookError::Store(StoreError::Broken(_))) => return Ok(()),
+        let looked = match self.room(tenant, job, None).await {
+            Ok(room) => self.look_at(&room, tenant, job, None).await,
+            Err(error) => Err(error),
+        };
+        let now = match looked {
+            Err(LookError::Store(StoreError::Broken(_)) | LookError::TooLarge { .. }) => return Ok(()),
             now => now?,
         };
         for node in now.flow.unreached() {

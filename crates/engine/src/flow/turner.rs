@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError, TenantId};
@@ -28,6 +29,10 @@ use crate::results;
 const ROUND: u32 = 2_000;
 /// Of one round in the time it takes to find out what runs do next. Then that is stored, and whoever came meanwhile is heard.
 const ROUND_MS: i64 = 100;
+/// How often signals that others left are looked for.
+const SPREAD_MS: i64 = 200;
+/// Bytes of executions that are read for one round.
+const ROUND_BYTES: u64 = 64 << 20;
 /// Even when nothing rings, look this often: another server may have left something.
 const SAFETY_NET: Duration = Duration::from_secs(1);
 
@@ -70,6 +75,7 @@ pub struct Round {
 impl Flows {
     /// Hears what came in, and gives every run that heard something its turn.
     pub async fn round(&self, hands: Hands<'_>) -> StoreResult<Round> {
+        self.spread_signals().await?;
         let inbox = self.ledger.flow_inbox(ROUND).await?;
         if inbox.is_empty() {
             return Ok(Round::default());
@@ -94,7 +100,8 @@ impl Flows {
                 None => unknown.push(*flow),
             }
         }
-        let (loaded, unreadable) = self.load(unknown).await?;
+        // Those that do not fit now are read when these have had their turn.
+        let (loaded, unreadable) = self.load(self.within_room(unknown).await?).await?;
         runs.extend(loaded.into_iter().map(|run| (run.about.number, run)));
         let now = self.clock.now();
         for (flow, version, why) in unreadable {
@@ -131,15 +138,31 @@ impl Flows {
             round.unwanted.extend(order.turn.cancels.iter().map(|job| (run.about.tenant, *job)));
         }
         let answers = self.store(&orders).await?;
-        for (mut run, answer) in turned.into_iter().zip(answers) {
+        let sizes: Vec<u64> = orders.iter().map(|order| size_of_turn(&order.turn)).collect();
+        for ((mut run, answer), bytes) in turned.into_iter().zip(answers).zip(sizes) {
             // One that was given up is no reason to look again at once: perhaps not even that could be stored.
             round.turned += usize::from(answer.is_some());
             if answer == Some(TurnAnswer::Stored) {
                 run.version += 1;
+                self.quotas.count_bytes(run.about.tenant, bytes);
                 self.keep(run);
             }
         }
         Ok(round)
+    }
+
+    /// Continues signals that not everybody has who waits for them: at once where there are some, and otherwise now and then,
+    /// as another server may have left some.
+    async fn spread_signals(&self) -> StoreResult<()> {
+        let now = self.clock.now().as_micros() / 1_000;
+        let was_long_ago = (now - self.spread_at.load(Ordering::Relaxed)).abs() >= SPREAD_MS;
+        if self.spreading.swap(false, Ordering::Relaxed) || was_long_ago {
+            self.spread_at.store(now, Ordering::Relaxed);
+            let more =
+                self.ledger.spread_signals().await.inspect_err(|_| self.spreading.store(true, Ordering::Relaxed))?;
+            self.spreading.fetch_or(more, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// What an execution hears of a job that ended; of a command, host by host.
@@ -179,6 +202,21 @@ impl Flows {
         if let Err(error) = self.ledger.turn_flows(vec![TurnOrder { flow, version, heard, turn }]).await {
             tracing::error!("workflow #{flow} could not be given up: {error}");
         }
+    }
+
+    /// As many of these, in order, as are read at a time. One always is.
+    async fn within_room(&self, flows: Vec<i64>) -> StoreResult<Vec<i64>> {
+        if flows.len() < 2 {
+            return Ok(flows);
+        }
+        let sizes: HashMap<i64, u64> = self.ledger.flow_sizes(flows.clone(), None).await?.into_iter().collect();
+        let mut bytes = 0;
+        let fits = |flow: &i64| {
+            let is_first = bytes == 0;
+            bytes += sizes.get(flow).copied().unwrap_or(0).max(1);
+            is_first || bytes <= ROUND_BYTES
+        };
+        Ok(flows.into_iter().take_while(fits).collect())
     }
 
     /// Reads runs that are not in memory, and says which could not be read: number, version and why.
@@ -261,6 +299,11 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
         since_snapshot: stored.since_snapshot,
         snapshot_size: stored.snapshot.as_ref().map_or(0, String::len),
     })
+}
+
+/// Bytes that a turn adds to what is stored.
+fn size_of_turn(turn: &NewTurn) -> u64 {
+    (turn.records.len() + turn.snapshot.as_ref().map_or(0, |body| body.len())) as u64
 }
 
 fn message(stored: InboxMessage) -> Option<Message> {

@@ -24,7 +24,18 @@ pub struct Standing {
 impl Flows {
     /// What a run that is not over waits for: what a person can do something about comes first, what only time ends last.
     pub async fn why(&self, tenant: TenantId, job: &JobRecord) -> StoreResult<Vec<Standing>> {
-        let run = match self.look_at(tenant, job.id, None).await {
+        let room = match self.room(tenant, job.id, None).await {
+            Ok(room) => room,
+            Err(LookError::NotFound) => return Ok(Vec::new()),
+            // What it waits for is in what cannot be read; the rest of the answer can be given.
+            Err(large @ LookError::TooLarge { .. }) => {
+                let reason = Reason { code: "too_large", sentence: large.to_string(), data: json!({}) };
+                return Ok(vec![Standing { reason, job: None }]);
+            }
+            Err(LookError::Store(error)) => return Err(error),
+            Err(other) => return Err(StoreError::Broken(other.to_string())),
+        };
+        let run = match self.look_at(&room, tenant, job.id, None).await {
             Ok(run) => run,
             Err(LookError::NotFound) => return Ok(Vec::new()),
             Err(LookError::Store(error)) => return Err(error),

@@ -26,6 +26,10 @@ impl FlowStore for SqlLedger {
         self.look(move |db| Box::pin(read::flow_inbox(db, limit))).await
     }
 
+    async fn flow_sizes(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<(i64, u64)>> {
+        self.look(move |db| Box::pin(read::flow_sizes(db, flows, until_step))).await
+    }
+
     async fn load_flows(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<StoredFlow>> {
         self.look(move |db| Box::pin(read::load_flows(db, flows, until_step))).await
     }
@@ -40,6 +44,18 @@ impl FlowStore for SqlLedger {
 
     async fn signal_flows(&self, signal: NewSignal) -> StoreResult<Signaled> {
         self.wish(|line| Command::Signal(signal, line)).await
+    }
+
+    async fn count_waiting(&self, tenant: TenantId, name: Arc<str>, key: Option<String>) -> StoreResult<u64> {
+        self.look(move |db| Box::pin(read::count_waiting(db, tenant, name, key))).await
+    }
+
+    async fn spread_signals(&self) -> StoreResult<bool> {
+        // Nothing is written where there is nothing to do.
+        if !self.look(move |db| Box::pin(read::has_signals(db))).await? {
+            return Ok(false);
+        }
+        self.wish(|line| Command::SpreadSignals((), line)).await
     }
 
     async fn find_flow(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<FlowRecord>> {

@@ -27,7 +27,7 @@ pub async fn queued_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u6
 }
 
 pub async fn stored_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u64)>> {
-    sum(db, &[JOBS, OUTPUT]).await
+    sum(db, &[JOBS, OUTPUT, EXECUTIONS, INBOX, SIGNALS, HOSTS, GROUPS, DEFINITIONS]).await
 }
 
 pub async fn list_set_aside(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<SetAsideRecord>> {
@@ -57,5 +57,35 @@ const JOBS: Sql = Sql::Each {
 const OUTPUT: Sql = Sql::Each {
     sqlite: "select r.tenant, sum(o.bytes) from output o join run r on r.id = o.run group by r.tenant",
     postgres: "select r.tenant, sum(o.bytes)::bigint from output o join run r on r.id = o.run group by r.tenant",
+};
+/// Each turn adds what it recorded to its execution, so that the records need not be looked at.
+const EXECUTIONS: Sql = Sql::Each {
+    sqlite: "select tenant, sum(bytes) from flow group by tenant",
+    postgres: "select tenant, sum(bytes)::bigint from flow group by tenant",
+};
+const INBOX: Sql = Sql::Each {
+    sqlite: "select f.tenant, sum(coalesce(octet_length(i.body), 0)) from flow_inbox i join flow f on f.number = i.flow
+             group by f.tenant",
+    postgres: "select f.tenant, sum(coalesce(pg_column_size(i.body), 0))::bigint
+               from flow_inbox i join flow f on f.number = i.flow group by f.tenant",
+};
+const SIGNALS: Sql = Sql::Each {
+    sqlite: "select tenant, sum(octet_length(body)) from flow_signal group by tenant",
+    postgres: "select tenant, sum(pg_column_size(body))::bigint from flow_signal group by tenant",
+};
+const HOSTS: Sql = Sql::Each {
+    sqlite: "select tenant, sum(octet_length(labels) + coalesce(octet_length(vars), 0)) from host group by tenant",
+    postgres: "select tenant, sum(pg_column_size(labels) + coalesce(pg_column_size(vars), 0))::bigint
+               from host group by tenant",
+};
+const GROUPS: Sql = Sql::Each {
+    sqlite: "select i.tenant, sum(coalesce(octet_length(g.vars), 0)) from host_group g join inventory i on i.id = g.inventory
+             group by i.tenant",
+    postgres: "select i.tenant, sum(coalesce(pg_column_size(g.vars), 0))::bigint
+               from host_group g join inventory i on i.id = g.inventory group by i.tenant",
+};
+const DEFINITIONS: Sql = Sql::Each {
+    sqlite: "select tenant, sum(octet_length(body)) from flow_definition group by tenant",
+    postgres: "select tenant, sum(pg_column_size(body))::bigint from flow_definition group by tenant",
 };
 const ASIDE: Sql = Sql::Same("select tenant, subject, at from set_aside order by tenant, subject");

@@ -8,8 +8,8 @@ use bowline_model::person::Person;
 use bowline_model::question::AskRule;
 use bowline_model::{ErrorClass, JobId, RunError, TenantId, Timestamp};
 use bowline_store::{
-    FlowRecord, InboxItem, InboxMessage, NewQuestion, NewWait, Page, StoreError, StoreResult, StoredFlow, WaitKind,
-    WaitPlace, WaitRecord,
+    FlowRecord, INBOX_BYTES, InboxItem, InboxMessage, NewQuestion, NewWait, Page, RECORDS_BYTES, StoreError,
+    StoreResult, StoredFlow, WaitKind, WaitPlace, WaitRecord,
 };
 
 use super::jobs::result_bytes;
@@ -20,9 +20,29 @@ pub async fn find_definition(db: &mut impl Db, id: i64) -> StoreResult<Option<St
     Ok(db.query(DEFINITION, &[Val::Int(id)], |row| row.text(0)).await?.into_iter().next())
 }
 
+/// How many executions wait for an event now.
+pub async fn count_waiting(
+    db: &mut impl Db,
+    tenant: TenantId,
+    name: Arc<str>,
+    key: Option<String>,
+) -> StoreResult<u64> {
+    let of =
+        [Val::Id(*tenant.as_uuid()), Val::Int(WaitKind::Event.code()), Val::Text(&name), Val::OptText(key.as_deref())];
+    Ok(db.query(WAITING, &of, |row| row.int(0)).await?.into_iter().next().unwrap_or(0).cast_unsigned())
+}
+
+/// Whether there are signals by name that are not spread, or that nobody needs any more.
+pub async fn has_signals(db: &mut impl Db) -> StoreResult<bool> {
+    Ok(!db.query(SIGNALS, &[], |_| Ok(())).await?.is_empty())
+}
+
 /// What came in and was not heard yet, oldest first.
 pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxItem>> {
-    db.query(INBOX, &[Val::Int(i64::from(limit))], |row| {
+    // Their sizes first: what is read of them is held in memory, whoever sent it.
+    let waiting = db.query(INBOX_SIZES, &[Val::Int(i64::from(limit))], |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    let Some(last) = within(INBOX_BYTES, &waiting) else { return Ok(Vec::new()) };
+    db.query(INBOX, &[Val::Int(i64::from(limit)), Val::Int(last)], |row| {
         let message = match (row.opt_text(2)?, row.opt_id(3)?) {
             (Some(told), _) => InboxMessage::Told(told),
             (None, Some(job)) => InboxMessage::Ended {
@@ -43,6 +63,24 @@ pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxIt
         Ok(InboxItem { id: row.int(0)?, flow: row.int(1)?, message })
     })
     .await
+}
+
+/// The last of these, given with their sizes, that fits with all before it; the first one always does.
+fn within(bytes_max: u64, sizes: &[(i64, i64)]) -> Option<i64> {
+    let mut bytes = 0;
+    let fits = |(_, size): &&(i64, i64)| {
+        let is_first = bytes == 0;
+        bytes += size.cast_unsigned().max(1);
+        is_first || bytes <= bytes_max
+    };
+    sizes.iter().take_while(fits).last().map(|(key, _)| *key)
+}
+
+/// How many bytes would be read of each execution.
+pub async fn flow_sizes(db: &mut impl Db, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<(i64, u64)>> {
+    let until = vec![until_step.map_or(i64::MAX, i64::from); flows.len()];
+    db.query_many(SIZES, &[Col::Int(flows), Col::Int(until)], |row| Ok((row.int(0)?, row.int(1)?.cast_unsigned())))
+        .await
 }
 
 /// Runs as they were after so many steps, each with all that was recorded since its last snapshot.
@@ -202,21 +240,63 @@ pub async fn flow_records(
         Val::Int(i64::from(limit) + 1),
         Val::Int(i64::try_from(after).unwrap_or(i64::MAX)),
     ];
-    let mut found = db.query(RECORDS, &params, |row| Ok((row.text(0)?, row.int(1)?))).await?;
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next = found.last().filter(|_| more).map(|(_, turn)| turn.cast_unsigned());
-    Ok(Page { items: found.into_iter().map(|(records, _)| records).collect(), next })
+    let turns = db.query(RECORDS_SIZES, &params, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    let page = &turns[..turns.len().min(limit as usize)];
+    let Some(last) = within(RECORDS_BYTES, page) else { return Ok(Page { items: Vec::new(), next: None }) };
+    let params = [params[0], params[1], params[2], Val::Int(last), params[4]];
+    let items = db.query(RECORDS, &params, |row| row.text(0)).await?;
+    let next = turns.last().filter(|(turn, _)| *turn > last).map(|_| last.cast_unsigned());
+    Ok(Page { items, next })
 }
 
+/// Executions that wait for an event. Whoever waits without a key waits for every key.
+pub(crate) const WAITING: Sql = Sql::Each {
+    sqlite: "select count(distinct flow) from flow_wait
+             where tenant = ?1 and kind = ?2 and name = ?3 and (key is null or key = ?4)",
+    postgres: "select count(distinct flow) from flow_wait
+               where tenant = $1 and kind = $2 and name = $3 and (key is null or key = $4::text)",
+};
 const DEFINITION: Sql = Sql::Same("select body from flow_definition where id = $1");
 /// What is said to a run that has not begun (2: pending) waits with it.
 const INBOX: Sql = Sql::Same(concat!(
-    "select i.id, i.flow, i.body, j.id, j.status, j.result, j.error, ",
+    "select i.id, i.flow, coalesce(i.body, s.body), j.id, j.status, j.result, j.error, ",
     result_bytes!(),
-    " from flow_inbox i left join job j on j.number = i.child
-     where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit $1",
+    " from flow_inbox i left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
+     where i.id <= $2 and not exists (select 1 from job r where r.number = i.flow and r.status = 2)
+     order by i.id limit $1",
 ));
+const SIGNALS: Sql = Sql::Same(
+    "select 1 from flow_signal s where s.spreading or not exists (select 1 from flow_inbox i where i.signal = s.id) limit 1",
+);
+const INBOX_SIZES: Sql = Sql::Each {
+    sqlite: "select i.id, coalesce(octet_length(i.body), octet_length(s.body), 0) + coalesce(octet_length(j.result), 0)
+             from flow_inbox i left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
+             where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit ?1",
+    postgres: "select i.id, (coalesce(octet_length(i.body), octet_length(s.body), 0)
+                             + coalesce(octet_length(j.result::text), 0))::bigint
+               from flow_inbox i left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
+               where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit $1",
+};
+/// What [`SNAPSHOTS`] and [`TURNS`] find, and the payload.
+const SIZES: Sql = Sql::Each {
+    sqlite: "with snapshot as (select turn, body from flow_snapshot
+                               where flow = ?1 and (steps < ?2 or turn = 1 and steps = ?2) order by turn desc limit 1)
+             select f.number, coalesce(octet_length(j.payload), 0)
+                    + coalesce((select octet_length(body) from snapshot), 0)
+                    + coalesce((select sum(octet_length(t.records)) from flow_turn t
+                                where t.flow = ?1 and t.turn > coalesce((select turn from snapshot), 0)
+                                  and t.first_step <= ?2), 0)
+             from flow f join job j on j.number = f.number where f.number = ?1",
+    postgres: "select f.number, (coalesce(octet_length(j.payload::text), 0) + coalesce(s.bytes, 0)
+                      + coalesce((select sum(octet_length(t.records)) from flow_turn t
+                                  where t.flow = f.number and t.turn > coalesce(s.turn, 0)
+                                    and t.first_step <= k.until), 0))::bigint
+               from unnest($1::bigint[], $2::bigint[]) as k (number, until)
+               join flow f on f.number = k.number join job j on j.number = f.number
+               left join lateral (select o.turn, octet_length(o.body) as bytes from flow_snapshot o
+                                  where o.flow = f.number and (o.steps < k.until or o.turn = 1 and o.steps = k.until)
+                                  order by o.turn desc limit 1) s on true",
+};
 const FLOWS: Sql = Sql::Each {
     sqlite:
         "select f.number, j.id, f.tenant, f.definition, f.workflow, f.workflow_version, f.version, f.depth, j.payload,
@@ -267,8 +347,13 @@ const WAITS: Sql = Sql::Same(concat!(
     "where w.tenant = $1 and w.kind = $2 and (w.since, w.flow, w.node, w.visit) > ($4, $5, $6, $7)
      order by w.since, w.flow, w.node, w.visit limit $3"
 ));
-const RECORDS: Sql = Sql::Same(
-    "select t.records, t.turn from flow_turn t join job j on j.number = t.flow
+const RECORDS_SIZES: Sql = Sql::Same(
+    "select t.turn, cast(octet_length(t.records) as bigint) from flow_turn t join job j on j.number = t.flow
      where j.tenant = $1 and j.id = $2 and j.parent is null and t.last_step >= $3 and t.turn > $5
      order by t.turn limit $4",
+);
+const RECORDS: Sql = Sql::Same(
+    "select t.records from flow_turn t join job j on j.number = t.flow
+     where j.tenant = $1 and j.id = $2 and j.parent is null and t.last_step >= $3 and t.turn > $5 and t.turn <= $4
+     order by t.turn",
 );

@@ -29,7 +29,11 @@ pub use dead_letters::list_dead_letters;
 pub use events::{event_range, events_after, events_before, job_events, position, signed};
 pub use evidence::list_unknown_runs;
 pub use fleet::{find_fleet, find_unit, list_approvals, list_targets, list_units, list_unplanned};
-pub use flows::{find_definition, find_flow, flow_inbox, flow_number, flow_records, list_waits, load_flows};
+pub(crate) use flows::WAITING;
+pub use flows::{
+    count_waiting, find_definition, find_flow, flow_inbox, flow_number, flow_records, flow_sizes, has_signals,
+    list_waits, load_flows,
+};
 pub use hosts::{find_host, find_inventory, list_groups, list_hosts, list_inventories};
 pub use jobs::{find_job, list_jobs, resolve_job, waiting_facts};
 pub use lanes::lane_depths;

@@ -293,6 +293,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
                 FlowAnswer::NobodyWaits => form.refused("nobody waits for this"),
                 FlowAnswer::NotFound => form.result("not_found"),
                 FlowAnswer::KeyConflict => form.refused("the key was used before with another body"),
+                FlowAnswer::Full(_) => form.refused("too much waits for the execution already"),
             }
         }
         (Command::Signal(signal, _), Answer::Signal(count)) => {
@@ -301,6 +302,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
                 Signaled::Told(runs) => form.with(json!({"key": signal.key, "runs": runs})).result("done"),
                 Signaled::Replayed(runs) => form.with(json!({"key": signal.key, "runs": runs})).result("unchanged"),
                 Signaled::KeyConflict => form.refused("the key was used before with another body"),
+                Signaled::Full(_) => form.refused("too many signals wait to be taken in already"),
             }
         }
         (Command::Release(order, _), Answer::Release(released)) => {

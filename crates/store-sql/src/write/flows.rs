@@ -12,7 +12,7 @@ use bowline_model::person::Person;
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, TenantId};
 use bowline_store::{
-    FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewSignal, NewTurn, NewWait, Signaled,
+    FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewTurn, NewWait, REMEMBERED_MAX, Remembered,
     StoreError, StoreResult, TurnAnswer, TurnOrder, WaitKind,
 };
 
@@ -93,6 +93,9 @@ pub(super) async fn open_flows(
         Col::OptId(opened.iter().map(|o| o.flow.forked_from.map(|(job, _)| *job.as_uuid())).collect()),
         Col::OptInt(of(|flow| flow.forked_from.map(|(_, step)| i64::from(step)))),
         Col::Int(opened.iter().map(|o| i64::from(o.flow.depth)).collect()),
+        Col::Int(opened.iter().map(|o| o.flow.first.as_ref().map_or(0, size_of)).collect()),
+        Col::Int(opened.iter().map(|o| o.flow.first.as_ref().map_or(0, |first| remembered(first).0)).collect()),
+        Col::Int(opened.iter().map(|o| o.flow.first.as_ref().map_or(0, |first| remembered(first).1)).collect()),
     ];
     for waiting in opened.iter().filter(|o| o.flow.first.is_none() && o.row.state.status == JobStatus::Running) {
         changes.go_on(waiting.row.number);
@@ -158,12 +161,29 @@ pub async fn turn_flows(
         Col::Int(fresh.iter().map(|(.., turn)| i64::from(turn.steps.1)).collect()),
         Col::OptText(fresh.iter().map(|(.., turn)| turn.standing.node.as_deref()).collect()),
         Col::OptText(fresh.iter().map(|(.., turn)| turn.standing.paused_for.as_deref()).collect()),
+        Col::Int(fresh.iter().map(|(.., turn)| size_of(turn)).collect()),
+        Col::Int(fresh.iter().map(|(.., turn)| remembered(turn).0).collect()),
+        Col::Int(fresh.iter().map(|(.., turn)| remembered(turn).1).collect()),
     ];
     let before = vec![(INBOX_REMOVE, vec![Col::Int(heard_ids)]), (FLOW_MOVE, cols)];
     let mut changes = Changes::at(desk.now);
     let mut heard = add_turns(db, desk, &fresh, before, &mut changes).await?;
     heard.push(changes.write(db).await?);
     Ok((answers, heard))
+}
+
+/// Bytes that a turn adds to what is stored of its execution.
+fn size_of(turn: &NewTurn) -> i64 {
+    as_int((turn.records.len() + turn.snapshot.as_ref().map_or(0, |body| body.len())) as u64)
+}
+
+/// Signals that the execution remembers after a turn, and their bytes.
+fn remembered(turn: &NewTurn) -> (i64, i64) {
+    (as_int(turn.remembered.signals), as_int(turn.remembered.bytes))
+}
+
+fn as_int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// What turns leave behind: records, waits, jobs, and how the run stands. `batch` is what is to be written before, in the
@@ -351,6 +371,12 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     if status.is_terminal() {
         return Ok((FlowAnswer::Finished(status), Heard::default()));
     }
+    // What ends a wait is bounded by the waits, and is always taken.
+    if order.ends.is_none()
+        && let Some(full) = room_left(db, number, &order.message).await?
+    {
+        return Ok((FlowAnswer::Full(full), Heard::default()));
+    }
     if let Some(change) = &order.change {
         // The job is locked: what is read here is what the change would meet.
         let stands = consent_of(db, number).await?;
@@ -387,6 +413,16 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     tell(db, &[number], &order.message).await?;
     keep_once(db, desk, order.tenant, &operation, order.once.as_ref(), "").await?;
     Ok((FlowAnswer::Taken, Heard { flows: true, ..Heard::default() }))
+}
+
+/// What an execution has waiting, if this message is too much on top of it.
+async fn room_left(db: &mut impl Db, number: i64, message: &str) -> StoreResult<Option<Remembered>> {
+    let found = db.query(WAITING_FOR, &[Val::Int(number)], |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    let Some((signals, bytes)) = found.into_iter().next() else { return Ok(None) };
+    let has = Remembered { signals: signals.cast_unsigned(), bytes: bytes.cast_unsigned() };
+    let too_many = has.signals >= REMEMBERED_MAX.signals;
+    let too_much = has.signals > 0 && has.bytes + message.len() as u64 > REMEMBERED_MAX.bytes;
+    Ok((too_many || too_much).then_some(has))
 }
 
 fn hash_of(wait: &NewWait) -> &[u8] {
@@ -497,29 +533,6 @@ fn email_in(payload: Option<&str>) -> String {
     Person::named(begun.and_then(|begun| begun.email).as_deref().map(Person::mail)).to_text()
 }
 
-/// Tells everybody who waits for it. Whoever waits without a key hears of every key.
-pub async fn signal_flows(db: &mut impl Db, desk: &Desk<'_>, signal: &NewSignal) -> StoreResult<(Signaled, Heard)> {
-    let operation = format!("signals/{}", signal.name);
-    match find_once(db, signal.tenant, &operation, signal.once.as_ref()).await? {
-        None => {}
-        Some(Known::Answered(runs)) => {
-            return Ok((Signaled::Replayed(runs.parse().unwrap_or(0)), Heard::default()));
-        }
-        Some(Known::Conflict) => return Ok((Signaled::KeyConflict, Heard::default())),
-    }
-    let params = [
-        Val::Id(*signal.tenant.as_uuid()),
-        Val::Int(WaitKind::Event.code()),
-        Val::Text(&signal.name),
-        Val::OptText(signal.key.as_deref()),
-    ];
-    let flows = db.query(WAITING, &params, |row| row.int(0)).await?;
-    tell(db, &flows, &signal.message).await?;
-    let flows = flows.len();
-    keep_once(db, desk, signal.tenant, &operation, signal.once.as_ref(), &flows.to_string()).await?;
-    Ok((Signaled::Told(flows as u64), Heard { flows: flows > 0, ..Heard::default() }))
-}
-
 async fn tell(db: &mut impl Db, flows: &[i64], message: &str) -> StoreResult<()> {
     if flows.is_empty() {
         return Ok(());
@@ -532,6 +545,17 @@ async fn tell(db: &mut impl Db, flows: &[i64], message: &str) -> StoreResult<()>
     db.execute_many(INBOX_ADD, &cols).await.map(drop)
 }
 
+/// Messages that wait for an execution, and signals that it remembers: how many, and how many bytes.
+const WAITING_FOR: Sql = Sql::Each {
+    sqlite: "select f.remembered + coalesce(sum(i.id is not null and i.child is null), 0),
+                    f.remembered_bytes + coalesce(sum(coalesce(octet_length(i.body), octet_length(s.body))), 0)
+             from flow f left join flow_inbox i on i.flow = f.number left join flow_signal s on s.id = i.signal
+             where f.number = ?1 group by f.number",
+    postgres: "select f.remembered + count(*) filter (where i.id is not null and i.child is null),
+                      (f.remembered_bytes + coalesce(sum(coalesce(octet_length(i.body), octet_length(s.body))), 0))::bigint
+               from flow f left join flow_inbox i on i.flow = f.number left join flow_signal s on s.id = i.signal
+               where f.number = $1 group by f.number",
+};
 const DEFINITION_ADD: Sql = Sql::Same(
     "insert into flow_definition (tenant, hash, body) values ($1, $2, $3) on conflict (tenant, hash) do nothing",
 );
@@ -548,13 +572,14 @@ const DEFINITION_HOLD: Sql = Sql::Each {
 const FLOW_ADD: Sql = Sql::Each {
     sqlite:
         "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
-                               forked_from, forked_step, depth)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                               forked_from, forked_step, depth, bytes, remembered, remembered_bytes)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     postgres:
         "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
-                                 forked_from, forked_step, depth)
+                                 forked_from, forked_step, depth, bytes, remembered, remembered_bytes)
                select * from unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[],
-                                    $7::bigint[], $8::text[], $9::text[], $10::uuid[], $11::bigint[], $12::bigint[])",
+                                    $7::bigint[], $8::text[], $9::text[], $10::uuid[], $11::bigint[], $12::bigint[],
+                                    $13::bigint[], $14::bigint[], $15::bigint[])",
 };
 const FLOWS: Sql = Sql::Each {
     sqlite: concat!(
@@ -571,10 +596,14 @@ const FLOWS: Sql = Sql::Each {
     ),
 };
 const FLOW_MOVE: Sql = Sql::Each {
-    sqlite: "update flow set version = ?2, steps = max(steps, ?3), node = ?4, paused_for = ?5 where number = ?1",
-    postgres: "update flow f set version = k.version, steps = greatest(f.steps, k.steps), node = k.node, paused_for = k.paused_for
-               from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[])
-                 as k (number, version, steps, node, paused_for)
+    sqlite: "update flow set version = ?2, steps = max(steps, ?3), node = ?4, paused_for = ?5, bytes = bytes + ?6,
+                            remembered = ?7, remembered_bytes = ?8 where number = ?1",
+    postgres: "update flow f set version = k.version, steps = greatest(f.steps, k.steps), node = k.node,
+                      paused_for = k.paused_for, bytes = f.bytes + k.bytes, remembered = k.remembered,
+                      remembered_bytes = k.remembered_bytes
+               from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+                           $8::bigint[])
+                 as k (number, version, steps, node, paused_for, bytes, remembered, remembered_bytes)
                where f.number = k.number",
 };
 const TURN_ADD: Sql = Sql::Each {
@@ -643,12 +672,6 @@ const WAIT_END: Sql = Sql::Same(
 );
 /// A version without a turn: turns that go on from the one before are stale.
 const FLOW_OUTDATE: Sql = Sql::Same("update flow set version = version + 1 where number = $1");
-const WAITING: Sql = Sql::Each {
-    sqlite: "select distinct flow from flow_wait
-             where tenant = ?1 and kind = ?2 and name = ?3 and (key is null or key = ?4) order by flow",
-    postgres: "select distinct flow from flow_wait
-               where tenant = $1 and kind = $2 and name = $3 and (key is null or key = $4::text) order by flow",
-};
 const CHILDREN: Sql = Sql::Each {
     sqlite: concat!(
         "select ",

@@ -1,16 +1,23 @@
 //! Promises about what tenants use, and about evaluations that are set aside.
 
-use bowline_model::{EventKind, TenantId};
+use std::sync::Arc;
+
+use bowline_model::audit::Action;
+use bowline_model::host::{Host, Inventory};
+use bowline_model::{EventKind, HostName, InventoryName, JobStatus, TenantId};
+use serde_json::json;
 
 use super::bench::Bench;
-use crate::{EventFilter, NewJob};
+use crate::{
+    EventFilter, FlowAnswer, FlowOrder, FlowStanding, InventoryPut, NewFlow, NewJob, NewTurn, TurnOrder, Unmentioned,
+};
 
 async fn queued(bench: &Bench, tenant: TenantId) -> u64 {
     let all = bench.ledger.queued_by_tenant().await.expect("counted");
     all.iter().find(|(of, _)| *of == tenant).map_or(0, |(_, count)| *count)
 }
 
-async fn stored(bench: &Bench, tenant: TenantId) -> u64 {
+pub(super) async fn stored(bench: &Bench, tenant: TenantId) -> u64 {
     let all = bench.ledger.stored_by_tenant().await.expect("counted");
     all.iter().find(|(of, _)| *of == tenant).map_or(0, |(_, count)| *count)
 }
@@ -32,6 +39,64 @@ pub async fn stored_bytes_grow_with_payloads_for_their_tenant_alone(bench: &Benc
     let after = stored(bench, bench.tenant).await;
     assert!(after >= before.0 + noise.len() as u64 / 3, "{} to {after}", before.0);
     assert_eq!(stored(bench, bench.neighbour).await, before.1);
+}
+
+/// Without a pattern, so that compressing it gains little.
+fn noise(seed: u64) -> String {
+    (1..2_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_mul(seed | 1))).collect()
+}
+
+pub async fn stored_bytes_count_executions_their_messages_and_variables_of_hosts(bench: &Bench) {
+    let mut before = stored(bench, bench.tenant).await;
+    let grown = async |before: &mut u64, what: &str| {
+        let after = stored(bench, bench.tenant).await;
+        assert!(after >= *before + noise(1).len() as u64 / 3, "{what}: {before} to {after}");
+        *before = after;
+    };
+    let turn = |records: String| NewTurn::standing(records.into(), (0, 1), FlowStanding::of(JobStatus::Running));
+    let definition = super::flows::kept(bench, 31, "{}").await;
+    let flow = NewFlow {
+        definition,
+        workflow: "order".into(),
+        workflow_version: None,
+        forked_from: None,
+        depth: 0,
+        first: Some(turn(noise(3))),
+    };
+    let job = bench.submit(NewJob { flow: Some(Arc::new(flow)), ..bench.job() }).await;
+    grown(&mut before, "what it did before it was accepted").await;
+    let number = bench.ledger.flow_number(bench.tenant, job).await.expect("read").expect("an execution");
+    let snapshot = Some(noise(5).into());
+    let turn = TurnOrder { flow: number, version: 1, heard: Vec::new(), turn: NewTurn { snapshot, ..turn(noise(7)) } };
+    bench.ledger.turn_flows(vec![turn]).await.expect("stored");
+    grown(&mut before, "records and a snapshot").await;
+    let order = FlowOrder {
+        tenant: bench.tenant,
+        job,
+        message: format!("\"{}\"", noise(9)).into(),
+        ends: None,
+        vote: None,
+        change: None,
+        action: Action::WorkflowSignal,
+        about: json!({}),
+        by: "ann".into(),
+        reason: None,
+        once: None,
+    };
+    assert_eq!(bench.ledger.steer_flow(order).await, Ok(FlowAnswer::Taken));
+    grown(&mut before, "a message").await;
+    let mut host = Host::named(HostName::new("h1").expect("a name"));
+    host.vars.insert("key".to_owned(), json!(noise(11)));
+    let put = InventoryPut {
+        tenant: bench.tenant,
+        inventory: InventoryName::new("main").expect("a name"),
+        content: Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
+        unmentioned: Unmentioned::Keep,
+        by: "ann".into(),
+    };
+    bench.ledger.put_inventory(put).await.expect("stored");
+    grown(&mut before, "variables of a host").await;
+    assert_eq!(stored(bench, bench.neighbour).await, 0);
 }
 
 pub async fn an_evaluation_is_set_aside_once_and_resumed_by_its_tenant(bench: &Bench) {

@@ -1,5 +1,6 @@
 //! Promises about runs of workflows: a turn is added once, with everything that follows from it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_model::audit::{Action, Author};
@@ -16,8 +17,8 @@ use super::bench::{Bench, body};
 use crate::{
     Deleted, Encoding, FlowAnswer, FlowChange, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter,
     KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, OutputRange,
-    PruneMark, ResourceKey, ResourceOrder, ResourcePut, Retention, Signaled, StoredFlow, StoredResult, Submitted,
-    TurnAnswer, TurnOrder, WaitKind,
+    PruneMark, RECORDS_BYTES, REMEMBERED_MAX, Remembered, ResourceKey, ResourceOrder, ResourcePut, Retention, Signaled,
+    StoredFlow, StoredResult, Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -517,6 +518,168 @@ pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {
     assert_eq!(bench.ledger.signal_flows(paid("two")).await, Ok(Signaled::KeyConflict));
     let told: Vec<i64> = inbox(bench).await.iter().map(|item| item.flow).collect();
     assert_eq!(told, [jobs[0].1, jobs[2].1]);
+}
+
+pub async fn a_signal_is_stored_once_and_comes_to_each_of_many_once(bench: &Bench) {
+    const MANY: usize = 1_203;
+    let wait = || NewWait {
+        kind: WaitKind::Event,
+        node: "wait".into(),
+        visit: 1,
+        name: "paid".into(),
+        key: None,
+        expires_at: None,
+        question: None,
+    };
+    let mut jobs = Vec::with_capacity(MANY);
+    for _ in 0..MANY {
+        jobs.push(flow(bench, Some(NewTurn { opened: vec![wait()], ..turn("[1]", JobStatus::Paused) })).await);
+    }
+    bench.ledger.submit(jobs).await.expect("stored");
+    let before = super::bounds::stored(bench, bench.tenant).await;
+    let signal = |n: u32| NewSignal {
+        once: None,
+        tenant: bench.tenant,
+        name: "paid".into(),
+        key: None,
+        message: format!("{{\"n\":{n},\"x\":\"{}\"}}", "x".repeat(100_000)).into(),
+        by: "ann".into(),
+    };
+    assert_eq!(bench.ledger.count_waiting(bench.tenant, "paid".into(), None).await, Ok(MANY as u64));
+    assert_eq!(bench.ledger.signal_flows(signal(1)).await, Ok(Signaled::Told(MANY as u64)));
+    assert_eq!(bench.ledger.signal_flows(signal(2)).await, Ok(Signaled::Told(MANY as u64)));
+    let grown = super::bounds::stored(bench, bench.tenant).await - before;
+    assert!(grown < 3 * 100_000, "{grown} bytes for two signals");
+    // As many servers continue them at once as like to, and each of them may stop after any of its transactions.
+    let mut told: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
+    for round in 0..100 {
+        let more = tokio::join!(bench.ledger.spread_signals(), bench.ledger.spread_signals());
+        let more = more.0.expect("stored") | more.1.expect("stored");
+        loop {
+            let items: Vec<InboxItem> = inbox(bench).await;
+            if items.is_empty() {
+                break;
+            }
+            let mut heard: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+            for item in items {
+                let InboxMessage::Told(text) = item.message else { panic!("a signal") };
+                let n = serde_json::from_str::<serde_json::Value>(&text).expect("as it was sent")["n"].as_u64();
+                told.entry(item.flow).or_default().push(n.expect("a number"));
+                heard.entry(item.flow).or_default().push(item.id);
+            }
+            // They go on waiting.
+            let flows: Vec<i64> = heard.keys().copied().collect();
+            let versions = bench.ledger.load_flows(flows, None).await.expect("read");
+            let turns = versions.iter().map(|stored| TurnOrder {
+                flow: stored.number,
+                version: stored.version,
+                heard: heard.remove(&stored.number).unwrap_or_default(),
+                turn: turn("[]", JobStatus::Paused),
+            });
+            bench.ledger.turn_flows(turns.collect()).await.expect("stored");
+        }
+        if !more && round > 0 {
+            break;
+        }
+    }
+    assert_eq!(told.len(), MANY);
+    assert!(told.values().all(|signals| *signals == [1, 2]), "each execution gets each signal once, in order");
+    assert_eq!(bench.ledger.spread_signals().await, Ok(false), "nothing is left of them");
+}
+
+pub async fn signals_that_are_not_taken_in_are_bounded(bench: &Bench) {
+    let (_, flow) = running(bench).await;
+    let wait = NewWait {
+        kind: WaitKind::Event,
+        node: "wait".into(),
+        visit: 1,
+        name: "paid".into(),
+        key: None,
+        expires_at: None,
+        question: None,
+    };
+    add(bench, flow, 1, Vec::new(), NewTurn { opened: vec![wait], ..turn("[2]", JobStatus::Paused) }).await;
+    let message: Arc<str> = format!("\"{}\"", "x".repeat(10 << 20)).into();
+    let send = async || {
+        let (message, by) = (Arc::clone(&message), "ann".into());
+        let signal = NewSignal { once: None, tenant: bench.tenant, name: "paid".into(), key: None, message, by };
+        bench.ledger.signal_flows(signal).await.expect("an answer")
+    };
+    for _ in 0..3 {
+        assert_eq!(send().await, Signaled::Told(1));
+    }
+    assert!(matches!(send().await, Signaled::Full(has) if has.signals == 3));
+    bench.ledger.spread_signals().await.expect("stored");
+    assert!(matches!(send().await, Signaled::Full(_)), "they are spread, and nobody has taken them in");
+    let heard: Vec<i64> = inbox(bench).await.iter().map(|item| item.id).collect();
+    assert_eq!(heard.len(), 3);
+    assert_eq!(add(bench, flow, 2, heard, turn("[3]", JobStatus::Paused)).await, TurnAnswer::Stored);
+    bench.ledger.spread_signals().await.expect("stored");
+    assert_eq!(send().await, Signaled::Told(1));
+}
+
+pub async fn an_execution_takes_so_many_messages_and_no_more(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let say = async |text: String| {
+        let order = FlowOrder { message: text.into(), ..order(bench, job, None) };
+        bench.ledger.steer_flow(order).await.expect("an answer")
+    };
+    let large = || format!("\"{}\"", "x".repeat(9 << 20));
+    assert_eq!(say(large()).await, FlowAnswer::Taken, "one message is always taken");
+    let FlowAnswer::Full(has) = say(r#"{"is":"go_on"}"#.to_owned()).await else { panic!("it is full") };
+    assert_eq!((has.signals, has.bytes), (1, large().len() as u64));
+    let heard = async |turn: NewTurn, version: u64| {
+        let ids = inbox(bench).await.iter().filter(|item| item.flow == flow).map(|item| item.id).collect();
+        assert_eq!(add(bench, flow, version, ids, turn).await, TurnAnswer::Stored);
+    };
+    heard(turn("[2]", JobStatus::Running), 1).await;
+    assert_eq!(say(r#"{"is":"go_on"}"#.to_owned()).await, FlowAnswer::Taken, "it has heard the other one");
+    // What it remembers counts as well.
+    let remembered = Remembered { signals: REMEMBERED_MAX.signals - 1, bytes: 10 };
+    let opened = vec![ask("ask", 1, None)];
+    heard(NewTurn { remembered, opened, ..turn("[3]", JobStatus::Paused) }, 2).await;
+    assert_eq!(say(r#"{"is":"go_on"}"#.to_owned()).await, FlowAnswer::Taken);
+    assert!(matches!(say(r#"{"is":"go_on"}"#.to_owned()).await, FlowAnswer::Full(_)), "there are as many as it takes");
+    // What ends a wait is always taken.
+    let ends = order(bench, job, Some(("ask".into(), 1)));
+    assert_eq!(bench.ledger.steer_flow(ends).await, Ok(FlowAnswer::Taken));
+}
+
+pub async fn what_is_read_of_executions_is_known_before_and_comes_in_pages(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let large = format!("[\"{}\"]", "x".repeat(1 << 20));
+    for version in 1..=6u32 {
+        let snapshot = (version == 2).then(|| Arc::from(large.as_str()));
+        let next = NewTurn { steps: (version, version + 1), snapshot, ..turn(&large, JobStatus::Running) };
+        assert_eq!(add(bench, flow, u64::from(version), Vec::new(), next).await, TurnAnswer::Stored);
+    }
+    for until in [None, Some(0), Some(2), Some(4), Some(9)] {
+        let stored = bench.ledger.load_flows(vec![flow], until).await.expect("read").remove(0);
+        let read = stored.records.iter().chain(&stored.snapshot).map(String::len).sum::<usize>() + stored.payload.len();
+        let sizes = bench.ledger.flow_sizes(vec![flow], until).await.expect("read");
+        assert_eq!(sizes, [(flow, read as u64)], "until {until:?}");
+    }
+    let (mut pages, mut seen, mut after) = (0, 0, 0);
+    loop {
+        let page = bench.ledger.flow_records(bench.tenant, job, 0, after, 100).await.expect("read");
+        let bytes: usize = page.items.iter().map(String::len).sum();
+        assert!(bytes as u64 <= RECORDS_BYTES, "{bytes}");
+        (pages, seen) = (pages + 1, seen + page.items.len());
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    assert_eq!((pages, seen), (2, 7), "three turns of a MiB at a time");
+    // Messages, too: whoever sent them, they are held in memory.
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        let (job, flow) = running(bench).await;
+        let message = format!("\"{}\"", "x".repeat(10 << 20)).into();
+        let order = FlowOrder { message, ..order(bench, job, None) };
+        assert_eq!(bench.ledger.steer_flow(order).await, Ok(FlowAnswer::Taken));
+        jobs.push(flow);
+    }
+    let first: Vec<i64> = inbox(bench).await.iter().map(|item| item.flow).filter(|flow| jobs.contains(flow)).collect();
+    assert!(!first.is_empty() && first.len() <= 3 && jobs.starts_with(&first), "{first:?} of {jobs:?}");
 }
 
 pub async fn a_run_is_read_from_its_last_snapshot_or_from_a_past_one(bench: &Bench) {

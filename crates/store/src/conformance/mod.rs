@@ -157,6 +157,10 @@ macro_rules! for_each_promise {
                 a_decision_that_was_taken_is_heard
                 waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
+                a_signal_is_stored_once_and_comes_to_each_of_many_once
+                signals_that_are_not_taken_in_are_bounded
+                an_execution_takes_so_many_messages_and_no_more
+                what_is_read_of_executions_is_known_before_and_comes_in_pages
                 a_run_is_read_from_its_last_snapshot_or_from_a_past_one
                 records_are_read_page_by_page_also_where_no_step_was_made
                 runs_go_when_their_time_is_over_with_all_that_was_kept_of_them
@@ -460,6 +464,7 @@ macro_rules! for_each_promise {
             bounds:
                 waiting_jobs_are_counted_for_each_tenant
                 stored_bytes_grow_with_payloads_for_their_tenant_alone
+                stored_bytes_count_executions_their_messages_and_variables_of_hosts
                 an_evaluation_is_set_aside_once_and_resumed_by_its_tenant
             ;
             agents:

@@ -17,8 +17,10 @@ use crate::expression::Context;
 use crate::node::{Call, Ended, Exit, Shape};
 use crate::program::{NodeIndex, Program, Way};
 
-/// Things that happened before anybody waited for them. More are forgotten, the oldest first.
-const MAILBOX_MAX: usize = 1_000;
+/// Signals that an execution remembers before a node waits for them, and their size. The ledger refuses what is sent to an
+/// execution beyond half of that; should more arrive all the same, the oldest are forgotten.
+const MAILBOX_MAX: usize = 2_000;
+const MAILBOX_BYTES_MAX: usize = 16 << 20;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct Flow {
     pub(super) arrivals: BTreeMap<NodeIndex, Arrivals>,
     pub(super) debug: Debug,
     pub(super) mailbox: Vec<Signal>,
+    /// The size of what is in the mailbox.
+    pub(super) mailbox_bytes: usize,
     pub(super) canceling: bool,
     /// The error handler has taken over; a failure in it ends the run.
     pub(super) handling: bool,
@@ -122,9 +126,27 @@ pub(super) struct Signal {
 }
 
 impl Signal {
+    /// About as many bytes as it has as JSON.
+    fn size(&self) -> usize {
+        self.name.len() + self.key.as_ref().map_or(0, String::len) + size_of_json(&self.payload)
+    }
+
     pub fn fits(&self, wait: &Waiting) -> bool {
         matches!(wait, Waiting::Event { name, key, .. }
             if *name == self.name && (key.is_none() || *key == self.key))
+    }
+}
+
+/// About as many bytes as a value has as JSON.
+fn size_of_json(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 10,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| 1 + size_of_json(item)).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, value)| name.len() + 4 + size_of_json(value)).sum::<usize>()
+        }
     }
 }
 
@@ -172,6 +194,7 @@ impl Flow {
             arrivals: BTreeMap::new(),
             debug: Debug::default(),
             mailbox: Vec::new(),
+            mailbox_bytes: 0,
             canceling: false,
             handling: false,
             finishing: None,
@@ -226,6 +249,27 @@ impl Flow {
     /// Steps that are over.
     pub fn steps(&self) -> u32 {
         self.steps
+    }
+
+    /// Signals that it remembers and that no node has waited for yet: how many, and how many bytes.
+    pub fn remembered(&self) -> (usize, usize) {
+        (self.mailbox.len(), self.mailbox_bytes)
+    }
+
+    fn remember_signal(&mut self, signal: Signal) {
+        let size = signal.size();
+        while !self.mailbox.is_empty()
+            && (self.mailbox.len() >= MAILBOX_MAX || self.mailbox_bytes + size > MAILBOX_BYTES_MAX)
+        {
+            self.take_signal(0);
+        }
+        self.mailbox_bytes += size;
+        self.mailbox.push(signal);
+    }
+
+    fn take_signal(&mut self, at: usize) {
+        let taken = self.mailbox.remove(at);
+        self.mailbox_bytes = self.mailbox_bytes.saturating_sub(taken.size());
     }
 
     pub fn ending(&self) -> Option<&Ending> {
@@ -305,10 +349,7 @@ impl Flow {
                 self.heard((node, *visit), *index, ended, launched, *at);
             }
             Record::Signal { name, key, payload } => {
-                if self.mailbox.len() == MAILBOX_MAX {
-                    self.mailbox.remove(0);
-                }
-                self.mailbox.push(Signal { name: Arc::clone(name), key: key.clone(), payload: payload.clone() });
+                self.remember_signal(Signal { name: Arc::clone(name), key: key.clone(), payload: payload.clone() });
             }
             Record::Halted { by, .. } => {
                 self.debug.halted = Some(*by);
@@ -380,7 +421,7 @@ impl Flow {
                 if let Some(Held { wait, .. }) = &token.held
                     && let Some(letter) = self.mailbox.iter().position(|signal| signal.fits(wait))
                 {
-                    self.mailbox.remove(letter);
+                    self.take_signal(letter);
                 }
                 token.late
             }
@@ -578,6 +619,7 @@ impl Flow {
             tokens: tokens?,
             arrivals: arrivals?,
             debug: snapshot.debug,
+            mailbox_bytes: snapshot.mailbox.iter().map(Signal::size).sum(),
             mailbox: snapshot.mailbox,
             canceling: snapshot.canceling,
             handling: snapshot.handling,

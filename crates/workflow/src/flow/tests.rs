@@ -736,3 +736,24 @@ fn an_any_join_goes_on_once() {
     assert_eq!(path.iter().filter(|node| *node == "join").count(), 1, "{path:?}");
     assert_eq!(path.iter().filter(|node| *node == "one").count(), 1, "{path:?}");
 }
+
+#[test]
+fn what_an_execution_remembers_is_bounded_in_number_and_size() {
+    let program = around("wait_event", &json!({"event": "other"}), "success");
+    let mut flow = Flow::new(program, Context::new(json!({}), json!({}), json!({})));
+    let remember = |flow: &mut Flow, payload: Value| {
+        flow.apply(&Record::Signal { name: "paid".into(), key: None, payload });
+        flow.remembered()
+    };
+    for _ in 0..2_500 {
+        let (count, bytes) = remember(&mut flow, json!(1));
+        assert!(count <= 2_000 && bytes <= 2_000 * 20, "{count} {bytes}");
+    }
+    for _ in 0..40 {
+        let (_, bytes) = remember(&mut flow, json!("x".repeat(1 << 20)));
+        assert!(bytes <= 16 << 20, "{bytes}");
+    }
+    let kept = flow.remembered();
+    let again = Flow::restore(Arc::clone(flow.program()), flow.snapshot()).expect("the same nodes");
+    assert_eq!(again.remembered(), kept, "a snapshot knows as much");
+}
