@@ -117,7 +117,7 @@ impl JobView {
             state: job.state.status,
             paused_for: job.paused_for,
             attempts: job.state.attempts,
-            max_attempts: job.policy.retry.max_attempts,
+            max_attempts: job.policy.attempts_max(),
             created_at: job.created_at,
             updated_at: job.updated_at,
             finished_at: job.finished_at,

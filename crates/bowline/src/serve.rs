@@ -140,6 +140,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             events_ms: (config.retention.events_days * DAY_MS) as i64,
         },
         job_deadline_ms: config.jobs.deadline_ms(),
+        command_retries: config.commands.retries(),
         builtin_slots: config.builtin.slots,
         egress: config.egress.rules(),
         quotas: config.quotas.limits(),

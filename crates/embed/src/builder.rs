@@ -252,6 +252,7 @@ fn engine_settings(seed: u64, slots: u32) -> EngineSettings {
         lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 1_000, deadline_grace_ms: 500 },
         retention: Retention { finished_jobs_ms: 30 * 86_400_000, events_ms: 30 * 86_400_000 },
         job_deadline_ms: None,
+        command_retries: Default::default(),
         builtin_slots: slots,
         egress: TenantRules::default(),
         quotas: bowline_engine::QuotaLimits::default(),

@@ -83,7 +83,8 @@ impl Engine {
         let intake = Intake::new(own_ledger, own_clock, own_meters, Arc::clone(&quotas), settings.seed);
         let intake = Arc::new(intake.with_deadline(settings.job_deadline_ms));
         let inventories = Arc::new(Inventories::new(Arc::clone(&ledger)));
-        let commands = Arc::new(Commands::new(Arc::clone(&ledger), Arc::clone(&secrets)));
+        let commands = Commands::new(Arc::clone(&ledger), Arc::clone(&secrets), settings.command_retries);
+        let commands = Arc::new(commands);
         let checks = Arc::new(Checks::new(handlers.clone()));
         let flows = Arc::new(Flows::new(
             Arc::clone(&ledger),

@@ -1,6 +1,7 @@
 //! The numbers the engine runs by.
 
 use bowline_connect::egress::TenantRules;
+use bowline_model::fleet::CommandRetries;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
@@ -17,6 +18,8 @@ pub struct EngineSettings {
     pub retention: Retention,
     /// How long a plain job may take unless it says so itself.
     pub job_deadline_ms: Option<u64>,
+    /// How often commands whose type does not say are tried again on a host.
+    pub command_retries: CommandRetries,
     /// Runs the built-in worker may have at once; 0 switches it off.
     pub builtin_slots: u32,
     /// Where the brokers of tenants may be. (Handlers that go out have theirs already.)

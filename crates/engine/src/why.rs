@@ -130,7 +130,7 @@ fn pending(job: &JobRecord) -> Reason {
             code: "retry_backoff",
             sentence: format!("attempt {} failed{last}; the next one is due at {due}", job.state.attempts),
             data: json!({
-                "retry_at": due, "failures": job.state.failures, "max_attempts": job.policy.retry.max_attempts,
+                "retry_at": due, "failures": job.state.failures, "max_attempts": job.policy.attempts_max(),
             }),
         }
     }

@@ -47,6 +47,7 @@ fn engine(ledger: &Arc<dyn Ledger>, clock: &Arc<ManualClock>, seed: u64) -> Arc<
         lease: LeaseTimes { ttl_ms: 3_000, accept_ms: 1_000, heartbeat_ms: 500, deadline_grace_ms: 500 },
         retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
         job_deadline_ms: None,
+        command_retries: Default::default(),
         builtin_slots: 0,
         egress: TenantRules::default(),
         quotas: bowline_engine::QuotaLimits::default(),

@@ -49,6 +49,6 @@ pub use id::{EventId, JobId, RunId, TenantId};
 pub use job::{JobKind, JobPolicy, JobState, JobStatus};
 pub use lane::Lane;
 pub use name::{GroupName, HostName, InventoryName, Labels, ResourceName, TaskType, WorkerName};
-pub use retry::{Jitter, RetryPolicy};
+pub use retry::{Jitter, RetryPolicy, StartRetry};
 pub use run::{Outcome, RunStatus};
 pub use time::Timestamp;

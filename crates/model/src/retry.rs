@@ -50,10 +50,56 @@ impl Default for RetryPolicy {
     }
 }
 
+/// How often, and how patiently, to try again what never started: its host could not be reached, or nothing could be
+/// started there. `delay = min(max_backoff, base * 2^retries) + random(0 .. 1 s)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StartRetry {
+    /// Attempts after the first.
+    #[schemars(range(min = 0, max = 999))]
+    pub max_retries: u32,
+    /// The first backoff, in milliseconds.
+    #[schemars(range(min = 0, max = 86_400_000))]
+    pub base_ms: u64,
+    /// The longest backoff, in milliseconds.
+    #[schemars(range(min = 0, max = 604_800_000))]
+    pub max_backoff_ms: u64,
+}
+
+impl Default for StartRetry {
+    fn default() -> Self {
+        Self { max_retries: 3, base_ms: 1_000, max_backoff_ms: 30_000 }
+    }
+}
+
+impl StartRetry {
+    /// The same as a policy for attempts of every sort.
+    pub fn as_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            max_attempts: self.max_retries.saturating_add(1),
+            base_ms: self.base_ms,
+            factor: 2.0,
+            max_backoff_ms: self.max_backoff_ms,
+            jitter: Jitter::PlusSecond,
+            ..RetryPolicy::default()
+        }
+    }
+
+    pub fn check(&self) -> Result<(), BadRetryPolicy> {
+        let of = "retry_not_started";
+        self.as_policy().check().map_err(|bad| match bad.field {
+            "max_attempts" => BadRetryPolicy { of, field: "max_retries", min: 0, max: 999 },
+            _ => BadRetryPolicy { of, ..bad },
+        })
+    }
+}
+
 /// Which number of a retry policy cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("retry.{field} must be between {min} and {max}")]
+#[error("{of}.{field} must be between {min} and {max}")]
 pub struct BadRetryPolicy {
+    /// The policy's field in what it is part of.
+    pub of: &'static str,
     pub field: &'static str,
     pub min: u64,
     pub max: u64,
@@ -62,7 +108,7 @@ pub struct BadRetryPolicy {
 impl RetryPolicy {
     pub fn check(&self) -> Result<(), BadRetryPolicy> {
         let within = |field, value: u64, min, max| {
-            if (min..=max).contains(&value) { Ok(()) } else { Err(BadRetryPolicy { field, min, max }) }
+            if (min..=max).contains(&value) { Ok(()) } else { Err(BadRetryPolicy { of: "retry", field, min, max }) }
         };
         within("max_attempts", self.max_attempts.into(), 1, 1_000)?;
         within("max_losses", self.max_losses.into(), 0, 1_000)?;
@@ -71,7 +117,7 @@ impl RetryPolicy {
         if self.factor.is_finite() && (1.0..=100.0).contains(&self.factor) {
             Ok(())
         } else {
-            Err(BadRetryPolicy { field: "factor", min: 1, max: 100 })
+            Err(BadRetryPolicy { of: "retry", field: "factor", min: 1, max: 100 })
         }
     }
 
@@ -152,5 +198,17 @@ mod tests {
         assert_eq!(bad.check().map_err(|e| e.field), Err("factor"));
         let bad = RetryPolicy { max_attempts: 0, ..RetryPolicy::default() };
         assert_eq!(bad.check().map_err(|e| e.field), Err("max_attempts"));
+        let bad = StartRetry { max_retries: 1_000, ..StartRetry::default() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "retry_not_started.max_retries must be between 0 and 999");
+        let bad = StartRetry { base_ms: 86_400_001, ..StartRetry::default() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "retry_not_started.base_ms must be between 0 and 86400000");
+    }
+
+    #[test]
+    fn what_never_started_waits_twice_as_long_each_time_and_up_to_a_second_more() {
+        let policy = StartRetry { max_retries: 3, base_ms: 2_000, max_backoff_ms: 5_000 }.as_policy();
+        let delays: Vec<_> = (0..4).map(|n| policy.delay_ms(n, 0.5)).collect();
+        assert_eq!(delays, [2_500, 4_500, 5_500, 5_500]);
+        assert_eq!(policy.max_attempts, 4);
     }
 }

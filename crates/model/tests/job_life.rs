@@ -4,7 +4,7 @@ use bowline_model::event::{EventData, EventKind};
 use bowline_model::fleet::HostLock;
 use bowline_model::fold::{Told, fold};
 use bowline_model::job::{Fact, JobKind, JobPolicy, JobState, JobStatus, OnLost, Place, Refused};
-use bowline_model::retry::RetryPolicy;
+use bowline_model::retry::{RetryPolicy, StartRetry};
 use bowline_model::{ErrorClass, HostName, Outcome, RunStatus, Timestamp};
 use proptest::prelude::*;
 
@@ -104,6 +104,30 @@ fn who_is_asked_to_stay_away_does_and_then_waits_as_the_policy_says() {
     assert_eq!(failed(ErrorClass::Transient, Some(60_000)).next.place(), Place::Timer(at(61_010)));
     // It is no reason to try what cannot be tried.
     assert_eq!(failed(ErrorClass::Permanent, Some(60_000)).next.status, JobStatus::Dead);
+}
+
+#[test]
+fn a_host_where_nothing_started_is_tried_again_by_a_rule_of_its_own() {
+    use ErrorClass::{Exit, Handler, Permanent, Timeout, Transient, Unreachable};
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let rule = Some(StartRetry { max_retries: 2, base_ms: 1_000, max_backoff_ms: 1_500 });
+    let unit = JobPolicy { retry: once, retry_not_started: rule, dead_letter: false, ..JobPolicy::default() };
+    let plain = JobPolicy { retry_not_started: rule, ..JobPolicy::default() };
+    let mut table = String::new();
+    for (name, kind, policy) in [("unit", JobKind::Unit(HostLock::Shared), &unit), ("task", JobKind::Task, &plain)] {
+        for class in [Unreachable, Transient, Exit, Timeout, Handler, Permanent] {
+            for failures in 0..3 {
+                let (status, due_at) = (JobStatus::Running, None);
+                let state = JobState { kind, status, attempts: failures + 1, failures, losses: 0, fence: 2, due_at };
+                let fact = Fact::Reported { fence: 2, outcome: Outcome::Failed(class), retry_after_ms: None };
+                let step = state.on(&fact, policy, at(0), 0.5).unwrap();
+                let again = step.retry_at.map(|moment| format!(" at {}", moment.as_millis())).unwrap_or_default();
+                let (status, event, attempt) = (step.next.status, step.event, failures + 1);
+                table.push_str(&format!("{name}, attempt {attempt} {} -> {status} [{event}]{again}\n", class.as_str()));
+            }
+        }
+    }
+    insta::assert_snapshot!(table);
 }
 
 #[derive(Debug, Clone)]

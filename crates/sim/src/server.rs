@@ -42,6 +42,7 @@ impl Server {
             lease: TIMES,
             retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
             job_deadline_ms: None,
+            command_retries: Default::default(),
             builtin_slots: 0,
             egress: TenantRules::default(),
             quotas: bowline_engine::QuotaLimits::default(),

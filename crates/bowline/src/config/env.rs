@@ -34,6 +34,12 @@ pub fn apply(config: &mut Config, vars: Vec<(String, String)>, errors: &mut Conf
                 Ok(port) => config.server.listen.set_port(port),
                 Err(_) => errors.add("server", format!("PORT must be a port number, not `{value}`")),
             },
+            "EXEC_MAX_RETRIES" => match value.parse() {
+                Ok(retries) => config.commands.max_retries = retries,
+                Err(_) => errors.add("commands", format!("EXEC_MAX_RETRIES must be a whole number, not `{value}`")),
+            },
+            "BASE_BACKOFF" => config.commands.base_backoff = value,
+            "MAX_BACKOFF" => config.commands.max_backoff = value,
             "JOB_TIMEOUT" => config.jobs.timeout = Some(value),
             "LOG_LEVEL" => config.log.level = value,
             "LOG_ACCESS" => match value.parse() {

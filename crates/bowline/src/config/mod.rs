@@ -4,6 +4,7 @@
 //! misspelt option stops the start and names itself, wherever it stands.
 
 mod clock;
+mod commands;
 mod egress;
 mod env;
 mod errors;
@@ -180,6 +181,29 @@ mod tests {
             let error = load("", &[("JOB_TIMEOUT", bad)]).unwrap_err();
             assert!(format!("{error:#}").contains("JOB_TIMEOUT"), "{error:#}");
         }
+    }
+
+    #[test]
+    fn retries_of_commands_are_set_for_the_whole_server() {
+        let retries = |file: &str, vars: &[(&str, &str)]| load(file, vars).map(|config| config.commands.retries());
+        assert_eq!(retries("", &[]).unwrap(), bowline_model::fleet::CommandRetries::default());
+        let file = "[commands]\nmax_retries = 7\nbase_backoff = \"500ms\"\nmax_backoff = \"2m\"\nretry = \"failed\"\n";
+        let set = retries(file, &[("EXEC_MAX_RETRIES", "5"), ("BASE_BACKOFF", "1.5")]).unwrap();
+        let unstarted = set.not_started;
+        assert_eq!((unstarted.max_retries, unstarted.base_ms, unstarted.max_backoff_ms), (5, 1_500, 120_000));
+        assert!(set.failed);
+        for (name, bad) in [
+            ("EXEC_MAX_RETRIES", "many"),
+            ("EXEC_MAX_RETRIES", "1000"),
+            ("EXEC_MAX_RETRIES", "-1"),
+            ("BASE_BACKOFF", "soon"),
+            ("BASE_BACKOFF", "-1"),
+            ("MAX_BACKOFF", "8d"),
+        ] {
+            let error = retries("", &[(name, bad)]).unwrap_err();
+            assert!(format!("{error:#}").contains(name), "{error:#}");
+        }
+        assert!(retries("[commands]\nretry = \"always\"\n", &[]).is_err());
     }
 
     #[test]

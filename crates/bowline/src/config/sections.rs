@@ -15,6 +15,7 @@ use bowline_store_sql::{InvalidTarget, PgTarget};
 use serde::Deserialize;
 
 use super::clock::ClockConfig;
+use super::commands::CommandsConfig;
 use super::egress::EgressConfig;
 use super::errors::ConfigErrors;
 use super::jobs::JobsConfig;
@@ -33,6 +34,7 @@ pub struct Config {
     pub lease: LeaseConfig,
     pub dispatch: DispatchConfig,
     pub jobs: JobsConfig,
+    pub commands: CommandsConfig,
     pub builtin: BuiltInConfig,
     pub retention: RetentionConfig,
     pub auth: AuthConfig,
@@ -56,6 +58,7 @@ impl Config {
             ("lease", text(&self.lease), text(&other.lease)),
             ("dispatch", text(&self.dispatch), text(&other.dispatch)),
             ("jobs", text(&self.jobs), text(&other.jobs)),
+            ("commands", text(&self.commands), text(&other.commands)),
             ("builtin", text(&self.builtin), text(&other.builtin)),
             ("retention", text(&self.retention), text(&other.retention)),
             ("auth", text(&self.auth), text(&other.auth)),
@@ -380,6 +383,7 @@ impl Config {
         errors.check("tls", self.tls.check());
         errors.check("clock", self.clock.check());
         errors.check("jobs", self.jobs.check());
+        errors.check("commands", self.commands.check());
         errors.check("secrets", self.secrets.check());
         errors.check("egress", self.egress.check());
         errors.check("auth", self.auth.check());

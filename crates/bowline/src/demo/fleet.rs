@@ -157,7 +157,7 @@ async fn ask(stage: &Stage, inventory: InventoryName) -> anyhow::Result<JobId> {
     let spec = CommandSpec {
         argv: argv.collect::<Result<_, _>>()?,
         timeout_ms: 5_000,
-        retry,
+        retry: Some(retry),
         idempotent: true,
         ..CommandSpec::default()
     };

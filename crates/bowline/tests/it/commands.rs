@@ -112,7 +112,7 @@ async fn the_webhook_takes_a_delivery_once_and_speaks_its_own_words() {
 async fn hosts_that_time_out_or_cannot_be_reached_are_told_apart() {
     let server = TestServer::start().await;
     server.simulated_hosts(4).await;
-    put_command(&server, "restart", json!({"argv": ["true"]})).await;
+    put_command(&server, "restart", json!({"argv": ["true"], "retry_not_started": {"max_retries": 0}})).await;
     let agent = server.agent("agent-1", reach()).await;
     let job = ask(&server, json!({"command": "restart", "selector": "all"})).await;
     for task in &agent.tasks(4).await {
@@ -157,6 +157,81 @@ async fn hosts_that_time_out_or_cannot_be_reached_are_told_apart() {
         .expect("the command line runs");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("h0001") && !listed.contains("h0000"), "{listed}");
+}
+
+/// `EXEC_MAX_RETRIES`, `BASE_BACKOFF` and `MAX_BACKOFF` hold for commands whose type says nothing, and are kept with the job.
+#[tokio::test]
+async fn the_server_sets_how_often_a_host_is_tried_where_nothing_started() {
+    let set = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let env = [("EXEC_MAX_RETRIES", "2"), ("BASE_BACKOFF", "0.01"), ("MAX_BACKOFF", "20ms")].map(set).to_vec();
+    let mut server = TestServer::with(Setup { env, ..Setup::default() }).await;
+    server.simulated_hosts(3).await;
+    put_command(&server, "plain", json!({"argv": ["true"]})).await;
+    put_command(&server, "own", json!({"argv": ["true"], "retry": {"max_attempts": 1}})).await;
+    let agent = server.agent("agent-1", reach()).await;
+    let job = ask(&server, json!({"command": "plain", "selector": "all"})).await;
+    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+    let rule = json!({"max_retries": 2, "base_ms": 10, "max_backoff_ms": 20});
+    assert_eq!(shown["job"]["payload"]["spec"]["retry_not_started"], rule, "{shown}");
+    for task in &agent.tasks(3).await {
+        match host_of(task) {
+            "h0000" => agent.fail(task, "unreachable").await,
+            "h0001" => agent.fail(task, "transient").await,
+            _ => agent.fail(task, "exit").await,
+        };
+    }
+    for task in &agent.tasks(2).await {
+        match host_of(task) {
+            "h0000" => agent.fail(task, "unreachable").await,
+            _ => agent.finish(task, 0).await,
+        };
+    }
+    agent.fail(&agent.tasks(1).await[0], "unreachable").await;
+    let shown = server.until_status(&job, "failed").await;
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"success": 1, "failed": 1, "unreachable": 1}));
+    let page = server.get(&format!("/jobs/{job}/hosts?status=unreachable")).await.expect(200);
+    assert_eq!((&page["hosts"][0]["host"], &page["hosts"][0]["attempts"]), (&json!("h0000"), &json!(3)), "{page}");
+
+    let once = ask(&server, json!({"command": "own", "hosts": ["h0000"]})).await;
+    agent.fail(&agent.tasks(1).await[0], "unreachable").await;
+    let shown = server.until_status(&once, "failed").await;
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"unreachable": 1}));
+
+    // The setting is no part of what was asked for: the same ask is the same job after it was changed.
+    let body = json!({"command": "plain", "hosts": ["h0000"], "idempotency_key": "k"});
+    let kept = ask(&server, body.clone()).await;
+    server.stop().await;
+    server.start_again_unharmed().await;
+    let again = server.post("/jobs", body).await.expect(202);
+    assert_eq!((&again["job_id"], &again["idempotency"]["replayed"]), (&json!(kept), &json!(true)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_server_may_try_again_what_ran_and_failed() {
+    let config = "[commands]\nmax_retries = 1\nbase_backoff = \"0\"\nretry = \"failed\"\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    server.simulated_hosts(1).await;
+    put_command(&server, "plain", json!({"argv": ["true"]})).await;
+    let agent = server.agent("agent-1", reach()).await;
+    let job = ask(&server, json!({"command": "plain", "selector": "all"})).await;
+    agent.fail(&agent.tasks(1).await[0], "exit").await;
+    agent.fail(&agent.tasks(1).await[0], "timeout").await;
+    let shown = server.until_status(&job, "failed").await;
+    assert_eq!(shown["command"]["hosts"]["by_status"], json!({"timed_out": 1}));
+}
+
+#[tokio::test]
+async fn a_job_is_rejected_without_a_body() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    put_command(&server, "deploy", json!({"argv": ["true"], "approval": {"four_eyes": false}})).await;
+    let job = ask(&server, json!({"command": "deploy", "selector": "all"})).await;
+    let rejected = server.send("POST", &format!("/jobs/{job}/reject"), &server.admin(), None).await.expect(200);
+    assert_eq!(rejected["decision"], "rejected", "{rejected}");
+    server.until_status(&job, "canceled").await;
+    let shown = server.get(&format!("/webhook/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["approval_state"], "REJECTED", "{shown}");
 }
 
 #[tokio::test]

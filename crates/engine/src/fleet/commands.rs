@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bowline_model::audit::Author;
 use bowline_model::fleet::{
-    ApprovalRule, BadRollout, Cannot, CommandSpec, HostDigest, HostScope, Named, PinnedCommand, Rollout, Scope,
-    approval_hash,
+    ApprovalRule, BadRollout, Cannot, CommandRetries, CommandSpec, HostDigest, HostScope, Named, PinnedCommand,
+    Rollout, Scope, approval_hash,
 };
 use bowline_model::host::{NotASelector, Selector, Steps, TooCostly, Vars};
 use bowline_model::idempotency::{KeyScope, RequestHash};
@@ -128,11 +128,12 @@ pub struct Resolved {
 pub struct Commands {
     ledger: Arc<dyn Ledger>,
     secrets: Arc<Secrets>,
+    retries: CommandRetries,
 }
 
 impl Commands {
-    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>) -> Self {
-        Self { ledger, secrets }
+    pub fn new(ledger: Arc<dyn Ledger>, secrets: Arc<Secrets>, retries: CommandRetries) -> Self {
+        Self { ledger, secrets, retries }
     }
 
     /// Stores the job, once. An equal ask under the same key is the same job, whatever its hosts would be by now.
@@ -255,6 +256,8 @@ impl Commands {
                 source => CommandError::Secret { variable, source },
             },
         )?;
+        // Part of the job from here on, so that another setting later does not change what was accepted.
+        command.spec = command.spec.with_retries(&self.retries);
         command.params = check_params(tenant, command.spec.params.as_ref(), request.params.clone()).await?;
         let snapshot = inventories.snapshot(tenant, &request.inventory).await?;
         let snapshot = snapshot.ok_or_else(|| CommandError::NoInventory(request.inventory.clone()))?;

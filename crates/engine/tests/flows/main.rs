@@ -115,6 +115,7 @@ fn engine_on(
         lease: LeaseTimes { ttl_ms: 30_000, accept_ms: 10_000, heartbeat_ms: 50, deadline_grace_ms: 500 },
         retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
         job_deadline_ms: None,
+        command_retries: Default::default(),
         builtin_slots: 64,
         egress: TenantRules::default(),
         quotas: bowline_engine::QuotaLimits::default(),

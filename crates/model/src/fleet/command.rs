@@ -16,7 +16,7 @@ use crate::host::{Connection, Host, Selector, Vars};
 use crate::job::{JobPolicy, OnLost};
 use crate::name::{Labels, ResourceName};
 use crate::resource::BadSpec;
-use crate::retry::RetryPolicy;
+use crate::retry::{RetryPolicy, StartRetry};
 use crate::secret::{NamedSecret, looks_secret, sounds_secret};
 
 /// Who else may run on the host meanwhile.
@@ -90,9 +90,14 @@ pub struct CommandSpec {
     /// How long it may take to stop when it is told to, in milliseconds.
     #[schemars(range(min = 0, max = 600_000))]
     pub kill_grace_ms: u64,
-    /// How often to try on one host. Once, unless said.
-    #[serde(deserialize_with = "crate::shape::by_name")]
-    pub retry: RetryPolicy,
+    /// How often to try on one host, whatever went wrong there. Unless given, the server's setting decides: what ran is not
+    /// tried again, what never started is.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::shape::maybe_by_name")]
+    pub retry: Option<RetryPolicy>,
+    /// How often to try again where nothing was started: the host could not be reached, or the command could not be started
+    /// there. Goes before `retry` for such attempts.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::shape::maybe_by_name")]
+    pub retry_not_started: Option<StartRetry>,
     pub lock: HostLock,
     /// Running it twice does what running it once does, so it may be tried again when nobody knows how it ended.
     pub idempotent: bool,
@@ -128,7 +133,8 @@ impl Default for CommandSpec {
             stdin: None,
             timeout_ms: 15 * 60 * 1_000,
             kill_grace_ms: 10_000,
-            retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
+            retry: None,
+            retry_not_started: None,
             lock: HostLock::default(),
             idempotent: false,
             approval: None,
@@ -170,6 +176,9 @@ impl CommandSpec {
         self.check_environment()?;
         self.check_no_values()?;
         self.check_places()?;
+        if let Some(Err(error)) = self.retry_not_started.as_ref().map(StartRetry::check) {
+            return Err(bad("retry_not_started", error.to_string()));
+        }
         self.policy().check().map_err(|e| bad("retry", e.to_string()))?;
         if self.kill_grace_ms > 600_000 {
             return Err(bad("kill_grace_ms", "at most 600000 (ten minutes)"));
@@ -317,16 +326,37 @@ impl CommandSpec {
         self.filled(scope).map(drop)
     }
 
+    /// Takes the server's rule where the type has none.
+    pub fn with_retries(mut self, server: &CommandRetries) -> Self {
+        if self.retry.is_none() {
+            let unstarted = self.retry_not_started.get_or_insert(server.not_started);
+            if server.failed {
+                self.retry = Some(unstarted.as_policy());
+            }
+        }
+        self
+    }
+
     /// The rules each host's part of the job runs under. It has no dead letters: the job itself tells what failed.
     pub fn policy(&self) -> JobPolicy {
         JobPolicy {
-            retry: self.retry.clone(),
+            retry: self.retry.clone().unwrap_or_else(|| RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }),
+            retry_not_started: self.retry_not_started,
             timeout_ms: self.timeout_ms,
             deadline_ms: None,
             on_lost: if self.idempotent { OnLost::Retry } else { OnLost::Error },
             dead_letter: false,
         }
     }
+}
+
+/// What a server does about attempts that failed, for commands whose type does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CommandRetries {
+    /// Where nothing was started.
+    pub not_started: StartRetry,
+    /// Whether the same holds where the command ran, and failed or took too long.
+    pub failed: bool,
 }
 
 /// Whether this can be the name of a user on any host.
@@ -402,6 +432,7 @@ mod tests {
             (json!({"argv": ["curl", format!("https://bot:{}@example.org/", "hunter22")]}), "argv[1]"),
             (json!({"script": format!("export KEY=sk_live_{}", "x".repeat(24))}), "script"),
             (json!({"argv": ["a"], "timeout_ms": 0}), "retry"),
+            (json!({"argv": ["a"], "retry_not_started": {"max_retries": 1000}}), "retry_not_started"),
             (json!({"argv": ["a"], "approval": {"quorum": 0}}), "approval.quorum"),
             (json!({"argv": ["a"], "approval": {"selector": "a &"}}), "approval.selector"),
             (json!({"argv": ["a"], "output_max_bytes": 68_719_476_737_u64}), "output_max_bytes"),
@@ -478,5 +509,24 @@ mod tests {
         let again =
             spec(json!({"argv": ["true"], "idempotent": true, "retry": {"max_attempts": 3}})).expect("a command");
         assert_eq!((again.policy().on_lost, again.policy().retry.max_attempts), (OnLost::Retry, 3));
+    }
+
+    #[test]
+    fn the_servers_rule_about_retries_holds_where_a_type_has_none() {
+        let server =
+            CommandRetries { not_started: StartRetry { max_retries: 5, ..StartRetry::default() }, failed: false };
+        let all = CommandRetries { failed: true, ..server };
+        let numbers = |value: Value, server: &CommandRetries| {
+            let policy = spec(value).expect("a command").with_retries(server).policy();
+            (policy.retry.max_attempts, policy.retry_not_started.map(|retry| retry.max_retries))
+        };
+        assert_eq!(numbers(json!({"argv": ["a"]}), &server), (1, Some(5)));
+        assert_eq!(numbers(json!({"argv": ["a"]}), &all), (6, Some(5)));
+        let own = json!({"argv": ["a"], "retry_not_started": {"max_retries": 0}});
+        assert_eq!(numbers(own.clone(), &server), (1, Some(0)));
+        assert_eq!(numbers(own, &all), (1, Some(0)));
+        for server in [server, all] {
+            assert_eq!(numbers(json!({"argv": ["a"], "retry": {"max_attempts": 2}}), &server), (2, None));
+        }
     }
 }

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::retry::{BadRetryPolicy, RetryPolicy};
+use crate::retry::{BadRetryPolicy, RetryPolicy, StartRetry};
 use crate::time::Timestamp;
 
 /// What happens when an executor goes silent.
@@ -24,6 +24,9 @@ pub enum OnLost {
 pub struct JobPolicy {
     #[serde(deserialize_with = "crate::shape::by_name")]
     pub retry: RetryPolicy,
+    /// For attempts that never started, as on a host that cannot be reached, instead of `retry`.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::shape::maybe_by_name")]
+    pub retry_not_started: Option<StartRetry>,
     /// How long one attempt may take, in milliseconds.
     #[schemars(range(min = 1, max = 604_800_000))]
     pub timeout_ms: u64,
@@ -42,6 +45,7 @@ impl Default for JobPolicy {
     fn default() -> Self {
         Self {
             retry: RetryPolicy::default(),
+            retry_not_started: None,
             timeout_ms: 15 * 60 * 1_000,
             deadline_ms: None,
             on_lost: OnLost::default(),
@@ -68,6 +72,9 @@ impl JobPolicy {
 
     pub fn check(&self) -> Result<(), BadPolicy> {
         self.retry.check()?;
+        if let Some(retry) = &self.retry_not_started {
+            retry.check()?;
+        }
         if !(1..=Self::TIMEOUT_MAX_MS).contains(&self.timeout_ms) {
             return Err(BadPolicy::Timeout);
         }
@@ -75,6 +82,12 @@ impl JobPolicy {
             return Err(BadPolicy::Deadline);
         }
         Ok(())
+    }
+
+    /// The most attempts a job can have that is never lost: those of `retry`, or those that may not start.
+    pub fn attempts_max(&self) -> u32 {
+        let unstarted = self.retry_not_started.map_or(0, |retry| retry.max_retries.saturating_add(1));
+        self.retry.max_attempts.max(unstarted)
     }
 
     /// When a job whose time starts at `from` must have ended.

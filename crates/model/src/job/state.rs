@@ -288,9 +288,11 @@ impl JobState {
             return self.refused(now, chance);
         }
         let failures = self.failures + 1;
-        let mut step = if policy.retry.allows_after_failure(failures, class) {
+        let unstarted = policy.retry_not_started.filter(|_| self.never_started(class)).map(|retry| retry.as_policy());
+        let retry = unstarted.as_ref().unwrap_or(&policy.retry);
+        let mut step = if retry.allows_after_failure(failures, class) {
             // The policy's own delay comes on top, so that all who were sent away together do not come back together.
-            let delay = policy.retry.delay_ms(failures - 1, chance).saturating_add(retry_after_ms.unwrap_or(0));
+            let delay = retry.delay_ms(failures - 1, chance).saturating_add(retry_after_ms.unwrap_or(0));
             let at = now.plus_millis(i64::try_from(delay).unwrap_or(i64::MAX));
             let status = if delay == 0 { self.ready() } else { JobStatus::Pending };
             let mut step = self.step(status, EventKind::RunFailed);
@@ -302,6 +304,11 @@ impl JobState {
         };
         step.next.failures = failures;
         step
+    }
+
+    /// Whether an attempt that failed in this way did nothing. What executes commands on hosts calls only that transient.
+    fn never_started(&self, class: ErrorClass) -> bool {
+        class == ErrorClass::Unreachable || (self.kind.is_unit() && class == ErrorClass::Transient)
     }
 
     /// Nothing was begun, so nothing failed. It is offered again after a pause, for as long as somebody wants it.
@@ -335,7 +342,7 @@ impl JobState {
         match class {
             _ if policy.dead_letter => self.step(JobStatus::Dead, EventKind::JobDeadLettered),
             Some(ErrorClass::Timeout) if self.kind.is_unit() => self.step(JobStatus::TimedOut, EventKind::UnitTimedOut),
-            Some(ErrorClass::Unreachable) if self.kind.is_unit() => {
+            Some(class) if self.kind.is_unit() && self.never_started(class) => {
                 self.step(JobStatus::Unreachable, EventKind::UnitUnreachable)
             }
             _ => self.step(JobStatus::Failed, EventKind::JobFailed),

@@ -82,7 +82,7 @@ impl Kind {
             argv: vec![word(self.name), word("{{ params.ask }}"), word(&mark_of(mark))],
             params: Some(json!({"type": "object", "properties": {"ask": {"type": "integer"}}})),
             timeout_ms: 120_000,
-            retry,
+            retry: Some(retry),
             lock: self.lock,
             idempotent: self.idempotent,
             approval: self.approval.map(|(quorum, four_eyes)| ApprovalRule {

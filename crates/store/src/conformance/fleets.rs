@@ -8,7 +8,7 @@ use bowline_model::host::{Connection, Group, Host, Inventory, Vars};
 use bowline_model::worker::Abilities;
 use bowline_model::{
     ErrorClass, EventKind, GroupName, HostName, InventoryName, JobId, JobStatus, Labels, Outcome, ResourceName,
-    RetryPolicy, RunStatus, TaskType,
+    RetryPolicy, RunStatus, StartRetry, TaskType,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -238,6 +238,38 @@ pub async fn a_failed_host_fails_the_command_and_says_so(bench: &Bench) {
     assert!(bench.dead_letters().await.is_empty(), "the command tells what failed; no letters");
 }
 
+/// What never started on a host is tried again by a rule of its own, and is `unreachable` when that is used up. What ran is not.
+pub async fn a_host_where_nothing_started_is_tried_again_and_then_unreachable(bench: &Bench) {
+    bench.hosts(3).await;
+    let rule = StartRetry { max_retries: 2, base_ms: 1_000, max_backoff_ms: 60_000 };
+    let job = bench.commanded(CommandSpec { retry_not_started: Some(rule), ..spec() }, Rollout::default()).await;
+    let runs = bench.begin().await;
+    let pending = ReportAnswer::Recorded(JobStatus::Pending);
+    assert_eq!(bench.fail(&on(&runs, "h0000"), ErrorClass::Unreachable).await, pending);
+    assert_eq!(bench.fail(&on(&runs, "h0001"), ErrorClass::Transient).await, pending);
+    let ran = bench.fail(&on(&runs, "h0002"), ErrorClass::Exit).await;
+    assert_eq!(ran, ReportAnswer::Recorded(JobStatus::Failed));
+    assert!(bench.begin().await.is_empty(), "there is a pause first");
+    bench.pass_ms(2_001);
+    assert_eq!(bench.promote().await, 2);
+    let again = bench.begin().await;
+    assert_eq!(names(&again), ["h0000", "h0001"]);
+    assert!(again.iter().all(|run| run.attempt == 2));
+    assert_eq!(bench.fail(&on(&again, "h0000"), ErrorClass::Unreachable).await, pending);
+    bench.succeed(&on(&again, "h0001")).await;
+    bench.pass_ms(3_001);
+    assert_eq!(bench.promote().await, 1);
+    let last = bench.begin().await;
+    assert_eq!((names(&last), last[0].attempt), (vec!["h0000".to_owned()], 3));
+    let answer = bench.fail(&last[0], ErrorClass::Transient).await;
+    assert_eq!(answer, ReportAnswer::Recorded(JobStatus::Unreachable));
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Failed);
+    let tally = bench.fleet(job).await.tally;
+    let ways = [JobStatus::Failed, JobStatus::Unreachable, JobStatus::Succeeded];
+    assert_eq!(ways.map(|status| tally.of(status)), [1, 1, 1]);
+}
+
 /// Each way in which a host fails is a state that can be counted and asked for, and the limits of the rollout count them all.
 pub async fn hosts_that_time_out_or_cannot_be_reached_say_so(bench: &Bench) {
     bench.hosts(6).await;
@@ -283,7 +315,7 @@ pub async fn a_host_is_tried_again_as_its_policy_says(bench: &Bench) {
     bench.hosts(1).await;
     let retry =
         RetryPolicy { max_attempts: 2, base_ms: 1_000, jitter: bowline_model::Jitter::None, ..RetryPolicy::default() };
-    let job = bench.commanded(CommandSpec { retry, ..spec() }, Rollout::default()).await;
+    let job = bench.commanded(CommandSpec { retry: Some(retry), ..spec() }, Rollout::default()).await;
     let runs = bench.begin().await;
     bench.fail(&runs[0], ErrorClass::Transient).await;
     bench.conduct().await;

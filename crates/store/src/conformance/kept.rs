@@ -101,7 +101,7 @@ pub async fn a_lost_run_is_tried_again_when_it_must_be_over(bench: &Bench) {
 pub async fn a_run_whose_end_is_unknown_is_not_tried_again_beside_itself(bench: &Bench) {
     bench.hosts(1).await;
     let retry = RetryPolicy { max_attempts: 3, base_ms: 0, ..RetryPolicy::default() };
-    bench.commanded(CommandSpec { idempotent: true, retry, ..brief() }, Rollout::default()).await;
+    bench.commanded(CommandSpec { idempotent: true, retry: Some(retry), ..brief() }, Rollout::default()).await;
     let runs = bench.begin().await;
     assert_eq!(bench.fail(&runs[0], ErrorClass::Lost).await, ReportAnswer::Recorded(JobStatus::Pending));
     assert!(bench.begin().await.is_empty());

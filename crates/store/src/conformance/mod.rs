@@ -389,6 +389,7 @@ macro_rules! for_each_promise {
                 conductors_at_once_begin_every_host_once
                 a_failed_host_fails_the_command_and_says_so
                 hosts_that_time_out_or_cannot_be_reached_say_so
+                a_host_where_nothing_started_is_tried_again_and_then_unreachable
                 a_host_is_tried_again_as_its_policy_says
                 a_batch_begins_when_the_one_before_is_over
                 a_failing_canary_stops_the_command

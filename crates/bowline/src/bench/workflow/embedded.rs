@@ -39,6 +39,7 @@ impl Embedded {
             lease: config.lease.times(),
             retention: Retention { finished_jobs_ms: i64::MAX / 2_000, events_ms: i64::MAX / 2_000 },
             job_deadline_ms: None,
+            command_retries: Default::default(),
             builtin_slots: config.builtin.slots,
             egress: TenantRules::default(),
             quotas: bowline_engine::QuotaLimits::default(),
