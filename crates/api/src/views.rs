@@ -38,6 +38,8 @@ pub fn raw(text: Option<String>) -> Option<Box<RawValue>> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct JobView {
     pub id: bowline_model::JobId,
+    /// The same as `id`.
+    pub job_id: bowline_model::JobId,
     /// For people, and for clients that want whole numbers.
     pub number: i64,
     pub tenant_id: TenantId,
@@ -102,6 +104,7 @@ impl JobView {
         let request_id = job.origin.request_id.to_string();
         Self {
             id: job.id,
+            job_id: job.id,
             number: job.number,
             tenant_id: job.tenant,
             title: match (job.command, job.workflow) {

@@ -66,6 +66,7 @@ pub async fn submit(
         Submitted::Conflict { key, .. } => return Err(crate::jobs::key_conflict(&key)),
     };
     let answer = SubmitAnswer {
+        id: job_id,
         job_id,
         number,
         status,

@@ -52,6 +52,8 @@ pub struct Patch {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ForkView {
+    pub id: JobId,
+    /// The same as `id`.
     pub job_id: JobId,
     pub number: i64,
     pub status: &'static str,
@@ -122,6 +124,7 @@ pub async fn fork(
         Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
     };
     let view = ForkView {
+        id: job_id,
         job_id,
         number,
         status,

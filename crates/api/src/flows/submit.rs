@@ -153,6 +153,7 @@ impl FlowWish {
             (result, error) = (record.result.map(Into::into), record.error);
         }
         let answer = SubmitAnswer {
+            id: job_id,
             job_id,
             number,
             status: crate::jobs::pruned_word(status),

@@ -41,6 +41,8 @@ pub struct BatchRequest {
 #[serde(untagged)]
 pub enum ItemView {
     Stored {
+        id: bowline_model::JobId,
+        /// The same as `id`.
         job_id: bowline_model::JobId,
         number: i64,
         status: &'static str,
@@ -142,6 +144,7 @@ pub async fn submit_batch(
             Ok(Submitted::Accepted { id, number, status, at }) => {
                 answer.accepted += 1;
                 ItemView::Stored {
+                    id,
                     job_id: id,
                     number,
                     status: job_word(status),
@@ -153,6 +156,7 @@ pub async fn submit_batch(
             Ok(Submitted::Replayed { id, number, status, at }) => {
                 answer.replayed += 1;
                 ItemView::Stored {
+                    id,
                     job_id: id,
                     number,
                     status: job_word(status),
@@ -164,7 +168,7 @@ pub async fn submit_batch(
             Ok(Submitted::Pruned { id, number, status, at }) => {
                 answer.replayed += 1;
                 let status = crate::jobs::pruned_word(status);
-                ItemView::Stored { job_id: id, number, status, queued_at: at, replayed: true, pruned: true }
+                ItemView::Stored { id, job_id: id, number, status, queued_at: at, replayed: true, pruned: true }
             }
             Ok(Submitted::Conflict { key, .. }) => {
                 answer.refused += 1;

@@ -44,6 +44,8 @@ pub fn pruned_word(status: Option<bowline_model::JobStatus>) -> &'static str {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SubmitAnswer {
+    pub id: bowline_model::JobId,
+    /// The same as `id`.
     pub job_id: bowline_model::JobId,
     pub number: i64,
     pub status: &'static str,
@@ -178,6 +180,7 @@ pub async fn submit(
         }
     };
     let answer = SubmitAnswer {
+        id,
         job_id: id,
         number,
         status,

@@ -44,6 +44,7 @@ pub async fn trigger(
         Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
     };
     let answer = SubmitAnswer {
+        id: job_id,
         job_id,
         number,
         status,

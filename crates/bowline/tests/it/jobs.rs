@@ -20,6 +20,17 @@ async fn a_job_is_accepted_run_and_shown_with_its_runs() {
     assert_eq!(job["max_attempts"], 4);
     assert_eq!(shown["runs"][0]["status"], "success");
     assert_eq!(shown["runs"][0]["error"], json!(null));
+    // Whoever reads `id` finds it, and whoever reads `job_id`, too.
+    let id = &answer["job_id"];
+    let batch = server.post("/jobs/batch", json!({"jobs": [{"type": "noop"}]})).await.expect(202);
+    assert!(
+        batch["results"][0]["id"].is_string() && batch["results"][0]["id"] == batch["results"][0]["job_id"],
+        "{batch}"
+    );
+    let listed = server.get("/jobs?type=echo").await.expect(200);
+    for view in [&answer, job, &listed["jobs"][0]] {
+        assert_eq!((&view["id"], &view["job_id"]), (id, id), "{view}");
+    }
 }
 
 #[tokio::test]
