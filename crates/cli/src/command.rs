@@ -30,8 +30,8 @@ use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, clock, context, dlq, evaluations, events, evidence, hosts, job, lanes, quota, resource,
-    schedule, secret, tenant, token, trigger, whoami, workers, workflow,
+    approvals, audit, blocks, clock, context, dlq, evaluations, events, evidence, hosts, job, lanes, quota, repeat,
+    resource, schedule, secret, tenant, token, trigger, whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -167,7 +167,11 @@ pub async fn run(connection: &Connection, command: ClientCommand) -> ExitCode {
 
 /// Carries out a command on the given outputs. Failures are told there; what comes back is how it ended.
 pub async fn run_on(connection: &Connection, command: ClientCommand, screen: &mut Screen) -> Exit {
-    match dispatch(connection, command, screen).await {
+    let done = match connection.watch {
+        Some(every) => repeat::repeat(connection, command, every, screen).await,
+        None => dispatch(connection, command, screen).await,
+    };
+    match done {
         Ok(exit) => exit,
         Err(failure) => {
             if !failure.is_silent() {
@@ -178,7 +182,11 @@ pub async fn run_on(connection: &Connection, command: ClientCommand, screen: &mu
     }
 }
 
-async fn dispatch(connection: &Connection, command: ClientCommand, screen: &mut Screen) -> Result<Exit, Failure> {
+pub(crate) async fn dispatch(
+    connection: &Connection,
+    command: ClientCommand,
+    screen: &mut Screen,
+) -> Result<Exit, Failure> {
     // What needs no server needs no token either.
     if let ClientCommand::Workflow(command) = command {
         return Box::pin(workflow::run(connection, screen, command)).await;

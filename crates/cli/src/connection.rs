@@ -12,6 +12,7 @@ use std::str::FromStr;
 use bowline_http::is_loopback;
 use reqwest::Url;
 
+use crate::duration::Span;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -106,6 +107,19 @@ pub struct Connection {
     /// The same as -o json
     #[arg(long, global = true, conflicts_with = "output", help_heading = "Connection and output")]
     pub json: bool,
+
+    /// Show a list again and again, every two seconds or as often as said, until Ctrl-C
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2s",
+        help_heading = "Connection and output"
+    )]
+    pub watch: Option<Span>,
 
     /// No colours; NO_COLOR does the same
     #[arg(long, global = true, help_heading = "Connection and output")]

@@ -31,6 +31,7 @@ mod lanes;
 mod listing;
 mod output;
 mod quota;
+mod repeat;
 mod resource;
 mod run;
 mod schedule;

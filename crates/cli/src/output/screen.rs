@@ -35,6 +35,8 @@ pub struct Screen {
     width: Option<usize>,
     color: bool,
     live: bool,
+    /// What is to take the place of everything on the terminal, all at once.
+    picture: Option<String>,
     now: fn() -> Timestamp,
 }
 
@@ -62,6 +64,7 @@ impl Screen {
             json: connection.wants_json(),
             output: connection.output(),
             yaml: (connection.output() == Some(Output::Yaml)).then(String::new),
+            picture: None,
             now: wall_clock,
         }
     }
@@ -79,6 +82,7 @@ impl Screen {
             width: None,
             color: false,
             live: false,
+            picture: None,
             now: wall_clock,
         }
     }
@@ -157,8 +161,31 @@ impl Screen {
                 &converted
             }
         };
-        let out = &mut self.out;
-        self.notes.around_bar(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())).map_err(Failure::Output)
+        if let Some(picture) = &mut self.picture {
+            picture.push_str(text);
+            return Ok(());
+        }
+        self.bytes(text.as_bytes())
+    }
+
+    /// What follows takes the place of what is on the terminal; elsewhere it comes after what was there before.
+    pub(crate) fn start_picture(&mut self, again: bool) -> Result<(), Failure> {
+        if self.terminal && !self.json {
+            self.picture = Some(String::new());
+        } else if again && !self.json {
+            self.line("")?;
+        }
+        // A command may have taken the choice of the output for itself.
+        if self.output == Some(Output::Yaml) {
+            (self.json, self.yaml) = (true, Some(String::new()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end_picture(&mut self) -> Result<(), Failure> {
+        let Some(picture) = self.picture.take() else { return Ok(()) };
+        // To the first line, with everything after the cursor gone.
+        self.bytes(format!("\x1b[H\x1b[2J{picture}").as_bytes())
     }
 
     /// Bytes as they are. The caller has made them harmless, or nobody's terminal reads them.

@@ -3,7 +3,29 @@
 use bowline_cli::Exit;
 use serde_json::json;
 
-use crate::fake::{Fake, Reply, ok};
+use crate::fake::{Fake, Reply, ok, refused};
+
+/// A list is shown until it cannot be shown any more; a server that is away for a while is no end.
+#[tokio::test]
+async fn a_list_is_shown_again_and_again() {
+    let lanes = |queued: u64| {
+        ok(format!(r#"{{"lanes":[{{"lane":"low","weight":1,"queued":{queued},"scheduled":0,"running":0,"dead":0}}]}}"#))
+    };
+    let fake = Fake::start(move |_, asked| match asked {
+        0 => lanes(7),
+        1 => refused(500, "INTERNAL_ERROR", "not now"),
+        2 => lanes(8),
+        _ => refused(403, "FORBIDDEN", "no more"),
+    });
+    let ran = fake.run(&["lanes", "--watch=1ms"]).await;
+    assert_eq!(ran.exit, Exit::Refused);
+    let counts: Vec<&str> = ran.out.lines().filter(|line| line.starts_with("low")).collect();
+    assert!(counts.len() == 2 && counts[0].contains('7') && counts[1].contains('8'), "{}", ran.out);
+    assert!(ran.err.contains("not now") && ran.err.contains("no more"), "{}", ran.err);
+    let ran = fake.run(&["--watch", "job", "cancel", "1"]).await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("--watch is for commands that list"), "{}", ran.err);
+}
 
 #[tokio::test]
 async fn lanes_are_a_table_of_numbers() {
