@@ -1,7 +1,7 @@
 //! `bowline agent`: executes commands on this host, and on hosts it reaches, for a server it calls.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::{closed, log};
 
 const EXAMPLES: &str = "\
 Examples:
-  bowline agent --server https://bowline.example.org --join TOKEN
-      The first start: makes a key, enrolls under the name of this machine, and begins to work
+  bowline agent --server https://bowline.example.org --join-file web1.join
+      The first start, with what `bowline token create --kind join --save web1.join` wrote: makes a key, enrolls under the name of this machine, and begins to work
   bowline agent --server https://bowline.example.org
       Every start after that
-  bowline agent --join TOKEN --name site-fra --reach ssh --ssh-key id_ed25519 --known-hosts known_hosts
+  bowline agent --join-file site-fra.join --name site-fra --reach ssh --ssh-key id_ed25519 --known-hosts known_hosts
       Reaches hosts that have no agent of their own
-  bowline agent --join TOKEN --name sim-1 --reach simulate --latency 20:400 --failure 0.02
+  bowline agent --join-file sim-1.join --name sim-1 --reach simulate --latency 20:400 --failure 0.02
       Plays hosts that do not exist, to try out rollouts without touching anything
 
 The agent only calls out; nothing has to be opened for it. Commands go on when it is stopped, and the next start tells
@@ -37,9 +37,13 @@ The second one insists: it leaves at once, commands on this host go on, and the 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AgentArgs {
-    /// The join token that somebody made for this agent; needed at the first start only
+    /// The join token that somebody made for this agent; needed at the first start only. Others on this machine see the
+    /// command line: use --join-file or the environment
     #[arg(long, value_name = "TOKEN", env = "BOWLINE_AGENT_JOIN", hide_env_values = true)]
     pub join: Option<String>,
+    /// A file with the join token, or - for standard input: others on this machine see the command line, but not the file
+    #[arg(long, value_name = "FILE", env = "BOWLINE_AGENT_JOIN_FILE", conflicts_with = "join")]
+    pub join_file: Option<PathBuf>,
     /// How the agent calls itself [default: the name of this machine]
     #[arg(long, value_name = "NAME", env = "BOWLINE_AGENT_NAME")]
     pub name: Option<String>,
@@ -214,10 +218,34 @@ pub async fn agent(args: AgentArgs, connection: &bowline_cli::Connection) -> any
     Ok(ExitCode::SUCCESS)
 }
 
+/// The join token, from wherever it was given. A file is not needed any more once the agent has enrolled.
+fn join_token(args: &AgentArgs) -> anyhow::Result<Option<String>> {
+    let given = args.join.clone().filter(|token| !token.is_empty());
+    let Some(path) = args.join_file.as_ref().filter(|path| !path.as_os_str().is_empty()) else { return Ok(given) };
+    let read = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin().take(TOKEN_BYTES_MAX))
+    } else {
+        match std::fs::File::open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_enrolled(&args.data) => return Ok(None),
+            Err(error) => Err(error),
+            Ok(file) => std::io::read_to_string(file.take(TOKEN_BYTES_MAX)),
+        }
+    };
+    let text = read.with_context(|| format!("the join token cannot be read from {}", path.display()))?;
+    Ok(Some(text.trim().to_owned()).filter(|token| !token.is_empty()))
+}
+
+fn is_enrolled(data: &Path) -> bool {
+    data.join("credential.json").exists()
+}
+
+/// The largest text that is read as a token.
+const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+
 fn settings(args: &AgentArgs, server: &str) -> anyhow::Result<FleetSettings> {
     let program = std::env::current_exe().context("this program cannot find itself, and so not its keepers")?;
     let mut settings = FleetSettings::new(server, &args.data, [program.into_os_string(), "keeper".into()]);
-    settings.join = args.join.clone().filter(|token| !token.is_empty());
+    settings.join = join_token(args)?;
     settings.name = args.name.clone();
     settings.labels = args.labels.iter().cloned().collect::<BTreeMap<_, _>>();
     settings.secrets = args.secrets.clone();
@@ -366,5 +394,33 @@ mod tests {
         assert!(label("a").is_err());
         assert_eq!((bytes("512"), bytes("2k"), bytes("3M")), (Ok(512), Ok(2_048), Ok(3 << 20)));
         assert!(bytes("").is_err() && bytes("M").is_err() && bytes("1.5G").is_err() && bytes("99999999T").is_err());
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        agent: AgentArgs,
+    }
+
+    #[test]
+    fn a_join_token_may_come_from_a_file() {
+        use clap::Parser;
+        let directory = tempfile::tempdir().unwrap();
+        let (file, data) = (directory.path().join("web1.join"), directory.path().join("data"));
+        let join = |file: &Path| {
+            let words =
+                ["agent".as_ref(), "--join-file".as_ref(), file.as_os_str(), "--data".as_ref(), data.as_os_str()];
+            join_token(&Program::try_parse_from(words).unwrap().agent)
+        };
+        let error = format!("{:#}", join(&file).unwrap_err());
+        assert!(error.contains("web1.join"), "{error}");
+        std::fs::write(&file, " token\n").unwrap();
+        assert_eq!(join(&file).unwrap().as_deref(), Some("token"));
+        // Once it has enrolled, the file may go.
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&data).unwrap();
+        std::fs::write(data.join("credential.json"), "{}").unwrap();
+        assert_eq!(join(&file).unwrap(), None);
+        assert!(Program::try_parse_from(["agent", "--join", "a", "--join-file", "b"]).is_err());
     }
 }

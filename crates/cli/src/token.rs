@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +93,15 @@ pub struct CreateArgs {
     /// The tenant it belongs to [default: yours]
     #[arg(long, value_name = "ID")]
     tenant: Option<String>,
+    /// Write the token to this new file, which only you can read, instead of showing it
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+/// A new file that only its owner can read.
+fn new_file(path: &Path) -> Result<File, Failure> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    made.map_err(|error| Failure::Usage(format!("cannot make the file {}: {error}", path.display())))
 }
 
 #[derive(Serialize)]
@@ -226,11 +240,38 @@ async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Resu
         tenant_id: args.tenant.as_deref(),
     };
     let body = serde_json::to_string(&body).map_err(|error| Failure::Usage(error.to_string()))?;
-    let answer = client.call(&Request::post(["tokens"]).body(body)).await?;
+    // Before the token is made: one that cannot be written down would be of no use.
+    let file = args.save.as_deref().map(|path| new_file(path).map(|file| (path, file))).transpose()?;
+    let answer = match client.call(&Request::post(["tokens"]).body(body)).await {
+        Ok(answer) => answer,
+        Err(failure) => {
+            if let Some((path, _)) = &file {
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(failure);
+        }
+    };
+    let token: TokenView = answer.read()?;
+    if let Some((path, mut file)) = file {
+        let written = writeln!(file, "{}", token.token).and_then(|()| file.sync_all());
+        written.map_err(|error| Failure::Usage(format!("cannot write the token to {}: {error}", path.display())))?;
+        if screen.json() {
+            let mut view: serde_json::Value = answer.read()?;
+            if let Some(fields) = view.as_object_mut() {
+                fields.remove("token");
+            }
+            return screen.json_line(&view.to_string());
+        }
+        return screen.line(&format!(
+            "{} token {} is in {}",
+            token.kind,
+            token.name,
+            Text::new(&path.display().to_string())
+        ));
+    }
     if screen.json() {
         return screen.json_line(answer.text());
     }
-    let token: TokenView = answer.read()?;
     let expires = if token.expires_at.is_empty() { "never".to_owned() } else { screen.ago(&token.expires_at) };
     let mut facts = Facts::new().with("id", &token.id).with("name", &token.name).with("kind", &token.kind);
     if !token.email.is_empty() {

@@ -6,8 +6,9 @@ use super::Config;
 use super::errors::ConfigErrors;
 
 /// Ours, but read elsewhere: by the command line or the tests.
-const ELSEWHERE: [&str; 7] = [
+const ELSEWHERE: [&str; 8] = [
     "BOWLINE_CONFIG",
+    "BOWLINE_CONTEXT",
     "BOWLINE_URL",
     "BOWLINE_TOKEN",
     "BOWLINE_INSECURE_HTTP",
@@ -51,7 +52,8 @@ pub fn apply(config: &mut Config, vars: Vec<(String, String)>, errors: &mut Conf
             "ORCH_JWT_AUDIENCE_EXEC" => config.auth.jwt_audience_exec = value,
             "ORCH_JWT_JWKS_URL" => config.auth.jwt_jwks_url = Some(value),
             "ORCH_JWT_SHARED_SECRET" => config.auth.jwt_shared_secret = Some(SecretText::new(value)),
-            other if ELSEWHERE.contains(&other) => {}
+            // The agent has its own; a machine may have both.
+            other if ELSEWHERE.contains(&other) || other.starts_with("BOWLINE_AGENT_") => {}
             // Dying on purpose is for tests. A build for use does not start with such an order.
             "BOWLINE_FAILPOINT" if cfg!(debug_assertions) => {}
             other if other.starts_with("BOWLINE_") || other.starts_with("ORCH_") => {

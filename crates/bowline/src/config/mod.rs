@@ -86,6 +86,9 @@ mod tests {
         assert!(format!("{error:#}").contains("leese"), "{error:#}");
         let error = load("", &[("ORCH_JWT_ISUER", "x")]).unwrap_err();
         assert!(format!("{error:#}").contains("ORCH_JWT_ISUER"), "{error:#}");
+        for elsewhere in ["BOWLINE_CONTEXT", "BOWLINE_AGENT_JOIN_FILE"] {
+            assert!(load("", &[(elsewhere, "x")]).is_ok(), "{elsewhere}");
+        }
         let error = load("", &[("BOWLINE_DATA", "x")]).unwrap_err();
         assert!(format!("{error:#}").contains("BOWLINE_DATA"), "{error:#}");
     }

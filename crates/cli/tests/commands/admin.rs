@@ -28,6 +28,31 @@ async fn a_list_is_shown_again_and_again() {
 }
 
 #[tokio::test]
+async fn a_token_is_saved_to_a_file_that_only_its_owner_reads() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("web1.join");
+    let file = path.to_str().unwrap();
+    let fake = Fake::start(|_, asked| match asked {
+        0 => refused(403, "FORBIDDEN", "no"),
+        _ => ok(r#"{"id":"x","name":"web1","kind":"join","scopes":[],"token":"bwj_secret"}"#),
+    });
+    let create = ["token", "create", "--kind", "join", "--name", "web1", "--save", file];
+    assert_eq!(fake.run(&create).await.exit, Exit::Refused);
+    assert!(!path.exists(), "nothing was made, and so nothing is left");
+    let ran = fake.run(&create).await;
+    assert_eq!((ran.exit, ran.out.clone()), (Exit::Success, format!("join token web1 is in {file}\n")));
+    assert!(!format!("{}{}", ran.out, ran.err).contains("secret"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "bwj_secret\n");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fake.run(&create).await.exit, Exit::Usage, "a file that is there is not overwritten");
+    assert_eq!(fake.asked().len(), 2);
+    std::fs::remove_file(&path).unwrap();
+    let json = fake.run(&[&["--json"], &create[..]].concat()).await.json();
+    assert_eq!((&json["name"], json.get("token")), (&"web1".into(), None));
+}
+
+#[tokio::test]
 async fn lanes_are_a_table_of_numbers() {
     let fake = Fake::with(&[(
         "GET /lanes",
