@@ -72,6 +72,7 @@ macro_rules! nameable {
 nameable!(bowline_model::JobId, "JOB_NOT_FOUND", "job", str::parse::<Self>);
 nameable!(bowline_model::RunId, "RUN_NOT_FOUND", "run", str::parse::<Self>);
 nameable!(bowline_model::Lane, "LANE_NOT_FOUND", "lane", str::parse::<Self>);
+nameable!(bowline_model::WorkerName, "AGENT_NOT_FOUND", "agent", Self::new);
 nameable!(bowline_model::HostName, "HOST_NOT_FOUND", "host", Self::new);
 nameable!(bowline_model::InventoryName, "INVENTORY_NOT_FOUND", "inventory", Self::new);
 nameable!(bowline_model::ResourceName, "RESOURCE_NOT_FOUND", "resource", Self::new);

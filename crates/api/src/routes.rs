@@ -265,6 +265,29 @@ fn work() -> Vec<Route> {
         )
         .takes::<bowline_protocol::RenewRequest>()
         .gives::<bowline_protocol::RenewAnswer>(200),
+        Route::new("GET", "/agents", "listAgents", "List agents by name", exec(S::ControlRead), get(agents::list))
+            .asks::<agents::ListQuery>()
+            .gives::<agents::AgentPage>(200),
+        Route::new(
+            "GET",
+            "/agents/{name}",
+            "getAgent",
+            "Show an agent: what it was admitted as, by whom, and when it was last seen",
+            exec(S::ControlRead),
+            get(agents::get),
+        )
+        .gives::<agents::AgentView>(200),
+        Route::new(
+            "DELETE",
+            "/agents/{name}",
+            "removeAgent",
+            "Remove an agent: its credential ends, its runs are lost, its name is free",
+            control(S::ControlWrite),
+            delete(agents::remove),
+        )
+        .asks::<agents::RemoveQuery>()
+        .takes::<agents::RemoveRequest>()
+        .gives::<agents::RemovedView>(200),
         Route::new(
             "POST",
             "/workers/register",

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::agents::AgentsCommand;
 use crate::approvals::ApprovalsCommand;
 use crate::audit::AuditCommand;
 use crate::blocks::BlocksCommand;
@@ -30,8 +31,8 @@ use crate::trigger::TriggerCommand;
 use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
-    approvals, audit, blocks, clock, context, dlq, evaluations, events, evidence, hosts, job, lanes, quota, repeat,
-    resource, schedule, secret, tenant, token, trigger, whoami, workers, workflow,
+    agents, approvals, audit, blocks, clock, context, dlq, evaluations, events, evidence, hosts, job, lanes, quota,
+    repeat, resource, schedule, secret, tenant, token, trigger, whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -119,6 +120,10 @@ pub enum ClientCommand {
         #[command(subcommand)]
         command: Option<WorkersCommand>,
     },
+
+    /// The agents: who admitted them, when they were last seen; remove one whose key is lost
+    #[command(subcommand)]
+    Agents(AgentsCommand),
 
     /// What was done with authority, by whom and why, in chains that cannot be changed unnoticed
     #[command(subcommand)]
@@ -220,6 +225,7 @@ pub(crate) async fn dispatch(
         ClientCommand::Secret(command) => secret::run(&client, screen, command).await,
         ClientCommand::Workflow(command) => Box::pin(workflow::run(connection, screen, command)).await,
         ClientCommand::Lanes => lanes::run(&client, screen).await,
+        ClientCommand::Agents(command) => agents::run(&client, screen, command).await,
         ClientCommand::Workers { command } => workers::run(&client, screen, command).await,
         ClientCommand::Audit(command) => Box::pin(audit::run(&client, screen, command)).await,
         ClientCommand::Clock(command) => clock::run(&client, screen, command).await,

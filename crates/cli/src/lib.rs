@@ -7,6 +7,7 @@
 //! The binary flattens [`Connection`] into its options and [`ClientCommand`] into its commands, and calls [`run`].
 
 mod actor;
+mod agents;
 mod approvals;
 pub mod audit;
 mod blocks;

@@ -142,6 +142,7 @@ kinds! {
     AgentRenewed "agent_renewed" Info "An agent's credential was renewed",
     AgentSealingKeySet "agent_sealing_key_set" Info "An agent has shown the key to which its secrets are sealed",
     AgentSealingKeyChanged "agent_sealing_key_changed" Warning "Secrets of an agent are sealed to another key from now on",
+    AgentRemoved "agent_removed" Warning "An agent was removed, its credential ended",
     WorkerRegistered "worker_registered" Info "Worker registered",
     InventoryChanged "inventory_changed" Info "Hosts or groups of an inventory changed",
     ResourceStored "resource_stored" Info "A new version of a resource was stored",

@@ -201,6 +201,7 @@ impl FoldedJob {
             | K::AgentRenewed
             | K::AgentSealingKeySet
             | K::AgentSealingKeyChanged
+            | K::AgentRemoved
             | K::InventoryChanged
             | K::ResourceStored
             | K::ResourceActivated

@@ -12,9 +12,10 @@ use bowline_store::{
     ClaimRules, Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted,
     Enrolled, Evidence, EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder,
     Listened, NewApproval, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted,
-    PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, ReportAnswer, ResourceOrder, ResourcePut, ResourceStored,
-    Retention, RevokeToken, RevokedTokens, RunReport, SealingKeySet, Signaled, StoreError, StoreResult, Submitted,
-    TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder, WorkerRecord,
+    PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, RemoveAgent, RemovedAgent, ReportAnswer, ResourceOrder,
+    ResourcePut, ResourceStored, Retention, RevokeToken, RevokedTokens, RunReport, SealingKeySet, Signaled, StoreError,
+    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder,
+    WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -90,6 +91,7 @@ commands! {
     Enroll((String, Box<AgentRecord>, Box<TokenRecord>, Author)) -> Enrolled,
     RenewAgent(Box<Renewal>) -> bool,
     SetSealingKey((TenantId, WorkerName, [u8; 32], Author)) -> SealingKeySet,
+    RemoveAgent(Box<RemoveAgent>) -> Option<RemovedAgent>,
     AddOutput(NewOutput) -> OutputAnswer,
     PlaceForOutput((String, bool)) -> String,
     SetAside(Vec<(TenantId, String)>) -> (),
@@ -144,6 +146,7 @@ impl Command {
             | Self::ResumeEvaluation((_, _, by), _)
             | Self::RemoveHosts((_, _, _, by), _) => Some(by),
             Self::RenewAgent(renewal, _) => Some(&renewal.by),
+            Self::RemoveAgent(request, _) => Some(&request.by),
             Self::AcceptClock((by, _), _) => Some(by),
             Self::Decide(order, _) => Some(&order.by),
             Self::Block(block, _) => Some(&block.by),

@@ -163,6 +163,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0030_signal.sql"),
         postgres: include_str!("migrations/postgres/0030_signal.sql"),
     },
+    Migration {
+        number: 34,
+        name: "agents",
+        sqlite: include_str!("migrations/sqlite/0034_agents.sql"),
+        postgres: include_str!("migrations/postgres/0034_agents.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

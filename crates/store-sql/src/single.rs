@@ -98,6 +98,11 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             after.hear(heard);
             Answer::SetSealingKey(answer)
         }
+        Command::RemoveAgent(request, _) => {
+            let (removed, heard) = write::remove_agent(db, desk, request).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::RemoveAgent(removed)
+        }
         Command::AddOutput(output, _) => {
             let answer = write::add_output(db, desk, output).await?;
             after.events |= matches!(answer, OutputAnswer::Held { added: true, .. });

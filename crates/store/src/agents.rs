@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bowline_model::audit::Author;
 use bowline_model::{Admission, Labels, TenantId, Timestamp, WorkerName};
 
-use crate::{StoreResult, TokenRecord};
+use crate::{Page, StoreResult, TokenRecord, WorkerRecord};
 
 /// An agent that has joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,43 @@ impl AgentRecord {
     pub fn has_credential(&self, token: &str) -> bool {
         self.token == token || self.token_before.as_deref() == Some(token)
     }
+}
+
+/// An agent with everything that is shown of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentEntry {
+    pub agent: AgentRecord,
+    /// When its credential ends.
+    pub credential_expires_at: Option<Timestamp>,
+    /// When its credential was revoked.
+    pub credential_revoked_at: Option<Timestamp>,
+    /// The id of the join token it enrolled with last.
+    pub join_token: Option<String>,
+    /// The id of the token with which that join token was made. `None`: by a service or by the server itself.
+    pub join_token_made_by: Option<String>,
+    /// As it registered; `None` if it never did.
+    pub worker: Option<WorkerRecord>,
+}
+
+/// A person's request to remove an agent.
+#[derive(Debug, Clone)]
+pub struct RemoveAgent {
+    pub tenant: TenantId,
+    pub name: WorkerName,
+    pub by: Author,
+    pub reason: String,
+}
+
+/// What a removal came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemovedAgent {
+    pub public_key: [u8; 32],
+    /// The ids of its credentials, which have ended.
+    pub credentials: Vec<String>,
+    /// Runs it had accepted: what became of them is unknown.
+    pub lost_runs: u64,
+    /// Runs it had not accepted; they were returned to the queue.
+    pub returned_runs: u64,
 }
 
 /// What became of a sealing key that an agent has shown.
@@ -87,4 +124,17 @@ pub trait AgentStore: Send + Sync {
         by: Author,
     ) -> StoreResult<SealingKeySet>;
     async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>>;
+    /// Agents by name, from the one after `after`.
+    async fn list_agents(
+        &self,
+        tenant: TenantId,
+        after: Option<WorkerName>,
+        limit: u32,
+    ) -> StoreResult<Page<AgentEntry, WorkerName>>;
+    /// One agent, as it is listed.
+    async fn find_agent_entry(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentEntry>>;
+    /// Removes an agent, all or nothing: its credentials end, the runs it had accepted are lost and the others are returned to
+    /// the queue, and its name and key are free again. Hosts of lost runs are reserved even if it was their own agent: a new
+    /// agent of this name does not know what runs there. `None` if there is no such agent.
+    async fn remove_agent(&self, request: RemoveAgent) -> StoreResult<Option<RemovedAgent>>;
 }

@@ -21,6 +21,8 @@ pub struct WorkerRecord {
     pub claimed_labels: Labels,
     /// Commands of this agent may run as its own user, with its key and credential in reach.
     pub shares_agent_user: bool,
+    /// The version of its program, as it says; empty if it does not.
+    pub version: String,
     pub slots: u32,
     pub registered_at: Timestamp,
     pub seen_at: Timestamp,
@@ -31,7 +33,8 @@ pub struct WorkerRecord {
 
 #[async_trait]
 pub trait WorkerStore: Send + Sync {
-    /// Stores a worker, or what changed about it. Its times are set by the ledger.
+    /// Stores a worker, or what changed about it. Its times are set by the ledger. An agent that was removed meanwhile is not
+    /// stored.
     async fn register_worker(&self, worker: WorkerRecord) -> StoreResult<()>;
     async fn find_worker(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<WorkerRecord>>;
     async fn list_workers(&self, tenant: TenantId) -> StoreResult<Vec<WorkerRecord>>;

@@ -14,9 +14,17 @@ use crate::door::Known;
 use crate::problem::Problem;
 
 const TYPES_MAX: usize = 1_000;
+/// Of what a worker says about its version, so many characters are stored.
+const VERSION_MAX: usize = 64;
 
 fn ms(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
+}
+
+/// What a worker says about the version of its program. It is shown, and decides nothing.
+fn version(resources: Option<&serde_json::Value>) -> String {
+    let said = resources.and_then(|facts| facts.get("version")).and_then(serde_json::Value::as_str).unwrap_or_default();
+    said.chars().filter(|c| !c.is_control()).take(VERSION_MAX).collect()
 }
 
 pub async fn register(
@@ -70,6 +78,7 @@ pub async fn register(
         labels: admitted.labels,
         claimed_labels: admitted.claimed,
         shares_agent_user: admitted.shares_agent_user,
+        version: version(body.resources.as_ref()),
         slots: body.slots,
         registered_at: now,
         seen_at: now,

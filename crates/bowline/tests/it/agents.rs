@@ -344,3 +344,55 @@ async fn an_agent_that_shares_its_user_waits_for_secrets_unless_its_join_token_s
     };
     assert_eq!(register(&agent, &key, json!(true)).await, Some((json!("x25519"), json!(true))));
 }
+
+#[tokio::test]
+async fn an_agent_whose_key_is_lost_is_removed_and_its_name_joined_again() {
+    let server = TestServer::start().await;
+    let join = json!({"kind": "join", "name": "web1", "reach": ["ssh"], "labels": {"site": "fra"}});
+    let (agent, key) = joined(&server, "web1", join).await;
+    let listed = server.get("/agents").await.expect(200);
+    assert_eq!((&listed["agents"][0]["status"], &listed["next_cursor"]), (&json!("enrolled"), &Value::Null));
+    let body = json!({
+        "worker_id": "web1", "task_types": ["bowline.command"], "labels": {"rack": "7"}, "slots": 4,
+        "shares_agent_user": false, "resources": {"version": "1.2.3"},
+    });
+    agent.send("POST", "/workers/register", body).await.expect(200);
+    server.send("PUT", "/hosts/web1", &server.admin(), Some(json!({}))).await.expect(201);
+    server.post("/jobs", json!({"command": {"argv": ["true"]}, "selector": "all"})).await.expect(202);
+    let tasks = agent.tasks(1).await;
+    let beat = json!({"runs": [tasks[0]["task_id"]]});
+    agent.send("POST", "/workers/web1/heartbeat", beat.clone()).await.expect(200);
+
+    let shown = server.get("/agents/web1").await.expect(200);
+    assert_eq!((&shown["status"], &shown["running"], &shown["slots"]), (&json!("active"), &json!(1), &json!(4)));
+    assert_eq!((&shown["version"], &shown["shares_agent_user"]), (&json!("1.2.3"), &json!(false)));
+    assert_eq!((&shown["reach"], &shown["claimed_labels"]), (&json!(["ssh"]), &json!({"rack": "7"})));
+    assert_eq!(shown["labels"], json!({"bowline/agent": "web1", "site": "fra"}));
+    assert!(shown["credential"]["expires_at"].is_string() && shown["seen_at"].is_string(), "{shown}");
+    assert!(shown["admitted"]["by"]["name"].is_string(), "{shown}");
+    assert_eq!(server.get("/agents").await.expect(200)["agents"], json!([shown]));
+    assert_eq!(server.get("/agents?limit=0").await.status, 400);
+    let unknown = server.get("/agents/web2").await;
+    assert_eq!((unknown.status, unknown.code()), (404, "AGENT_NOT_FOUND"));
+    let reader = server.token(json!({"kind": "api", "name": "r", "scopes": ["control.read"]})).await;
+    server.send("GET", "/agents", &reader, None).await.expect(200);
+    assert_eq!(server.send("DELETE", "/agents/web1?reason=not%20mine", &reader, None).await.status, 403);
+
+    let remove = async |reason: Value| server.send("DELETE", "/agents/web1", &server.admin(), Some(reason)).await;
+    assert_eq!(remove(json!({})).await.status, 400, "a reason is required");
+    let removed = remove(json!({"reason": "its disk is broken"})).await.expect(200);
+    assert_eq!(removed, json!({"name": "web1", "removed": true, "lost_runs": 1, "returned_runs": 0}));
+    assert_eq!(remove(json!({"reason": "once more"})).await.code(), "AGENT_NOT_FOUND");
+    assert_eq!(agent.send("POST", "/workers/web1/heartbeat", beat).await.status, 401, "its credential has ended");
+    let line = server.get("/hosts/web1/queue").await.expect(200);
+    assert_eq!(line["kept"][0]["run_id"], tasks[0]["task_id"], "the command may still run: {line}");
+    let audit = server.get("/audit?action=agent.remove").await.expect(200);
+    assert_eq!(audit["records"][0]["resource"], "agent/web1");
+    assert_eq!(audit["records"].as_array().expect("records").last().expect("one")["reason"], "its disk is broken");
+
+    let (again, _) = joined(&server, "web1", json!({"kind": "join", "name": "web1"})).await;
+    again.register(json!({})).await.expect(200);
+    let second = server.token(json!({"kind": "join", "name": "web2"})).await;
+    let body = key.request(&second, "web2");
+    server.send("POST", "/agents/enroll", &second, Some(body)).await.expect(201);
+}

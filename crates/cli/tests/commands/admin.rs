@@ -100,6 +100,56 @@ async fn a_workers_name_is_one_part_of_the_path_whatever_is_in_it() {
     assert_eq!(fake.lines().len(), 2);
 }
 
+const AGENT: &str = r#"{"name":"web1","status":"active","labels":{"bowline/agent":"web1"},"reach":["ssh"],"shares_agent_user":true,
+"secrets_for_shared_user":false,"version":"1.2.3","slots":4,"running":1,"draining":false,"registered_at":"2026-01-03T11:00:00Z",
+"seen_at":"2026-01-03T11:59:55Z","public_key":"a2V5","credential":{"token":"t1","expires_at":"2027-01-03T11:00:00Z"},
+"admitted":{"join_token":"j1","by":{"id":"token:t0","name":"ann"},"at":"2026-01-03T10:00:00Z"}}"#;
+
+#[tokio::test]
+async fn agents_are_listed_and_shown() {
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "GET /agents" => ok(format!(r#"{{"agents":[{AGENT}],"next_cursor":null}}"#)),
+        _ => ok(AGENT),
+    });
+    let ran = fake.run(&["agents", "list"]).await;
+    insta::assert_snapshot!(ran.out, @r"
+    AGENT  STATUS  VERSION  RUNS  SEEN    CREDENTIAL ENDS       LABELS
+    web1   active  1.2.3       1  5s ago  2027-01-03T11:00:00Z  bowline/agent=web1 shares_agent_user
+    ");
+    let ran = fake.run(&["agents", "get", "web1"]).await;
+    insta::assert_snapshot!(ran.out, @r"
+    agent                    web1
+    status                   active
+    version                  1.2.3
+    labels                   bowline/agent=web1
+    reach                    ssh
+    shares agent user        yes
+    secrets for shared user  no
+    runs                     1 of 4
+    seen                     5s ago
+    public key               a2V5
+    credential               t1
+    credential ends          2027-01-03T11:00:00Z
+    join token               j1
+    admitted by              ann
+    admitted at              2026-01-03T10:00:00Z
+    ");
+}
+
+#[tokio::test]
+async fn an_agent_is_removed_for_a_reason() {
+    let fake = Fake::start(|_, _| ok(r#"{"name":"web1","removed":true,"lost_runs":2,"returned_runs":0}"#));
+    assert_eq!(fake.run(&["agents", "remove", "web1"]).await.exit, Exit::Usage);
+    let ran = fake.run(&["agents", "remove", "web1", "--reason", "its disk is broken"]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, "agent web1 is removed\n"));
+    assert!(ran.err.contains("2 runs are lost") && ran.err.contains("--kind join --name web1"), "{}", ran.err);
+    let asked = fake.asked();
+    assert_eq!(
+        (asked[0].line.as_str(), asked[0].json()),
+        ("DELETE /agents/web1", json!({"reason": "its disk is broken"}))
+    );
+}
+
 #[tokio::test]
 async fn tenants_are_made_and_listed() {
     let fake = Fake::start(|asked, _| match asked.path() {

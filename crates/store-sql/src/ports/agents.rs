@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bowline_model::audit::Author;
 use bowline_model::{HostName, JobId, RunId, TenantId, WorkerName};
 use bowline_store::{
-    AgentRecord, AgentStore, Enrolled, NewOutput, OutputAnswer, OutputOf, OutputRange, OutputStore, OutputStream,
-    SealingKeySet, StoreResult, TokenRecord,
+    AgentEntry, AgentRecord, AgentStore, Enrolled, NewOutput, OutputAnswer, OutputOf, OutputRange, OutputStore,
+    OutputStream, Page, RemoveAgent, RemovedAgent, SealingKeySet, StoreResult, TokenRecord,
 };
 
 use crate::command::{Command, Renewal};
@@ -48,6 +48,23 @@ impl AgentStore for SqlLedger {
 
     async fn find_agent(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentRecord>> {
         self.look(move |db| Box::pin(async move { read::find_agent(db, tenant, &name).await })).await
+    }
+
+    async fn list_agents(
+        &self,
+        tenant: TenantId,
+        after: Option<WorkerName>,
+        limit: u32,
+    ) -> StoreResult<Page<AgentEntry, WorkerName>> {
+        self.look(move |db| Box::pin(async move { read::list_agents(db, tenant, after.as_ref(), limit).await })).await
+    }
+
+    async fn find_agent_entry(&self, tenant: TenantId, name: WorkerName) -> StoreResult<Option<AgentEntry>> {
+        self.look(move |db| Box::pin(async move { read::find_agent_entry(db, tenant, &name).await })).await
+    }
+
+    async fn remove_agent(&self, request: RemoveAgent) -> StoreResult<Option<RemovedAgent>> {
+        self.wish(|line| Command::RemoveAgent(Box::new(request), line)).await
     }
 }
 

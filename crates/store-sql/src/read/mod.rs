@@ -20,7 +20,7 @@ mod tokens;
 mod verify;
 mod workers;
 
-pub use agents::find_agent;
+pub use agents::{find_agent, find_agent_entry, list_agents};
 pub use asked::find_asked;
 pub use audit::{audit_heads, list_audit};
 pub use blocks::{host_queue, list_blocks};

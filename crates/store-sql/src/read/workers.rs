@@ -8,7 +8,8 @@ use bowline_store::{StoreError, StoreResult, WorkerRecord};
 use crate::db::{Db, Row, Sql, Val};
 use crate::job_row::count;
 
-fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
+/// A worker from the columns of `WORKER`.
+pub(super) fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
     let broken = |e: bowline_model::name::NotAName| StoreError::Broken(e.to_string());
     let types = row.text(3)?;
     let types: Result<Vec<TaskType>, _> = types.split(' ').filter(|t| !t.is_empty()).map(TaskType::new).collect();
@@ -25,6 +26,7 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
         names_runs: row.bool(9)?,
         claimed_labels: Labels::from_canonical(&row.text(10)?).map_err(broken)?,
         shares_agent_user: row.bool(11)?,
+        version: row.text(12)?,
     })
 }
 
@@ -56,11 +58,11 @@ const RUNNING: Sql = Sql::Same(
 const DRAINING: Sql = Sql::Same("select tenant, name from worker where draining");
 const WORKER: Sql = Sql::Same(
     "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs,
-       claimed_labels, shares_agent_user from worker
+       claimed_labels, shares_agent_user, version from worker
      where tenant = $1 and name = $2",
 );
 const WORKERS: Sql = Sql::Same(
     "select tenant, name, worker_type, task_types, labels, slots, registered_at, seen_at, draining, names_runs,
-       claimed_labels, shares_agent_user from worker
+       claimed_labels, shares_agent_user, version from worker
      where tenant = $1 order by name",
 );

@@ -2,9 +2,10 @@
 
 use bowline_model::event::EventData;
 use bowline_model::{EventKind, TenantId, WorkerName};
-use bowline_store::{AgentRecord, Enrolled, SealingKeySet, StoreResult, TokenRecord};
+use bowline_store::{AgentRecord, Enrolled, RemoveAgent, RemovedAgent, SealingKeySet, StoreResult, TokenRecord};
 
 use super::Desk;
+use super::reap::give_up_all;
 use super::tokens::add_token;
 use crate::changes::{Changes, Heard};
 use crate::command::Renewal;
@@ -51,6 +52,7 @@ pub async fn enroll_agent(
         Val::Text(&agent.token),
         Val::At(desk.now),
         Val::Text(&admission),
+        Val::Text(join),
     ];
     db.execute(ADD, &params).await?;
     if let Some(there) = &there {
@@ -112,6 +114,31 @@ pub async fn set_sealing_key(
     Ok((answer, tell(db, desk, tenant, kind, data).await?))
 }
 
+/// Removes an agent whose key is lost, or that is to be trusted no longer.
+pub async fn remove_agent(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    request: &RemoveAgent,
+) -> StoreResult<(Option<RemovedAgent>, Vec<Heard>)> {
+    let (tenant, name) = (request.tenant, &request.name);
+    let Some(agent) = find_agent(db, tenant, name).await? else { return Ok((None, Vec::new())) };
+    // Jobs are locked before anything else, as everywhere.
+    let (lost_runs, returned_runs, given_up) = give_up_all(db, desk, tenant, name, "its agent was removed").await?;
+    let credentials: Vec<String> = [Some(agent.token), agent.token_before].into_iter().flatten().collect();
+    for token in &credentials {
+        db.execute(END, &[Val::Text(token), Val::At(desk.now)]).await?;
+    }
+    let key = [Val::Id(*tenant.as_uuid()), Val::Text(name.as_str())];
+    db.execute(REMOVE_WORKER, &key).await?;
+    db.execute(REMOVE, &key).await?;
+    let by = Some(request.by.to_string());
+    let data =
+        EventData { worker: Some(name.clone()), by, reason: Some(request.reason.clone()), ..EventData::default() };
+    let heard = tell(db, desk, tenant, EventKind::AgentRemoved, data).await?;
+    let removed = RemovedAgent { public_key: agent.public_key, credentials, lost_runs, returned_runs };
+    Ok((Some(removed), vec![given_up, heard]))
+}
+
 async fn tell(
     db: &mut impl Db,
     desk: &Desk<'_>,
@@ -142,8 +169,11 @@ const END: Sql = Sql::Same("update token set revoked_at = $2 where id = $1 and r
 const SHORTEN: Sql =
     Sql::Same("update token set expires_at = $2 where id = $1 and (expires_at is null or expires_at > $2)");
 const ADD: Sql = Sql::Same(
-    "insert into agent (tenant, name, public_key, labels, token, enrolled_at, admission)
-     values ($1, $2, $3, $4, $5, $6, $7)
+    "insert into agent (tenant, name, public_key, labels, token, enrolled_at, admission, join_token)
+     values ($1, $2, $3, $4, $5, $6, $7, $8)
      on conflict (tenant, name) do update set labels = excluded.labels, token = excluded.token, token_before = '',
-       enrolled_at = excluded.enrolled_at, admission = excluded.admission",
+       enrolled_at = excluded.enrolled_at, admission = excluded.admission,
+       join_token = excluded.join_token",
 );
+const REMOVE: Sql = Sql::Same("delete from agent where tenant = $1 and name = $2");
+const REMOVE_WORKER: Sql = Sql::Same("delete from worker where tenant = $1 and name = $2");

@@ -222,6 +222,21 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
                 SealingKeySet::Unchanged => return Ok(Vec::new()),
             }
         }
+        (Command::RemoveAgent(request, _), Answer::RemoveAgent(removed)) => {
+            let form = form(Some(request.tenant), Action::AgentRemove, format!("agent/{}", request.name));
+            let form = form.why(Some(&request.reason));
+            match removed {
+                Some(removed) => {
+                    let key = Digest::from_bytes(removed.public_key).to_string();
+                    let (lost, returned) = (removed.lost_runs, removed.returned_runs);
+                    let tokens = &removed.credentials;
+                    let about =
+                        json!({"public_key": key, "tokens": tokens, "lost_runs": lost, "returned_runs": returned});
+                    form.with(about).result("done")
+                }
+                None => form.result("not_found"),
+            }
+        }
         (Command::Cancel(order, _), Answer::Cancel(answer)) => about_job(form, Action::JobCancel, order, *answer),
         (Command::Retry(order, _), Answer::Retry(answer))
         | (Command::RetryHosts((order, _), _), Answer::RetryHosts(answer)) => {

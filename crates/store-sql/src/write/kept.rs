@@ -18,9 +18,15 @@ use crate::read::find_host;
 
 /// Keeps the hosts of these runs, as far as several agents reach them. Where a host has its own agent, that one is the gate.
 pub async fn keep(db: &mut impl Db, desk: &Desk<'_>, missing: &[&RunRow]) -> StoreResult<()> {
+    let shared: Vec<&RunRow> = missing.iter().copied().filter(|row| !row.own_agent).collect();
+    keep_all(db, desk, &shared).await
+}
+
+/// Keeps the hosts of these runs, also where a host has its own agent: that one is gone, and what it knew with it.
+pub async fn keep_all(db: &mut impl Db, desk: &Desk<'_>, missing: &[&RunRow]) -> StoreResult<()> {
     let there: Vec<(&RunRow, i64, bool)> = missing
         .iter()
-        .filter(|row| !row.own_agent && !planted::on(Mistake::HostNotKept))
+        .filter(|_| !planted::on(Mistake::HostNotKept))
         .filter_map(|row| match (row.job.state.kind, row.job.host) {
             (JobKind::Unit(lock), Some(host)) => Some((*row, host, lock == HostLock::Shared)),
             _ => None,

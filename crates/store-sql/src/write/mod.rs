@@ -45,7 +45,7 @@ use rand::rngs::StdRng;
 
 use crate::channels::Channels;
 
-pub use agents::{enroll_agent, renew_agent, set_sealing_key};
+pub use agents::{enroll_agent, remove_agent, renew_agent, set_sealing_key};
 pub use apply::apply;
 pub use approvals::decide;
 pub use audit::{append as append_audit, deeds};

@@ -4,11 +4,11 @@ use bowline_model::event::EventData;
 use bowline_model::job::Fact;
 use bowline_model::lease::{Lease, LeaseTimes, Verdict};
 use bowline_model::run::RunFact;
-use bowline_model::{ErrorClass, RunError};
+use bowline_model::{ErrorClass, RunError, RunId, TenantId, WorkerName};
 use bowline_store::{Listened, Reaped, StoreResult};
 
 use super::Desk;
-use super::kept::keep;
+use super::kept::{keep, keep_all};
 use super::report::{RunRow, load_runs};
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Col, Db, Row, Sql, Val};
@@ -98,6 +98,36 @@ pub async fn reclaim(db: &mut impl Db, desk: &mut Desk<'_>, prefix: &str) -> Sto
     Ok((rows.len() as u64, changes.write(db).await?))
 }
 
+/// Ends what a worker of a tenant holds: what it had accepted is lost, the rest is returned to the queue. Says how many of each.
+pub async fn give_up_all(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    tenant: TenantId,
+    worker: &WorkerName,
+    why: &str,
+) -> StoreResult<(u64, u64, Heard)> {
+    let key = [Val::Id(*tenant.as_uuid()), Val::Text(worker.as_str())];
+    let held = db.query(HELD, &key, |row| row.id(0)).await?;
+    let runs = load_runs(db, held.clone()).await?;
+    // Read once more now that they are locked: one may have been accepted or have ended in between.
+    let leases = db.query_many(LEASES, &[Col::Id(held)], read_lease).await?;
+    let (mut lost, mut returned) = (Vec::new(), 0);
+    let mut changes = Changes::at(desk.now);
+    for (run, lease) in leases {
+        let Some(row) = runs.get(&RunId::from_uuid(run)) else { continue };
+        if lease.accepted {
+            lost.push(row);
+            give_up(desk, &mut changes, row, Verdict::Lost, why);
+        } else {
+            returned += 1;
+            give_up(desk, &mut changes, row, Verdict::Return, why);
+        }
+    }
+    let heard = changes.write(db).await?;
+    keep_all(db, desk, &lost).await?;
+    Ok((lost.len() as u64, returned, heard))
+}
+
 fn give_up(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, verdict: Verdict, why: &str) {
     let fence = row.fence;
     let (fact, run_fact, error) = match verdict {
@@ -147,3 +177,6 @@ const ACTIVE: Sql = Sql::Same("select count(*) from lease");
 /// Not `like`: names may hold its wildcards, and SQLite's does not tell capitals from small letters.
 const BY_WORKER: Sql =
     Sql::Same("select run from lease where substr(worker, 1, length(cast($1 as text))) = cast($1 as text)");
+const HELD: Sql = Sql::Same(
+    "select l.run from lease l join job j on j.number = l.number where j.tenant = $1 and l.worker = $2 order by l.number",
+);

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use bowline_model::admission::{Admission, Reach};
-use bowline_model::{ErrorClass, EventKind, JobStatus, Labels, Outcome, RunStatus};
+use bowline_model::host::Connection;
+use bowline_model::{ErrorClass, EventKind, JobStatus, Labels, Outcome, RunStatus, TenantId};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, labels, worker_name};
 use super::tokens::{revoke_all, token};
 use crate::{
     AgentRecord, Encoding, Enrolled, EventFilter, NewOutput, OUTPUT_GRACE_MS, OUTPUT_MAX_BYTES, OutputAnswer,
-    OutputRange, OutputStream, PruneMark, ReportAnswer, Retention, SealingKeySet, TellAnswer, TokenRecord,
+    OutputRange, OutputStream, PruneMark, RemoveAgent, RemovedAgent, ReportAnswer, Retention, SealingKeySet,
+    TellAnswer, TokenRecord, WorkerRecord,
 };
 
 fn admission() -> Admission {
     Admission { reach: [Reach::Ssh].into(), secrets_for_shared_user: true, ..Admission::default() }
 }
 
-fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
+pub(super) fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
     let own = TokenRecord { kind: "wrk".to_owned(), name: name.to_owned(), ..token(bench, &format!("of-{name}")) };
     let agent = AgentRecord {
         tenant: bench.tenant,
@@ -33,7 +35,7 @@ fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {
     (agent, own)
 }
 
-async fn join_token(bench: &Bench, id: &str) -> String {
+pub(super) async fn join_token(bench: &Bench, id: &str) -> String {
     let join = TokenRecord {
         kind: "joi".to_owned(),
         scopes: String::new(),
@@ -45,7 +47,7 @@ async fn join_token(bench: &Bench, id: &str) -> String {
     id.to_owned()
 }
 
-async fn enroll(bench: &Bench, join: &str, name: &str, key: u8) -> Enrolled {
+pub(super) async fn enroll(bench: &Bench, join: &str, name: &str, key: u8) -> Enrolled {
     let (agent, own) = agent(bench, name, key);
     bench.ledger.enroll_agent(join.to_owned(), agent, own, "join:j".into()).await.expect("the ledger takes agents")
 }
@@ -207,6 +209,70 @@ pub async fn a_name_and_a_key_are_given_once(bench: &Bench) {
     bench.ledger.register_worker(super::workers::registration(bench, "a3")).await.expect("it registers");
     assert_eq!(enroll(bench, &second, "a3", 3).await, Enrolled::NameTaken, "a worker has this name");
     assert_eq!(enroll(bench, &second, "a2", 2).await, Enrolled::Done, "a refusal uses nothing up");
+}
+
+pub(super) async fn remove(bench: &Bench, tenant: TenantId, name: &str) -> Option<RemovedAgent> {
+    let reason = "the disk with its key is broken".to_owned();
+    let request = RemoveAgent { tenant, name: worker_name(name), by: "ann".into(), reason };
+    bench.ledger.remove_agent(request).await.expect("the ledger removes agents")
+}
+
+pub async fn a_removed_agent_leaves_its_name_and_key_free(bench: &Bench) {
+    let (first, second) = (join_token(bench, "j1").await, join_token(bench, "j2").await);
+    assert_eq!(enroll(bench, &first, "a1", 1).await, Enrolled::Done);
+    bench.ledger.register_worker(super::workers::registration(bench, "a1")).await.expect("it registers");
+    assert_eq!(remove(bench, bench.neighbour, "a1").await, None, "another tenant has no such agent");
+    bench.pass_ms(5);
+    let removed = remove(bench, bench.tenant, "a1").await.expect("it was there");
+    assert_eq!((removed.credentials, removed.lost_runs, removed.returned_runs), (vec!["of-a1".to_owned()], 0, 0));
+    assert_eq!(remove(bench, bench.tenant, "a1").await, None, "twice is once");
+    let old = bench.ledger.find_token("of-a1".to_owned()).await.expect("read").expect("its record is kept");
+    assert_eq!(old.revoked_at, Some(bench.now()), "its credential has ended");
+    assert_eq!(bench.ledger.find_agent(bench.tenant, worker_name("a1")).await.expect("read"), None);
+    assert_eq!(bench.ledger.find_worker(bench.tenant, worker_name("a1")).await.expect("read"), None);
+    let told = bench.stream(EventFilter { kinds: vec![EventKind::AgentRemoved], ..EventFilter::default() }, 1).await;
+    let data = &told[0].1.data;
+    assert_eq!((data.by.as_deref(), data.reason.as_deref()), (Some("ann"), Some("the disk with its key is broken")));
+    let (again, own) = agent(bench, "a1", 2);
+    let own = TokenRecord { id: "of-a1-again".to_owned(), ..own };
+    let again = AgentRecord { token: own.id.clone(), ..again };
+    let answer = bench.ledger.enroll_agent(second, again, own, "join:j".into()).await.expect("an answer");
+    assert_eq!(answer, Enrolled::Done, "another key may have the name");
+}
+
+pub async fn an_agent_that_registers_while_it_is_removed_is_not_stored(bench: &Bench) {
+    let agent = labels(&[(Connection::AGENT_LABEL, "a1")]);
+    let late = WorkerRecord { labels: agent, ..super::workers::registration(bench, "a1") };
+    bench.ledger.register_worker(late).await.expect("an answer");
+    assert_eq!(bench.ledger.find_worker(bench.tenant, worker_name("a1")).await.expect("read"), None);
+    let join = join_token(bench, "j1").await;
+    assert_eq!(enroll(bench, &join, "a1", 1).await, Enrolled::Done, "nothing holds the name");
+}
+
+pub async fn agents_are_listed_by_name_in_pages_with_who_admitted_them(bench: &Bench) {
+    for (n, name) in ["a3", "a1", "a2"].into_iter().enumerate() {
+        let join = join_token(bench, &format!("j-{name}")).await;
+        assert_eq!(enroll(bench, &join, name, u8::try_from(n).expect("few")).await, Enrolled::Done);
+    }
+    bench.ledger.register_worker(super::workers::registration(bench, "a2")).await.expect("it registers");
+    let list = async |after: Option<&str>| {
+        let page = bench.ledger.list_agents(bench.tenant, after.map(worker_name), 2).await.expect("read");
+        (page.items, page.next)
+    };
+    let (items, next) = list(None).await;
+    let names: Vec<&str> = items.iter().map(|entry| entry.agent.name.as_str()).collect();
+    assert_eq!((names, next.as_ref().map(|name| name.as_str())), (vec!["a1", "a2"], Some("a2")));
+    assert_eq!(items[0].join_token.as_deref(), Some("j-a1"));
+    assert!(items[0].worker.is_none(), "it never registered");
+    assert_eq!(items[1].worker, Some(super::workers::registration(bench, "a2")));
+    let (items, next) = list(Some("a2")).await;
+    assert_eq!((items.len(), items[0].agent.name.as_str(), next), (1, "a3", None));
+    let found =
+        async |tenant, name: &str| bench.ledger.find_agent_entry(tenant, worker_name(name)).await.expect("read");
+    assert_eq!(found(bench.tenant, "a3").await.as_ref(), Some(&items[0]));
+    assert_eq!(found(bench.neighbour, "a3").await, None);
+    let neighbours = bench.ledger.list_agents(bench.neighbour, None, 10).await.expect("read");
+    assert!(neighbours.items.is_empty());
 }
 
 pub async fn news_of_many_runs_come_together(bench: &Bench) {

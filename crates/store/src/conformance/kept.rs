@@ -9,9 +9,12 @@ use bowline_model::host::{Connection, Host};
 use bowline_model::worker::Abilities;
 use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, RetryPolicy, TaskType, TenantId};
 
+use super::agents::{enroll, join_token, remove};
 use super::bench::{Bench, labels};
 use super::fleets::{host_name, inventory, spec};
-use crate::{Claimant, ClaimedRun, EventFilter, HostLine, ReleaseOrder, ReportAnswer};
+use crate::{
+    AgentRecord, Claimant, ClaimedRun, Enrolled, EventFilter, HostLine, ReleaseOrder, ReportAnswer, TokenRecord,
+};
 
 /// A run may take ten seconds and five more to stop. With the lease of ledgers that were told nothing (30 s) and the time for
 /// connections (60 s) it can be there for this long after it was handed out.
@@ -136,6 +139,40 @@ pub async fn a_hosts_own_agent_is_its_gate(bench: &Bench) {
     bench.commanded(brief(), Rollout::default()).await;
     bench.conduct().await;
     assert_eq!(bench.claim(agent()).await.len(), 1, "it knows itself what it executes");
+}
+
+/// A new agent of the same name does not know what the old one executes.
+pub async fn a_removed_agent_is_no_gate_and_its_runs_are_lost(bench: &Bench) {
+    bench.put_hosts(vec![Host::named(host_name("h0000"))], vec![]).await;
+    let join = join_token(bench, "j1").await;
+    assert_eq!(enroll(bench, &join, "h0000", 1).await, Enrolled::Done);
+    let own = labels(&[(Connection::AGENT_LABEL, "h0000")]);
+    let abilities = Arc::new(Abilities { task_types: BTreeSet::from([TaskType::command()]), labels: own });
+    let agent = || Claimant { abilities: Arc::clone(&abilities), wants: 5, slots: 5, ..bench.worker("h0000") };
+    let job = bench.commanded(brief(), Rollout::default()).await;
+    bench.conduct().await;
+    let runs = bench.claim(agent()).await;
+    bench.beat(&runs[0]).await;
+    let removed = remove(bench, bench.tenant, "h0000").await.expect("it was there");
+    assert_eq!((removed.lost_runs, removed.returned_runs), (1, 0));
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Failed, "its one run is lost");
+    let line = bench.line().await;
+    assert_eq!(line.kept.iter().map(|kept| (kept.run, kept.job)).collect::<Vec<_>>(), [(runs[0].run, Some(job))]);
+    bench.commanded(brief(), Rollout::default()).await;
+    bench.conduct().await;
+    assert!(bench.claim(agent()).await.is_empty(), "the command of the old agent may still run there");
+    bench.pass_ms(LONGEST_MS);
+    bench.conduct().await;
+    assert_eq!(bench.claim(agent()).await.len(), 1);
+    let join = join_token(bench, "j2").await;
+    let (again, own) = super::agents::agent(bench, "h0000", 2);
+    let own = TokenRecord { id: "again".to_owned(), ..own };
+    let again = AgentRecord { token: own.id.clone(), ..again };
+    let answer = bench.ledger.enroll_agent(join, again, own, "join:j".into()).await.expect("an answer");
+    assert_eq!(answer, Enrolled::Done);
+    let removed = remove(bench, bench.tenant, "h0000").await.expect("it was there");
+    assert_eq!((removed.lost_runs, removed.returned_runs), (0, 1), "what was never accepted was never begun");
 }
 
 pub async fn a_person_releases_a_kept_host(bench: &Bench) {

@@ -427,6 +427,7 @@ macro_rules! for_each_promise {
                 a_run_whose_end_is_unknown_is_not_tried_again_beside_itself
                 those_who_share_a_host_share_it_with_a_missing_run
                 a_hosts_own_agent_is_its_gate
+                a_removed_agent_is_no_gate_and_its_runs_are_lost
                 a_person_releases_a_kept_host
                 a_canceled_run_that_vanished_keeps_its_host
             ;
@@ -478,6 +479,9 @@ macro_rules! for_each_promise {
                 agents_that_join_at_once_with_one_token_are_one
                 a_join_token_that_is_old_or_of_another_tenant_lets_nobody_in
                 a_name_and_a_key_are_given_once
+                a_removed_agent_leaves_its_name_and_key_free
+                an_agent_that_registers_while_it_is_removed_is_not_stored
+                agents_are_listed_by_name_in_pages_with_who_admitted_them
                 news_of_many_runs_come_together
                 two_tellings_of_one_run_in_one_shipment_are_taken_in_order
                 output_is_found_in_order_and_counts_up_to_a_gap

@@ -13,6 +13,7 @@ pub(super) fn registration(bench: &Bench, name: &str) -> WorkerRecord {
         labels: labels(&[("gpu", "a100"), ("zone", "eu")]),
         claimed_labels: labels(&[("dc", "fra")]),
         shares_agent_user: true,
+        version: "1.2.3".to_owned(),
         slots: 4,
         registered_at: bench.now(),
         seen_at: bench.now(),
