@@ -203,7 +203,7 @@ pub struct Stopped {
     pub cause: StopCause,
     pub end: StopEnd,
     /// How it ended, if the server said so.
-    pub exit: Option<RemoteExit>,
+    pub exit: Option<Box<RemoteExit>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,7 +214,8 @@ pub enum StopCause {
     Output(String),
 }
 
-/// What is known about the end of a stopped command. What has left its process group (a daemon) is out of reach.
+/// What is known about the end of a stopped command. What has left its process group (a daemon) is looked for only if the
+/// command has a [`ChildSearch`](crate::ChildSearch).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopEnd {
     /// The command is gone, with everything in its process group.

@@ -23,7 +23,7 @@ mod secret;
 mod settings;
 mod target;
 
-pub use command::{BadCommand, RemoteCommand, RemoteExit};
+pub use command::{BadCommand, ChildSearch, ChildrenSeen, LeftChildren, RemoteCommand, RemoteExit};
 pub use error::{ConnectError, Effect, Lost, NotStarted, SshError, StopCause, StopEnd, Stopped};
 pub use host_key::{HostKeyFault, HostKeyProblem};
 pub use output::{Collected, Output, OutputSink, Stream};

@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use bowline_execute::{Ended, EndedAs, Happening, Inside, Manifest, Secrets, Stream};
+use bowline_execute::{
+    ChildProcess, Children, ChildrenBecame, Ended, EndedAs, Happening, Inside, Manifest, Secrets, Stream,
+};
 use bowline_model::RunId;
 use bowline_model::host::Connection;
 use bowline_protocol::{HostTask, Task};
 use bowline_ssh::{
-    NotStarted, Output, OutputSink, RemoteCommand, RemoteExit, Secret, SshError, SshPool, StopCause, StopEnd, Target,
+    ChildSearch, ChildrenSeen, NotStarted, Output, OutputSink, RemoteCommand, RemoteExit, Secret, SshError, SshPool,
+    StopCause, StopEnd, Target,
 };
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
@@ -27,6 +30,10 @@ use crate::fleet::begin::{not_begun, prepare};
 use crate::fleet::roster::Executor;
 use crate::fleet::shared::Fleet;
 
+/// From the request to end to its enforcement, for what a command left running.
+const CHILDREN_GRACE: Duration = Duration::from_secs(10);
+/// Every process of a run has it in its environment, unless it was replaced there.
+const RUN_VARIABLE: &str = "BOWLINE_RUN_ID";
 /// Output waits this long for more of it before it goes to disk.
 const GATHER: Duration = Duration::from_millis(100);
 
@@ -125,6 +132,10 @@ fn command(manifest: &Manifest, secrets: &Secrets) -> RemoteCommand {
     command.stdin = manifest.stdin.clone().unwrap_or_default().into();
     command.time_limit = Some(Duration::from_millis(manifest.timeout_ms));
     command.kill_grace = Duration::from_millis(manifest.kill_grace_ms);
+    command.children = Some(ChildSearch {
+        end_after: (!manifest.leave_children).then_some(CHILDREN_GRACE),
+        marker: manifest.env.get(RUN_VARIABLE).map(|run| format!("{RUN_VARIABLE}={run}")),
+    });
     command
 }
 
@@ -157,6 +168,7 @@ impl OutputSink for Sink {
 
 async fn execute(pool: &SshPool, inside: Inside, order: Order, cancel: CancellationToken) {
     let Order { run, target, command } = order;
+    let ends_children = ends_children(&command);
     let began = Instant::now();
     let (shelf, news): (Shelf, _) = (Arc::new(Mutex::new(Some(inside))), Arc::new(Notify::new()));
     news.notify_one();
@@ -176,8 +188,16 @@ async fn execute(pool: &SshPool, inside: Inside, order: Order, cancel: Cancellat
             }
         }
     };
-    let ended = ended(&result, began.elapsed());
-    let write = move || lock(&shelf).take().map_or(Ok(()), |inside| inside.end(ended));
+    let ended = ended(&result, ends_children, began.elapsed());
+    let children = result.as_ref().ok().and_then(|exit| children(&exit.children, ends_children));
+    let write = move || {
+        lock(&shelf).take().map_or(Ok(()), |mut inside| {
+            if let Some(children) = children {
+                inside.tell(Happening::Children(children));
+            }
+            inside.end(ended)
+        })
+    };
     match tokio::task::spawn_blocking(write).await {
         Ok(Ok(())) => {}
         Ok(Err(why)) => error!(run.id = %run, "the end of run {run} could not be written down: {}", chain(&why)),
@@ -195,8 +215,25 @@ async fn flush(run: RunId, shelf: &Shelf) {
     }
 }
 
+fn ends_children(command: &RemoteCommand) -> bool {
+    command.children.as_ref().is_some_and(|search| search.end_after.is_some())
+}
+
+/// What it left running, as it is told of commands on this host.
+fn children(seen: &ChildrenSeen, ends: bool) -> Option<Children> {
+    let ChildrenSeen::Found(left) = seen else { return None };
+    let name = |(pid, name): &(u32, String)| ChildProcess { pid: *pid, name: name.clone() };
+    Some(Children {
+        became: if ends { ChildrenBecame::Ended } else { ChildrenBecame::Left },
+        count: left.count,
+        killed: left.killed,
+        remain: left.remain,
+        processes: left.processes.iter().take(Children::NAMED_MAX).map(name).collect(),
+    })
+}
+
 /// How it ended, and no more than is known about it.
-fn ended(result: &Result<RemoteExit, SshError>, took: Duration) -> Ended {
+fn ended(result: &Result<RemoteExit, SshError>, ends_children: bool, took: Duration) -> Ended {
     let mut ended = Ended {
         outcome: EndedAs::Interrupted,
         exit_code: None,
@@ -216,6 +253,23 @@ fn ended(result: &Result<RemoteExit, SshError>, took: Duration) -> Ended {
             let mut words = Vec::new();
             if let (Some(signal), None) = (&exit.signal, ended.signal) {
                 words.push(format!("ended by signal {signal}"));
+            }
+            let children = children(&exit.children, ends_children);
+            ended.children = children.as_ref().map(|children| (children.became, children.count));
+            match (&exit.children, children) {
+                (_, Some(children)) if !ends_children => {
+                    words.push(format!("processes that it left running: {}", children.count));
+                }
+                (_, Some(children)) => {
+                    words.push(format!("processes that it left running and that were ended: {}", children.count));
+                    if children.remain > 0 {
+                        words.push(format!("processes that did not end when they were killed: {}", children.remain));
+                    }
+                }
+                (ChildrenSeen::Unknown(why), None) => {
+                    words.push(format!("it is not known whether it left processes running: {why}"));
+                }
+                _ => {}
             }
             if !exit.output_complete {
                 words.push("its output may not be complete".to_owned());
@@ -262,7 +316,7 @@ fn signal_number(name: &str) -> Option<i32> {
 mod tests {
     use std::fmt::Write as _;
 
-    use bowline_ssh::{Lost, Stopped};
+    use bowline_ssh::{LeftChildren, Lost, Stopped};
 
     use super::*;
     use crate::fleet::outcome::run_end;
@@ -270,7 +324,19 @@ mod tests {
     #[test]
     fn every_end_says_what_is_known_and_no_more() {
         let exit = |code, signal: Option<&str>, output_complete| {
-            Ok(RemoteExit { code, signal: signal.map(str::to_owned), output_complete })
+            let children = ChildrenSeen::None;
+            Ok(RemoteExit { code, signal: signal.map(str::to_owned), output_complete, children })
+        };
+        let left = |remain| {
+            let processes = vec![(7, "sleep".to_owned())];
+            let children = ChildrenSeen::Found(LeftChildren { count: 1, killed: 0, remain, processes });
+            Ok(RemoteExit { code: Some(1), signal: None, output_complete: true, children })
+        };
+        let unseen = RemoteExit {
+            code: Some(1),
+            signal: None,
+            output_complete: true,
+            children: ChildrenSeen::Unknown("no session".to_owned()),
         };
         let target = || "web-1:22".to_owned();
         let stopped =
@@ -288,10 +354,13 @@ mod tests {
             stopped(limit, unsure()),
             stopped(StopCause::Canceled, StopEnd::Confirmed),
             stopped(StopCause::Canceled, unsure()),
+            left(0),
+            left(1),
+            Ok(unseen),
         ];
         let mut table = String::new();
         for result in results {
-            let end = run_end(&ended(&result, Duration::from_millis(1)));
+            let end = run_end(&ended(&result, true, Duration::from_millis(1)));
             let error = end.error.map(|error| format!(" {}: {}", error.class.as_str(), error.message));
             writeln!(table, "{:?} {:?}{}", end.status, end.exit_code, error.unwrap_or_default()).unwrap();
         }
@@ -307,7 +376,11 @@ mod tests {
              session without saying how the command ended\n\
              Failure None timeout: the command on web-1:22 was stopped: its time limit of 5s was over; it may still run: silence\n\
              Canceled None\n\
-             Failure None lost: the command on web-1:22 was stopped: canceled; it may still run: silence\n"
+             Failure None lost: the command on web-1:22 was stopped: canceled; it may still run: silence\n\
+             Failure Some(1) exit: exit code 1; processes that it left running and that were ended: 1\n\
+             Failure Some(1) exit: exit code 1; processes that it left running and that were ended: 1; processes that did not end when \
+             they were killed: 1\n\
+             Failure Some(1) exit: exit code 1; it is not known whether it left processes running: no session\n"
         );
     }
 }

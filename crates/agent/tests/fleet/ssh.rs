@@ -112,3 +112,34 @@ async fn an_agent_that_is_killed_in_the_middle_says_so_and_starts_nothing_again(
     assert_eq!(std::fs::read_to_string(&starts).unwrap(), "x\n", "one start");
     fake.assert_right();
 }
+
+#[tokio::test]
+async fn what_a_command_leaves_running_ends_with_it_unless_its_type_wants_it_to_stay() {
+    let (fake, sshd, room) = (Fake::start().await, Sshd::start(), tempfile::tempdir().unwrap());
+    let working = Working::start(settings(&fake, &sshd, room.path())).await;
+    let pid_file = |name: &str| room.path().join(name);
+    let script =
+        |name: &str| format!("setsid sleep 1000 >/dev/null 2>&1 & echo $! > {}; exit 0", pid_file(name).display());
+    let is_there = |name: &str| {
+        let pid = std::fs::read_to_string(pid_file(name)).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z")
+    };
+    let ended = task(&connection(&sshd), "db-7", &json!({"spec": {"script": script("ended")}}));
+    let ended_id = id(&ended);
+    fake.set(|state| state.queue.push_back(ended));
+    let end = fake.until_ended(&ended_id).await;
+    assert_eq!((&end["status"], &end["result"]), (&json!("success"), &json!({"children": {"ended": 1}})), "{end}");
+    assert!(!is_there("ended"), "the run ends when they are gone");
+    assert!(fake.get(|state| state.kinds(&ended_id)).contains(&"children".to_owned()));
+    let stays = task(&connection(&sshd), "db-7", &json!({"spec": {"script": script("stays"), "leave_children": true}}));
+    let stays_id = id(&stays);
+    fake.set(|state| state.queue.push_back(stays));
+    let end = fake.until_ended(&stays_id).await;
+    assert_eq!(end["result"], json!({"children": {"left": 1}}), "{end}");
+    assert!(is_there("stays"));
+    let pid = std::fs::read_to_string(pid_file("stays")).unwrap();
+    std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+    working.stop().await;
+    fake.assert_right();
+}

@@ -1,5 +1,6 @@
 //! What to run on the other side, and how it ended there.
 
+mod children;
 mod greeting;
 mod line;
 mod shell;
@@ -10,6 +11,8 @@ use bytes::Bytes;
 
 use crate::secret::Secret;
 
+pub use children::{ChildSearch, ChildrenSeen, LeftChildren};
+pub(crate) use children::{Swept, sweep_line};
 pub(crate) use greeting::{Greeting, Hello};
 pub(crate) use line::{CommandLine, kill_line};
 
@@ -29,6 +32,8 @@ pub struct RemoteCommand {
     pub time_limit: Option<Duration>,
     /// Between asking the command to end (SIGTERM) and ending it (SIGKILL).
     pub kill_grace: Duration,
+    /// Which processes that it leaves running are looked for, and what becomes of them. `None`: nothing is looked for.
+    pub children: Option<ChildSearch>,
 }
 
 impl RemoteCommand {
@@ -42,6 +47,7 @@ impl RemoteCommand {
             stdin: Bytes::new(),
             time_limit: None,
             kill_grace: Duration::from_secs(10),
+            children: None,
         }
     }
 
@@ -75,6 +81,8 @@ pub struct RemoteExit {
     pub signal: Option<String>,
     /// False if something it left running still held its output open, or the connection broke after the end.
     pub output_complete: bool,
+    /// What it left running.
+    pub children: ChildrenSeen,
 }
 
 impl RemoteExit {

@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::open::Session;
 use super::{End, Failure, Order, until};
-use crate::command::{Greeting, Hello, RemoteExit};
+use crate::command::{ChildrenSeen, Greeting, Hello, RemoteExit};
 use crate::connection::Lease;
-use crate::error::{Lost, NotStarted, StopCause};
+use crate::error::{Lost, NotStarted, StopCause, StopEnd, Stopped};
 use crate::output::{Output, Stream};
 use crate::pool::Shared;
 
@@ -100,8 +100,30 @@ impl Conversation {
             drop(feed.take());
             break self.stop(cause).await;
         };
+        let end = self.with_children(end).await;
         self.put_away().await;
         end
+    }
+
+    /// The end, once nothing that the command started is left, as far as that can be found out.
+    async fn with_children(&mut self, end: End) -> End {
+        match end {
+            Ok(_) => {
+                let children = self.sweep().await;
+                // More may have been heard meanwhile: whether the output is complete, for instance.
+                self.end().map(|exit| RemoteExit { children, ..exit })
+            }
+            Err(Failure::Stopped(stopped)) if stopped.end == StopEnd::Confirmed => {
+                let end = match self.sweep().await {
+                    ChildrenSeen::Found(children) if children.remain > 0 && self.order.ends_children() => {
+                        StopEnd::Unconfirmed { reason: format!("{} of its processes did not end", children.remain) }
+                    }
+                    _ => StopEnd::Confirmed,
+                };
+                Err(Failure::Stopped(Stopped { end, ..stopped }))
+            }
+            end => end,
+        }
     }
 
     /// Standard input, as far as the server takes it. If it does not, hearing it will tell why.
@@ -205,7 +227,7 @@ impl Heard {
 
     pub fn remote_exit(&self) -> Option<RemoteExit> {
         let (code, signal) = self.exit.clone()?;
-        Some(RemoteExit { code, signal, output_complete: self.complete })
+        Some(RemoteExit { code, signal, output_complete: self.complete, children: ChildrenSeen::NotLooked })
     }
 
     fn hear(&mut self, message: Option<ChannelMsg>) {

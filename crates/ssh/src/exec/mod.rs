@@ -7,6 +7,7 @@
 mod conversation;
 mod open;
 mod stop;
+mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::command::{CommandLine, RemoteCommand, RemoteExit};
+use crate::command::{ChildSearch, CommandLine, RemoteCommand, RemoteExit};
 use crate::error::{Lost, NotStarted, SshError, StopCause, Stopped};
 use crate::output::{Output, OutputSink};
 use crate::pool::Shared;
@@ -38,6 +39,13 @@ struct Order {
     cwd: Option<String>,
     time_limit: Option<Duration>,
     kill_grace: Duration,
+    children: Option<ChildSearch>,
+}
+
+impl Order {
+    fn ends_children(&self) -> bool {
+        self.children.as_ref().is_some_and(|search| search.end_after.is_some())
+    }
 }
 
 enum Failure {
@@ -91,6 +99,7 @@ async fn carry_out(
         cwd: command.cwd.clone(),
         time_limit: command.time_limit,
         kill_grace: command.kill_grace,
+        children: command.children.clone(),
     };
     let stop = cancel.child_token();
     // A caller that is dropped wants the end.

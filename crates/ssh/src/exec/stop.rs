@@ -22,11 +22,11 @@ use crate::error::{StopCause, StopEnd, Stopped};
 /// A command that was just sent needs a moment to say which process it is.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// For the second session to be opened.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the script may take beyond the grace, once it runs.
-const SCRIPT_MARGIN: Duration = Duration::from_secs(10);
+pub(super) const SCRIPT_MARGIN: Duration = Duration::from_secs(10);
 /// Between the end of a command and the news of it.
-const NEWS_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const NEWS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is being done, and until when.
 enum Stage {
@@ -109,7 +109,7 @@ impl Conversation {
         match self.end() {
             // It was never there.
             Err(not_started @ Failure::NotStarted(_)) => Err(not_started),
-            _ => Err(Failure::Stopped(Stopped { cause, end, exit: self.heard.remote_exit() })),
+            _ => Err(Failure::Stopped(Stopped { cause, end, exit: self.heard.remote_exit().map(Box::new) })),
         }
     }
 
