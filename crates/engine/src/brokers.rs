@@ -7,6 +7,7 @@ use bowline_amqp::Broker;
 use bowline_connect::egress::{Judge, TenantRules};
 use bowline_model::broker::RabbitmqSpec;
 use bowline_model::resource::ResourceKind;
+use bowline_model::secret::Destination;
 use bowline_model::{ErrorClass, ResourceName, RunError, TenantId};
 use bowline_store::{Ledger, ResourceKey};
 
@@ -36,7 +37,9 @@ impl Brokers {
         let spec: RabbitmqSpec = serde_json::from_str(&found.version.spec)
             .map_err(|_| permanent(format!("the resource rabbitmq {name} cannot be read")))?;
         let url = spec.address().map_err(|error| permanent(format!("the resource rabbitmq {name}: url: {error}")))?;
-        let password = self.secrets.for_connector(tenant, name.as_str(), &url.host, &spec.password.secret_ref).await;
+        let scheme = if url.tls { "amqps" } else { "amqp" };
+        let to = Destination { scheme, host: &url.host, port: url.port };
+        let password = self.secrets.for_connector(tenant, name.as_str(), to, &spec.password.secret_ref).await;
         let password = password.map_err(|error| {
             tracing::warn!("broker {name} is not used, because its password cannot be had: {}", error.whole());
             RunError::new(error.class(), format!("the password of broker {name}: {error}"))

@@ -369,17 +369,37 @@ async fn a_secret_is_sent_and_left_nowhere() {
     assert_eq!(ScriptedServer::header(&sent[0], "authorization"), Some(format!("Bearer {VALUE}").as_str()));
     let message = refused(&server, with("key", "/refuse")).await;
     assert!(message.contains("422") && message.contains("***"), "{message}");
-    for (name, why) in [
-        ("nowhere", "there is no secret_ref nowhere"),
-        ("charge", "the secret_ref charge is not for http_request"),
-        ("silent", "the secret_ref silent is not for http_request"),
-        ("elsewhere", "the secret_ref elsewhere may not be sent to 127.0.0.1"),
-        ("gone", "secret gone has no value"),
-    ] {
+    for (name, why) in [("nowhere", "there is no secret_ref nowhere"), ("gone", "secret gone has no value")] {
         let message = refused(&server, with(name, "/echo")).await;
         assert!(message.contains(why), "{message}");
     }
-    assert_eq!(other.connections(), 3, "without its secret nothing is sent");
+    // What its `secret_ref` does not allow is refused when it is asked for.
+    refer("tls", json!({"ref": "file://key", "connectors": ["http_request"], "hosts": ["https://127.0.0.1"]})).await;
+    for (name, why) in [
+        ("charge", "the secret_ref charge is not for http_request"),
+        ("silent", "the secret_ref silent is not for http_request"),
+        ("elsewhere", "the secret_ref elsewhere may not be sent to http://127.0.0.1:"),
+        ("tls", "the secret_ref tls may not be sent to http://127.0.0.1:"),
+    ] {
+        let answer = server.post("/jobs", json!({"type": "http_request", "payload": with(name, "/echo")})).await;
+        assert_eq!((answer.status, answer.code()), (422, "EGRESS_DENIED"), "{}", answer.body);
+        let text = answer.body.to_string();
+        assert!(text.contains(why) && text.contains("headers.authorization"), "{text}");
+    }
+    // And when the call is made: this one is narrowed between two attempts.
+    refer("later", json!({"ref": "file://key", "connectors": ["http_request"], "hosts": ["127.0.0.1"]})).await;
+    let job = ask(&server, with("later", "/refuse")).await;
+    server.until_status(&job, "dead").await;
+    refer("later", json!({"ref": "file://key", "connectors": ["http_request"], "hosts": ["http://127.0.0.1"]})).await;
+    server.post(&format!("/jobs/{job}/retry"), json!({"reason": "once more"})).await.expect(200);
+    until(PATIENCE, "the second attempt to fail", async || {
+        let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+        let message = shown["job"]["error"]["message"].as_str().unwrap_or_default().to_owned();
+        shown["job"]["status"] == "dead"
+            && message.contains("the secret_ref later may not be sent to http://127.0.0.1:")
+    })
+    .await;
+    assert_eq!(other.connections(), 4, "without its secret nothing is sent");
 
     let logs = server.child().output_directory();
     assert!(server.stop().await.success());

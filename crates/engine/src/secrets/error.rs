@@ -16,7 +16,9 @@ pub enum SecretError {
     NotFor(ResourceName),
     #[error("the secret_ref {name} is not for {connector}; its `connectors` do not name it")]
     NotForConnector { name: ResourceName, connector: String },
-    #[error("the secret_ref {name} may not be sent to {host}; its `hosts` do not name it")]
+    #[error(
+        "the secret_ref {name} may not be sent to {host}; its `hosts` do not name it (without a scheme they mean encrypted connections)"
+    )]
     NotForHost { name: ResourceName, host: String },
     #[error("the place of secret {name} is not allowed")]
     NotAllowed {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_model::fleet::{CommandSpec, SecretIdentity};
 use bowline_model::resource::{BadSpec, ResourceKind};
-use bowline_model::secret::{NamedSecret, NotAllowedBy, SecretPlace, SecretRefSpec, SecretUse};
+use bowline_model::secret::{Destination, NamedSecret, NotAllowedBy, SecretPlace, SecretRefSpec, SecretUse};
 use bowline_model::{ResourceName, TenantId};
 use bowline_seal::{SecretValue, Values};
 use bowline_store::{Clock, Ledger, ResourceKey, StoreError};
@@ -143,9 +143,9 @@ impl Secrets {
         name: &ResourceName,
     ) -> Result<SecretRefSpec, SecretError> {
         let spec = self.find_ref(tenant, name).await?;
-        let (connector, host) = match wanted {
-            SecretUse::Command(_) => ("", ""),
-            SecretUse::Connector { name, host } => (name, host),
+        let (connector, to) = match wanted {
+            SecretUse::Command(_) => ("", String::new()),
+            SecretUse::Connector { name, to } => (name, to.to_string()),
         };
         match spec.allows(wanted) {
             Ok(()) => Ok(spec),
@@ -153,7 +153,7 @@ impl Secrets {
             Err(NotAllowedBy::Connectors) => {
                 Err(SecretError::NotForConnector { name: name.clone(), connector: connector.to_owned() })
             }
-            Err(NotAllowedBy::Hosts) => Err(SecretError::NotForHost { name: name.clone(), host: host.to_owned() }),
+            Err(NotAllowedBy::Hosts) => Err(SecretError::NotForHost { name: name.clone(), host: to }),
         }
     }
 
@@ -182,15 +182,30 @@ impl Secrets {
         Ok(values)
     }
 
-    /// A value that the server itself sends to a host in a tenant's name: by a call, or to a broker.
+    /// Whether the server may send a secret there in a tenant's name, as far as its `secret_ref` says now. One that is not there
+    /// may come later.
+    pub async fn check_connector(
+        &self,
+        tenant: TenantId,
+        connector: &str,
+        to: Destination<'_>,
+        name: &ResourceName,
+    ) -> Result<(), SecretError> {
+        match self.find(tenant, SecretUse::Connector { name: connector, to }, name).await {
+            Ok(_) | Err(SecretError::NoRef(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A value that the server itself sends somewhere in a tenant's name: by a call, or to a broker.
     pub async fn for_connector(
         &self,
         tenant: TenantId,
         connector: &str,
-        host: &str,
+        to: Destination<'_>,
         name: &ResourceName,
     ) -> Result<SecretValue, SecretError> {
-        let spec = self.find(tenant, SecretUse::Connector { name: connector, host }, name).await?;
+        let spec = self.find(tenant, SecretUse::Connector { name: connector, to }, name).await?;
         self.value(tenant, name, &spec, true).await
     }
 

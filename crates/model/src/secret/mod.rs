@@ -3,11 +3,13 @@
 //!
 //! Never here: a value. Whoever can read all of this crate's types can print them.
 
+mod destination;
 mod looks;
 mod named;
 mod reference;
 mod spec;
 
+pub use destination::{Destination, HostRule, InvalidHostRule};
 pub use looks::{looks_secret, sounds_secret};
 pub use named::{NamedSecret, NotASecretName};
 pub use reference::{NotARef, SecretPlace, SecretRef};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{SecretRef, looks_secret};
+use super::{Destination, HostRule, SecretRef, looks_secret};
 use crate::name::ResourceName;
 use crate::resource::BadSpec;
 
@@ -30,8 +30,9 @@ pub struct SecretRefSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub connectors: Vec<String>,
-    /// Where connectors may send it: host names or addresses, `*.example.com` for every name below one, `*` for everywhere.
-    /// Nowhere, unless given.
+    /// Where connectors may send it: `[scheme://]host[:port]`, with a host name, an address, `*.example.com` for every name below
+    /// one, or `*` for every host. Without a scheme the connection must be encrypted, and without a port it must be the default one;
+    /// with a scheme exactly that scheme and port are meant. Nowhere, unless given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub hosts: Vec<String>,
@@ -42,8 +43,8 @@ pub struct SecretRefSpec {
 pub enum SecretUse<'a> {
     /// A command on hosts; `None` is one that was written for a single job.
     Command(Option<&'a ResourceName>),
-    /// A connector of the server, which sends it to this host.
-    Connector { name: &'a str, host: &'a str },
+    /// A connector of the server, which sends it there.
+    Connector { name: &'a str, to: Destination<'a> },
 }
 
 /// Which part of a `secret_ref` does not allow a use.
@@ -62,7 +63,6 @@ pub const HTTP_REQUEST: &str = "http_request";
 impl SecretRefSpec {
     const VERSION_MAX: usize = 64;
     const LIST_MAX: usize = 1_000;
-    const HOST_MAX: usize = 253;
     const DESCRIPTION_MAX: usize = 1_000;
 
     pub fn check(&self) -> Result<(), BadSpec> {
@@ -90,13 +90,8 @@ impl SecretRefSpec {
         for text in self.connectors.iter().filter(|text| *text != HTTP_REQUEST) {
             ResourceName::new(text).map_err(|error| BadSpec::at("connectors", error.to_string()))?;
         }
-        for text in self.hosts.iter().filter(|text| *text != ANY) {
-            let name = text.strip_prefix("*.").unwrap_or(text);
-            let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-            if name.is_empty() || name.len() > Self::HOST_MAX || !name.chars().all(known) {
-                let wanted = "a host name, an address, `*.example.com` or `*`; without a scheme, a path or a port";
-                return Err(BadSpec::at("hosts", format!("`{text}` is not {wanted}")));
-            }
+        for text in &self.hosts {
+            HostRule::parse(text).map_err(|error| BadSpec::at("hosts", format!("`{text}` is {error}")))?;
         }
         if !self.connectors.is_empty() && self.hosts.is_empty() {
             return Err(BadSpec::at("hosts", "name the hosts that its connectors may send it to"));
@@ -113,26 +108,10 @@ impl SecretRefSpec {
                 if named || lists(&self.commands, ANY) { Ok(()) } else { Err(NotAllowedBy::Commands) }
             }
             SecretUse::Connector { name, .. } if !lists(&self.connectors, name) => Err(NotAllowedBy::Connectors),
-            SecretUse::Connector { host, .. } => {
-                if self.hosts.iter().any(|pattern| covers(pattern, host)) {
-                    Ok(())
-                } else {
-                    Err(NotAllowedBy::Hosts)
-                }
+            SecretUse::Connector { to, .. } => {
+                let covers = |text: &String| HostRule::parse(text).is_ok_and(|rule| rule.covers(to));
+                if self.hosts.iter().any(covers) { Ok(()) } else { Err(NotAllowedBy::Hosts) }
             }
-        }
-    }
-}
-
-/// Whether a host is what an entry of `hosts` means.
-fn covers(pattern: &str, host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
-    match pattern.strip_prefix("*.") {
-        _ if pattern == ANY => true,
-        None => pattern.eq_ignore_ascii_case(host),
-        Some(parent) => {
-            let (host, parent) = (host.to_ascii_lowercase(), parent.to_ascii_lowercase());
-            host.strip_suffix(&parent).is_some_and(|below| below.len() > 1 && below.ends_with('.'))
         }
     }
 }
@@ -172,7 +151,10 @@ mod tests {
             Ok(Spec::SecretRef(spec)) => spec,
             other => panic!("{other:?}"),
         };
-        let to = |spec: &SecretRefSpec, name, host| spec.allows(SecretUse::Connector { name, host });
+        let to = |spec: &SecretRefSpec, name, host| {
+            let to = Destination { scheme: "https", host, port: 443 };
+            spec.allows(SecretUse::Connector { name, to })
+        };
         let silent = spec(json!({"ref": "file://x"}));
         assert_eq!(silent.allows(SecretUse::Command(None)), Err(NotAllowedBy::Commands));
         assert_eq!(to(&silent, HTTP_REQUEST, "api.example"), Err(NotAllowedBy::Connectors));
@@ -190,7 +172,7 @@ mod tests {
         assert_eq!(to(&anywhere, "orders", "mq.example"), Ok(()));
         for (value, path) in [
             (json!({"ref": "file://x", "connectors": ["http_request"]}), "hosts"),
-            (json!({"ref": "file://x", "connectors": ["http_request"], "hosts": ["https://a.example"]}), "hosts"),
+            (json!({"ref": "file://x", "connectors": ["http_request"], "hosts": ["gopher://a.example"]}), "hosts"),
             (json!({"ref": "file://x", "connectors": ["http_request"], "hosts": ["a.example/path"]}), "hosts"),
             (json!({"ref": "file://x", "connectors": ["a b"], "hosts": ["a"]}), "connectors"),
             (json!({"ref": "file://x", "commands": ["a b"]}), "commands"),

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use bowline_connect::Url;
 use bowline_connect::egress::{Call, Doors, EgressError};
 use bowline_connect::header::{HeaderName, HeaderValue, USER_AGENT};
 use bowline_execute::redact::Redactor;
-use bowline_model::secret::HTTP_REQUEST;
+use bowline_model::secret::{Destination, HTTP_REQUEST};
 use bowline_model::trace::traceparent;
 use bowline_model::{ErrorClass, RunError, TaskType, TenantId};
 use bowline_seal::{SecretValue, Values};
@@ -15,7 +16,7 @@ use super::output::outcome;
 use super::payload::Wish;
 use crate::builtin::check::{BadPayload, CheckFuture, Checked};
 use crate::builtin::handlers::{Handler, HandlerFuture, Task};
-use crate::secrets::Secrets;
+use crate::secrets::{SecretError, Secrets};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Grows with every attempt, so that whoever is asked can refuse one that comes late.
@@ -80,6 +81,18 @@ impl HttpRequest {
             Ok(wish) => wish,
             Err(bad) => return Ok(Err(bad)),
         };
+        for (name, header) in &wish.secrets {
+            let to = destination(&wish.url);
+            match self.secrets.check_connector(tenant, HTTP_REQUEST, to, &header.secret_ref).await {
+                Ok(()) => {}
+                Err(SecretError::Store(error)) => return Err(error),
+                Err(error @ (SecretError::NotForConnector { .. } | SecretError::NotForHost { .. })) => {
+                    return Ok(Err(BadPayload::denied(format!("headers.{name}"), error)));
+                }
+                // Whether it can be read is seen when the call is made.
+                Err(_) => {}
+            }
+        }
         let tenant = self.secrets.tenant_name(tenant).await?;
         if self.doors.of(&tenant).may_lead_to(&wish.url) {
             return Ok(Ok(()));
@@ -92,11 +105,12 @@ impl HttpRequest {
         if wish.secrets.is_empty() {
             return Ok(Values::new());
         }
-        let host = wish.url.host_str().unwrap_or_default().to_owned();
+        let url = wish.url.clone();
         let mut values = Values::new();
         for (name, header) in &wish.secrets {
             // Redirects to somebody else leave headers behind, so what counts is who is called first.
-            let value = self.secrets.for_connector(task.tenant, HTTP_REQUEST, &host, &header.secret_ref).await;
+            let value =
+                self.secrets.for_connector(task.tenant, HTTP_REQUEST, destination(&url), &header.secret_ref).await;
             let value = value.map_err(|error| {
                 tracing::warn!(run.id = %task.run, "run {} does not get its secrets: {}", task.run, error.whole());
                 RunError::new(error.class(), error.to_string())
@@ -105,6 +119,15 @@ impl HttpRequest {
             values.insert(format!("secret://{}", header.secret_ref), value);
         }
         Ok(values)
+    }
+}
+
+/// Where a call sends its headers.
+fn destination(url: &Url) -> Destination<'_> {
+    Destination {
+        scheme: url.scheme(),
+        host: url.host_str().unwrap_or_default(),
+        port: url.port_or_known_default().unwrap_or_default(),
     }
 }
 
