@@ -145,8 +145,10 @@ impl FlowWish {
             Submitted::Pruned { id, number, status, at } => (id, number, status, at, true, true),
             Submitted::Conflict { key, .. } => return Err(key_conflict(&key)),
         };
-        // The second answer to the same ask is the first one, if its run is over.
+        // The answer to a duplicate is the first one, if its run has ended; to callers who may read jobs. Another one may have
+        // submitted it, and a key is easier to guess than a token.
         if replayed
+            && known.0.scopes.allows(Scope::JobsRead)
             && status.is_some_and(JobStatus::is_terminal)
             && let Some((record, _)) = engine.ledger.find_job(tenant, job_id).await?
         {

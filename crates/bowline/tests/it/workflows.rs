@@ -104,9 +104,14 @@ async fn a_run_that_needs_nobody_is_over_in_the_answer() {
     let answer = begin(&server, body.clone()).await;
     assert_eq!((&answer["status"], &answer["result"]), (&json!("success"), &json!({"n": 3})));
     assert!(answer.get("error").is_none(), "{answer}");
-    let again = begin(&server, body).await;
+    let again = begin(&server, body.clone()).await;
     assert_eq!((&again["job_id"], &again["idempotency"]["replayed"]), (&answer["job_id"], &json!(true)));
     assert_eq!(again["result"], json!({"n": 3}), "the second answer is the first one");
+    // Security: whoever may not read jobs learns from a duplicate that it is one, and not what came of the first.
+    let writer = server.token(json!({"kind": "api", "name": "w", "scopes": ["jobs.write"]})).await;
+    let blind = server.send("POST", "/jobs", &writer, Some(body)).await.expect(202);
+    assert_eq!((&blind["job_id"], &blind["idempotency"]["replayed"]), (&answer["job_id"], &json!(true)));
+    assert_eq!((blind.get("result"), blind.get("error")), (None, None), "{blind}");
     let other = json!({"workflow": "count", "input": {"to": 4}, "idempotency_key": "k1"});
     assert_eq!(server.post("/jobs", other).await.code(), "IDEMPOTENCY_CONFLICT");
     let id = id(&answer);
