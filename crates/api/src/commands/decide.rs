@@ -139,7 +139,9 @@ pub fn refusal(refused: ApprovalRefused) -> Problem {
         ApprovalRefused::NotWaiting(state) => {
             Problem::conflict("APPROVAL_DECIDED", refused).with(json!({"state": state.as_str()}))
         }
-        ApprovalRefused::OwnJob => Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", refused),
+        ApprovalRefused::OwnJob | ApprovalRefused::OwnChange => {
+            Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", refused)
+        }
         ApprovalRefused::Twice => Problem::conflict("APPROVAL_DECIDED", refused),
         ApprovalRefused::OtherHash => Problem::conflict("APPROVAL_SUPERSEDED", refused),
     }

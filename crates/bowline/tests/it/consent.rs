@@ -125,6 +125,8 @@ async fn pins_that_say_yes_need_the_right_to_decide() {
 #[tokio::test]
 async fn a_yes_is_for_one_run() {
     let server = TestServer::start().await;
+    let approver = json!({"kind": "api", "name": "bob", "scopes": ["approvals.write"], "email": "bob@example.com"});
+    let approver = server.token(approver).await;
     let runner = runner(&server).await;
     stored(&server, "blueprint", "asking", asking()).await;
     let handled = json!({
@@ -155,7 +157,9 @@ async fn a_yes_is_for_one_run() {
         server.post(&format!("/jobs/{job}/steer"), json!({"order": "continue"})).await.expect(200);
         if asked {
             server.until_status(&job, "paused").await;
-            server.post(&format!("/jobs/{job}/approve"), json!({"reason": "looked at it"})).await.expect(200);
+            // The administrator may have pinned something, and does not approve that.
+            let yes = Some(json!({"reason": "looked at it"}));
+            server.send("POST", &format!("/jobs/{job}/approve"), &approver, yes).await.expect(200);
         }
         server.until_status(&job, "success").await;
         let fork = format!("/jobs/{job}/fork");
@@ -272,4 +276,39 @@ async fn changes_by_hand_need_the_right_to_decide_wherever_somebody_is_asked() {
         // Two people stand for it as it is, so one alone does not change it.
         assert_eq!(steer(&server, &server.admin(), &child, order.clone()).await.code(), "APPROVAL_DECIDED", "{order}");
     }
+}
+
+/// Four eyes: a person who edits what is asked about has asked for it, too.
+#[tokio::test]
+async fn an_editor_does_not_approve_their_own_edit() {
+    let server = TestServer::start().await;
+    let runner = runner(&server).await;
+    let scopes = ["jobs.read", "jobs.write", "approvals.write", "tokens.write"];
+    let editor = json!({"kind": "api", "name": "kim", "scopes": scopes, "email": "kim@example.com"});
+    let editor = server.token(editor).await;
+    stored(&server, "workflow", "guarded", guarded()).await;
+    let job = begun(&server, &runner, json!({"workflow": "guarded"})).await;
+    server.until_status(&job, "paused").await;
+    steer(&server, &editor, &job, json!({"edit": {"total": 900}})).await.expect(200);
+    let path = format!("/jobs/{job}/approve");
+    let own = server.send("POST", &path, &editor, Some(json!({}))).await;
+    assert_eq!(own.status, 403, "{own:?}");
+    assert!(own.body.to_string().contains("changed"), "{own:?}");
+    let made = json!({"kind": "api", "name": "kim-2", "scopes": ["approvals.write"]});
+    let made = server.send("POST", "/tokens", &editor, Some(made)).await.expect(201);
+    let second = server.send("POST", &path, made["token"].as_str().expect("a token"), Some(json!({}))).await;
+    assert_eq!(second.status, 403, "people, not tokens: {second:?}");
+    server.post(&path, json!({})).await.expect(200);
+    server.until_status(&job, "success").await;
+
+    // A fork continues with the edit.
+    let job = begun(&server, &runner, json!({"workflow": "guarded"})).await;
+    server.until_status(&job, "paused").await;
+    steer(&server, &editor, &job, json!({"edit": {"total": 901}})).await.expect(200);
+    let from = Some(json!({"from_step": 2}));
+    let fork = server.send("POST", &format!("/jobs/{job}/fork"), &server.admin(), from).await.expect(202);
+    let fork = fork["job_id"].as_str().expect("an id");
+    server.until_status(fork, "paused").await;
+    let own = server.send("POST", &format!("/jobs/{fork}/approve"), &editor, Some(json!({}))).await;
+    assert_eq!(own.status, 403, "{own:?}");
 }

@@ -61,6 +61,8 @@ pub struct Approval {
     pub four_eyes: bool,
     /// Who asked for the job.
     pub requester: Person,
+    /// Who has changed what is asked about since. Under four eyes they count as requesters.
+    pub editors: Vec<Person>,
     /// Who said yes so far.
     pub yes: Vec<Person>,
 }
@@ -98,6 +100,10 @@ pub enum ApprovalRefused {
         "four eyes: the person who asked for the job cannot approve it; a token made with theirs or of their address is theirs"
     )]
     OwnJob,
+    #[error(
+        "four eyes: a person who changed the execution cannot approve it; a token made with theirs or of their address is theirs"
+    )]
+    OwnChange,
     #[error("one person decides once; a token made with theirs or of their address is theirs")]
     Twice,
     #[error("what was looked at is not what would run")]
@@ -117,6 +123,9 @@ impl Approval {
         }
         if self.four_eyes && vote.by.is_same(&self.requester) {
             return Err(ApprovalRefused::OwnJob);
+        }
+        if self.four_eyes && self.editors.iter().any(|editor| vote.by.is_same(editor)) {
+            return Err(ApprovalRefused::OwnChange);
         }
         if self.yes.iter().any(|other| vote.by.is_same(other)) {
             return Err(ApprovalRefused::Twice);
@@ -147,6 +156,7 @@ mod tests {
             quorum,
             four_eyes,
             requester: Person::named(["ann"]),
+            editors: Vec::new(),
             yes: yes.iter().map(|&name| Person::named([name])).collect(),
         }
     }
@@ -172,6 +182,17 @@ mod tests {
         let of_bob = Vote { by: Person::named(["eve", "bob"]), ..vote("eve", true) };
         assert_eq!(approval(2, true, &["bob"]).on(&of_bob), Err(ApprovalRefused::Twice));
         assert_eq!(approval(2, true, &["kim"]).on(&of_bob), Ok(Decided::Approved));
+    }
+
+    #[test]
+    fn an_editor_counts_as_a_requester() {
+        let edited = |four_eyes| Approval { editors: vec![Person::named(["kim"])], ..approval(1, four_eyes, &[]) };
+        assert_eq!(edited(true).on(&vote("kim", true)), Err(ApprovalRefused::OwnChange));
+        let also_kim = Vote { by: Person::named(["token:7", "kim"]), ..vote("kim", true) };
+        assert_eq!(edited(true).on(&also_kim), Err(ApprovalRefused::OwnChange));
+        assert_eq!(edited(true).on(&vote("kim", false)), Ok(Decided::Rejected));
+        assert_eq!(edited(true).on(&vote("bob", true)), Ok(Decided::Approved));
+        assert_eq!(edited(false).on(&vote("kim", true)), Ok(Decided::Approved));
     }
 
     #[test]

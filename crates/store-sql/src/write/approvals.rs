@@ -93,6 +93,8 @@ fn read_approval(row: &dyn Row) -> StoreResult<Found> {
         quorum: count(row.int(2)?),
         four_eyes: row.bool(3)?,
         requester: Person::default(),
+        // What changes about a command supersedes its approval, so there is nothing that was edited.
+        editors: Vec::new(),
         yes: Vec::new(),
     };
     Ok(Found { approval, requester: row.text(4)?, person: row.text(5)?, retry: row.bool(6)? })

@@ -102,7 +102,11 @@ pub(super) async fn open_flows(
     }
     let begun: Vec<(&JobRow, Lane, u64, &NewTurn)> =
         opened.iter().filter(turned).filter_map(|o| Some((&o.row, o.lane, 0, o.flow.first.as_ref()?))).collect();
-    add_turns(db, desk, &begun, vec![(FLOW_ADD, cols)], changes).await
+    let heard = add_turns(db, desk, &begun, vec![(FLOW_ADD, cols)], changes).await?;
+    for fork in opened.iter().filter(|o| o.flow.forked_from.is_some()) {
+        inherit_editors(db, fork).await?;
+    }
+    Ok(heard)
 }
 
 /// Adds each turn, unless somebody else was first.
@@ -388,6 +392,7 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
         if stands.strict {
             return Ok((FlowAnswer::Approved, Heard::default()));
         }
+        add_editor(db, number, order.by.person().also(&*order.by.name)).await?;
         // Nobody says yes to what is about to change. The run puts its questions again when it has heard this.
         db.execute(WITHDRAW, &[Val::Int(number), Val::Int(WaitKind::Approval.code())]).await?;
     }
@@ -467,6 +472,56 @@ async fn consent_of(db: &mut impl Db, number: i64) -> StoreResult<Consent> {
     Ok(consent)
 }
 
+/// Who decided what an execution does, apart from the person who started it.
+#[derive(Default)]
+struct Editors {
+    people: Vec<Person>,
+    parent: Option<i64>,
+}
+
+async fn editors_of(db: &mut impl Db, number: i64) -> StoreResult<Editors> {
+    let found = db.query(EDITORS, &[Val::Int(number)], |row| Ok((row.text(0)?, row.opt_int(1)?))).await?;
+    let Some((people, parent)) = found.into_iter().next() else { return Ok(Editors::default()) };
+    // Parents were there before their children.
+    Ok(Editors { people: Person::list(&people), parent: parent.filter(|parent| *parent < number) })
+}
+
+/// Notes who changed an execution: with it, and with those that it was started by, because they go on with what it gives.
+async fn add_editor(db: &mut impl Db, number: i64, person: Person) -> StoreResult<()> {
+    let mut next = Some(number);
+    while let Some(one) = next {
+        let Editors { mut people, parent } = editors_of(db, one).await?;
+        if !people.contains(&person) {
+            people.push(person.clone());
+            db.execute(EDITED, &[Val::Int(one), Val::Text(&Person::write_list(&people))]).await?;
+        }
+        next = parent;
+    }
+    Ok(())
+}
+
+/// Everybody who changed an execution, or one that it was started by.
+async fn all_editors(db: &mut impl Db, number: i64) -> StoreResult<Vec<Person>> {
+    let (mut all, mut next) = (Vec::new(), Some(number));
+    while let Some(one) = next {
+        let Editors { people, parent } = editors_of(db, one).await?;
+        all.extend(people);
+        next = parent;
+    }
+    Ok(all)
+}
+
+/// A fork continues with the input of another execution and with what was changed there.
+async fn inherit_editors(db: &mut impl Db, fork: &Opened<'_>) -> StoreResult<()> {
+    let Some((source, _)) = fork.flow.forked_from else { return Ok(()) };
+    let key = [Val::Id(*fork.row.tenant.as_uuid()), Val::Id(*source.as_uuid())];
+    let found = db.query(FORKED, &key, |row| Ok((row.int(0)?, row.text(1)?, row.opt_text(2)?))).await?;
+    let Some((number, actor, payload)) = found.into_iter().next() else { return Ok(()) };
+    let mut people = all_editors(db, number).await?;
+    people.push(person_of(db, &actor, &email_in(payload.as_deref())).await?);
+    db.execute(EDITED, &[Val::Int(fork.row.number), Val::Text(&Person::write_list(&people))]).await.map(drop)
+}
+
 /// Counts a vote on a question.
 async fn count_vote(
     db: &mut impl Db,
@@ -498,6 +553,7 @@ async fn count_vote(
         quorum: crate::job_row::count(quorum),
         four_eyes,
         requester: person_of(db, &actor, &email_in(payload.as_deref())).await?,
+        editors: all_editors(db, number).await?,
         yes: people.clone(),
     };
     let vote = Vote { by: by.clone(), yes: vote.yes, seen: vote.seen, current: vote.current };
@@ -647,6 +703,13 @@ const QUESTION: Sql = Sql::Same(
 const NOTE: Sql = Sql::Same("update flow_wait set yes = $4 where flow = $1 and node = $2 and visit = $3");
 const CONSENT: Sql =
     Sql::Same("select f.decisions, f.strict, j.flow from flow f join job j on j.number = f.number where f.number = $1");
+const EDITORS: Sql =
+    Sql::Same("select f.editors, j.flow from flow f join job j on j.number = f.number where f.number = $1");
+const EDITED: Sql = Sql::Same("update flow set editors = $2 where number = $1");
+const FORKED: Sql = Sql::Same(
+    "select j.number, j.actor, j.payload from job j join flow f on f.number = j.number
+     where j.tenant = $1 and j.id = $2 and j.parent is null",
+);
 const GIVEN: Sql = Sql::Each {
     sqlite: "update flow set decisions = decisions + 1, strict = max(strict, ?2) where number = ?1",
     postgres: "update flow set decisions = decisions + 1, strict = strict or $2 where number = $1",

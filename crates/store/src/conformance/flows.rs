@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use super::bench::{Bench, body};
 use crate::{
     Deleted, Encoding, FlowAnswer, FlowChange, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter,
-    KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, OutputRange,
-    PruneMark, RECORDS_BYTES, REMEMBERED_MAX, Remembered, ResourceKey, ResourceOrder, ResourcePut, Retention, Signaled,
-    StoredFlow, StoredResult, Submitted, TurnAnswer, TurnOrder, WaitKind,
+    KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, Origin,
+    OutputRange, PruneMark, RECORDS_BYTES, REMEMBERED_MAX, Remembered, ResourceKey, ResourceOrder, ResourcePut,
+    Retention, Signaled, StoredFlow, StoredResult, Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -897,6 +897,71 @@ pub async fn an_edit_withdraws_open_questions(bench: &Bench) {
     assert_eq!(say(bench, job, "eve", &[], Some("second")).await, FlowAnswer::Taken);
     let late = bench.ledger.steer_flow(edit()).await.expect("an answer");
     assert_eq!(late, FlowAnswer::DecisionAhead, "the run has not heard the decision yet");
+}
+
+/// Four eyes: a person who changed an execution, one that it started or one that it was forked from has asked for it, too.
+pub async fn an_editor_counts_as_a_requester(bench: &Bench) {
+    let by = |name: &str| Author { person: Person::named([format!("mail:{name}")]), ..Author::from(name) };
+    let edit = async |job, name: &str| {
+        let change = Some(FlowChange { decisions: 0 });
+        let order = FlowOrder { change, by: by(name), ..order(bench, job, None) };
+        assert_eq!(bench.ledger.steer_flow(order).await.expect("an answer"), FlowAnswer::Taken);
+    };
+    let put_again = async |flow, rule| {
+        let heard = inbox(bench).await.iter().filter(|item| item.flow == flow).map(|item| item.id).collect();
+        let again = NewWait { question: Some(NewQuestion { hash: body("first"), rule }), ..ask("ask", 1, None) };
+        let version = load(bench, flow).await.version;
+        let next = NewTurn { opened: vec![again], ..turn("[3]", JobStatus::Paused) };
+        assert_eq!(add(bench, flow, version, heard, next).await, TurnAnswer::Stored);
+    };
+    let four_eyes = AskRule { quorum: 1, four_eyes: true };
+    let refused = FlowAnswer::Refused(ApprovalRefused::OwnChange);
+    let (job, flow) = asking(bench, four_eyes).await;
+    edit(job, "kim").await;
+    put_again(flow, four_eyes).await;
+    assert_eq!(say(bench, job, "kim", &[], None).await, refused);
+    assert_eq!(say(bench, job, "token:9", &["mail:kim"], None).await, refused, "another token of the same person");
+    assert_eq!(say(bench, job, "bob", &["mail:bob"], None).await, FlowAnswer::Taken);
+
+    let (job, flow) = asking(bench, AskRule { quorum: 1, four_eyes: false }).await;
+    edit(job, "kim").await;
+    put_again(flow, AskRule { quorum: 1, four_eyes: false }).await;
+    assert_eq!(say(bench, job, "kim", &["mail:kim"], None).await, FlowAnswer::Taken, "one person is enough here");
+
+    // In a child: its parent continues with what the child gives, and a question of another child may be about that.
+    let (parent, parent_flow) = asking(bench, four_eyes).await;
+    let children = [bench.job_id(), bench.job_id()];
+    let mut jobs = Vec::new();
+    for id in children {
+        let opened = vec![NewWait {
+            question: Some(NewQuestion { hash: body("first"), rule: four_eyes }),
+            ..ask("ask", 1, None)
+        }];
+        let first = NewTurn { opened, ..turn("[1]", JobStatus::Paused) };
+        jobs.push(NewJob { id, ..flow_of(bench, kept(bench, 7, "{}").await, Some(first)) });
+    }
+    let version = load(bench, parent_flow).await.version;
+    let next = NewTurn { children: jobs, ..turn("[3]", JobStatus::Paused) };
+    assert_eq!(add(bench, parent_flow, version, Vec::new(), next).await, TurnAnswer::Stored);
+    edit(children[0], "eve").await;
+    assert_eq!(say(bench, parent, "eve", &["mail:eve"], None).await, refused);
+    assert_eq!(say(bench, children[1], "eve", &["mail:eve"], None).await, refused);
+
+    // A fork continues with what was started and changed there.
+    let opened =
+        vec![NewWait { question: Some(NewQuestion { hash: body("first"), rule: four_eyes }), ..ask("ask", 1, None) }];
+    let first = NewTurn { opened, ..turn("[1]", JobStatus::Paused) };
+    let fork = flow_of(bench, kept(bench, 7, "{}").await, Some(first));
+    let mut new = Arc::unwrap_or_clone(fork.flow.clone().expect("an execution"));
+    new.forked_from = Some((children[0], 1));
+    let origin = Origin { actor: "token:forker".into(), ..fork.origin.clone() };
+    let fork = bench.submit(NewJob { flow: Some(Arc::new(new)), origin, ..fork }).await;
+    assert_eq!(say(bench, fork, "eve", &["mail:eve"], None).await, refused);
+    let (starter, _) = bench.find(children[0]).await;
+    assert_eq!(say(bench, fork, &starter.origin.actor, &[], None).await, refused);
+    let own = FlowAnswer::Refused(ApprovalRefused::OwnJob);
+    assert_eq!(say(bench, fork, "token:forker", &[], None).await, own);
+    assert_eq!(say(bench, fork, "bob", &["mail:bob"], None).await, FlowAnswer::Taken);
 }
 
 /// A yes is for what stood there when it was given, and nothing changes under it: whichever of a vote and a change comes first,

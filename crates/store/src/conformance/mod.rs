@@ -155,6 +155,7 @@ macro_rules! for_each_promise {
                 runs_are_listed_by_workflow_by_parent_and_without_children
                 a_wait_is_ended_by_one
                 a_decision_that_was_taken_is_heard
+                an_editor_counts_as_a_requester
                 waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
                 a_signal_is_stored_once_and_comes_to_each_of_many_once
