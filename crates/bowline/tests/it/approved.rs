@@ -230,6 +230,29 @@ async fn only_the_active_version_runs_unless_the_caller_may_activate() {
     );
 }
 
+/// A rule that is activated after the request holds for whatever has not started.
+#[tokio::test]
+async fn a_job_that_waits_does_not_escape_a_rule_that_comes_later() {
+    let server = TestServer::start().await;
+    put_host(&server, "h1", "good").await;
+    put_command(&server, "wipe", json!({"argv": ["true"]})).await;
+    let job = ask(&server, &server.admin(), json!({"command": "wipe", "hosts": ["h1"]})).await;
+    put_command(&server, "wipe", json!({"argv": ["true"], "approval": {"four_eyes": false}})).await;
+    let agent = server.agent("agent-1", json!({"bowline/reach": "simulate"})).await;
+    assert!(agent.nothing_comes().await);
+    server.until_status(&job, "failed").await;
+    let hosts = server.get(&format!("/jobs/{job}/hosts")).await.expect(200);
+    let error = &hosts["hosts"][0]["error"];
+    assert_eq!(error["class"], "superseded", "{hosts}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("needs approval")), "{hosts}");
+    let again = server.post(&format!("/jobs/{job}/retry"), json!({"reason": "with approval"})).await.expect(200);
+    assert_eq!(again["status"], "awaiting_approval", "{again}");
+    approve(&server, &server.admin(), &job, json!({})).await.expect(200);
+    let tasks = agent.tasks(1).await;
+    agent.finish(&tasks[0], 0).await;
+    server.until_status(&job, "success").await;
+}
+
 /// One person with three tokens is one person.
 #[tokio::test]
 async fn four_eyes_and_quorum_count_people() {

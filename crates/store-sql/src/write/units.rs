@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bowline_model::fleet::HostLock;
+use bowline_model::fleet::{ApprovalRule, HostLock};
 use bowline_model::host::{GroupTree, Host, HostFacts, Selector, Steps, TooCostly};
 use bowline_model::job::JobKind;
 use bowline_model::planted::{self, Mistake};
@@ -15,10 +15,13 @@ use super::Desk;
 use super::approved::{Approved, AtHost, OfCommand};
 use crate::db::{Col, Db, Row, Sql, Val};
 use crate::host_row::{group, host, host_columns};
-use crate::job_row::JobRow;
+use crate::job_row::{JobRow, count};
 
 /// Steps that the selectors of all blocks may take for one host, on the thread that writes for everybody.
 const BLOCK_STEPS_MAX: u64 = 100_000;
+
+/// The same for the selector of a rule about approval.
+const RULE_STEPS_MAX: u64 = 100_000;
 
 /// A host as it is when a run is about to start there.
 struct Found {
@@ -34,6 +37,10 @@ struct Command {
     payload: Arc<str>,
     trace_id: Option<Arc<str>>,
     correlation_id: Option<Arc<str>>,
+    /// Hosts in all.
+    hosts: i64,
+    /// Of a command that had no approval: the rule of the version of its type that is active now, and which version that is.
+    rule: Option<(u32, ApprovalRule)>,
 }
 
 struct Block {
@@ -101,7 +108,9 @@ impl Units {
         let now = vec![desk.now; tenants.len()];
         let blocks = db.query_many(BLOCKS, &[Col::Id(tenants.into_iter().collect()), Col::At(now)], read_block).await?;
         let mut trees = HashMap::new();
-        if blocks.iter().any(|block| block.selector.is_some()) {
+        let asks_by_selector =
+            |command: &Command| command.rule.as_ref().is_some_and(|(_, rule)| rule.selector.is_some());
+        if blocks.iter().any(|block| block.selector.is_some()) || commands.values().any(asks_by_selector) {
             for inventory in inventories {
                 let groups = db.query(GROUPS, &[Val::Int(inventory)], group).await?;
                 let tree = GroupTree::new(groups.iter().map(|group| (&group.name, &group.groups)));
@@ -128,6 +137,16 @@ impl Units {
         if let Some(why) = self.approved.superseded(job, &at, scope) {
             return Ok(Start::Superseded(why));
         }
+        if let Some((version, rule)) = &command.rule
+            && self.asks(rule, command, found)
+        {
+            let name = &command.name;
+            let why = format!(
+                "version {version} of command {name} is active by now and needs approval, which this job was never given; \
+                 retry the job to ask for it"
+            );
+            return Ok(Start::Superseded(why));
+        }
         let lock = if let JobKind::Unit(lock) = job.state.kind { lock } else { HostLock::Exclusive };
         let unit = ClaimedUnit {
             command: command.id,
@@ -147,6 +166,27 @@ impl Units {
     }
 
     /// The first block that holds here. One that cannot be evaluated within the steps holds, too: what is forbidden does not run
+    /// Whether the rule wants approval for this host. A selector that cannot be read or evaluated asks.
+    fn asks(&self, rule: &ApprovalRule, command: &Command, found: &Found) -> bool {
+        if planted::on(Mistake::ApprovalUnbound) {
+            return false;
+        }
+        if rule.hosts_over.is_none() && rule.selector.is_none() {
+            return true;
+        }
+        if rule.hosts_over.is_some_and(|max| command.hosts > i64::from(max)) {
+            return true;
+        }
+        let Some(text) = rule.selector.as_deref() else { return false };
+        let Ok(selector) = Selector::parse(text) else { return true };
+        let groups = match self.trees.get(&found.inventory) {
+            Some(tree) => tree.expand(&found.host.groups),
+            None => found.host.groups.clone(),
+        };
+        let facts = HostFacts { name: &found.host.name, labels: &found.host.labels, groups: &groups };
+        selector.matches(facts, &mut Steps::up_to(RULE_STEPS_MAX)).unwrap_or(true)
+    }
+
     /// because there are too many rules.
     fn blocked(&self, host_id: i64, found: &Found, command: &str) -> Option<Start> {
         if planted::on(Mistake::BlocksForgotten) {
@@ -225,10 +265,26 @@ fn read_command(row: &dyn Row) -> StoreResult<(i64, Command, Option<OfCommand>)>
         trace_id: row.opt_text(4)?.map(Into::into),
         correlation_id: row.opt_text(5)?.map(Into::into),
     };
+        hosts: row.int(11)?,
+        rule: match (row.opt_int(12)?, row.opt_text(13)?) {
+            (Some(version), Some(spec)) => read_rule(&spec)?.map(|rule| (count(version), rule)),
+            _ => None,
+        },
     Ok((row.int(0)?, command, approval))
 }
 
 fn read_block(row: &dyn Row) -> StoreResult<Block> {
+/// The rule about approval in a command type.
+fn read_rule(spec: &str) -> StoreResult<Option<ApprovalRule>> {
+    #[derive(serde::Deserialize)]
+    struct Ruled {
+        #[serde(default)]
+        approval: Option<ApprovalRule>,
+    }
+    let ruled: Ruled = serde_json::from_str(spec).map_err(|e| StoreError::Broken(format!("a command type: {e}")))?;
+    Ok(ruled.approval)
+}
+
     let selector = row.opt_text(2)?.map(|text| Selector::parse(&text)).transpose();
     Ok(Block {
         id: row.int(5)?,
@@ -259,13 +315,19 @@ const HOSTS: Sql = Sql::Each {
 };
 const COMMANDS: Sql = Sql::Each {
     sqlite: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id,
-                    a.state, a.named, a.superseded, f.resource, j.tenant
+                    a.state, a.named, a.superseded, f.resource, j.tenant, f.total, r.active,
+                    case when a.state is null and instr(v.spec, '\"approval\"') > 0 then v.spec end
              from job j join fleet f on f.number = j.number left join approval a on a.number = j.number
              where j.number = ?1",
+             left join resource r on r.id = f.resource
+             left join resource_version v on v.resource = r.id and v.version = r.active
     postgres: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id,
-                      a.state, a.named, a.superseded, f.resource, j.tenant
+                      a.state, a.named, a.superseded, f.resource, j.tenant, f.total, r.active,
+                      case when a.state is null and strpos(v.spec, '\"approval\"') > 0 then v.spec end
                from job j join fleet f on f.number = j.number left join approval a on a.number = j.number
                where j.number = any ($1::bigint[])",
+               left join resource r on r.id = f.resource
+               left join resource_version v on v.resource = r.id and v.version = r.active
 };
 const BLOCKS: Sql = Sql::Each {
     sqlite: "select inventory, host, selector, command, reason, id from block

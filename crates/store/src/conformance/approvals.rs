@@ -309,6 +309,81 @@ pub async fn a_superseded_host_counts_as_failed(bench: &Bench) {
     assert_eq!(bench.fleet(job).await.planned, 1);
 }
 
+/// The rule of the active version holds for whatever has not started, also if it was activated after the request.
+pub async fn a_rule_that_is_activated_later_holds_for_what_has_not_started(bench: &Bench) {
+    let name = ResourceName::new("wipe").expect("a name");
+    let key = ResourceKey { tenant: bench.tenant, kind: ResourceKind::Command, name };
+    let put = async |spec: &str| {
+        let put = ResourcePut {
+            key: key.clone(),
+            spec: spec.into(),
+            note: None,
+            activate: true,
+            seen: None,
+            by: "ops".into(),
+        };
+        bench.ledger.put_resource(put).await.expect("the ledger takes resources");
+    };
+    let asked = async |run_at| {
+        let mut wish = bench.command(spec(), Rollout::default()).await;
+        let resource = bench.ledger.find_resource(key.clone(), None).await.expect("read").map(|found| found.id);
+        let fleet = wish.fleet.as_deref().cloned().expect("a command");
+        wish.fleet = Some(Arc::new(NewFleet { resource, ..fleet }));
+        bench.submit(NewJob { run_at, ..wish }).await
+    };
+    let site = |name: &str, site: &str| playing(name, |host| host.labels = labels(&[("site", site)]));
+    bench.put_hosts(vec![site("h0", "fra"), site("h1", "ber")], Vec::new()).await;
+
+    // For later, and the rule comes before that.
+    put(r#"{"argv":["true"]}"#).await;
+    let job = asked(Some(bench.now().plus_millis(60_000))).await;
+    put(r#"{"argv":["true"],"approval":{"quorum":2}}"#).await;
+    bench.pass_ms(61_000);
+    bench.promote().await;
+    assert!(bench.begin().await.is_empty());
+    assert_eq!(outcome(bench, job, "h0").await, SUPERSEDED);
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Failed);
+    // A second try is asked for, and then runs.
+    let (record, _) = bench.find(job).await;
+    let digests = digests(bench, record.payload.as_deref().expect("a payload")).await;
+    let active = bench.ledger.find_resource(key.clone(), None).await.expect("read").and_then(|found| found.active);
+    let named = Named { active, ..Named::default() };
+    let approval = NewApproval { digests, named, ..rule(1, false) };
+    let again = bench.ledger.retry_command(bench.order(job), Some(approval)).await.expect("an answer");
+    assert_eq!(again, OrderAnswer::Done(JobStatus::AwaitingApproval));
+    approve(bench, job).await;
+    let runs = bench.begin().await;
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        bench.succeed(run).await;
+    }
+    bench.conduct().await;
+    assert_eq!(bench.status(job).await, JobStatus::Succeeded);
+
+    // One that waits in a queue, under rules that mean some jobs and hosts only.
+    for (rule, begun) in [
+        (r#"{"hosts_over":5}"#, vec!["h0", "h1"]),
+        (r#"{"hosts_over":1}"#, vec![]),
+        (r#"{"selector":"site=fra"}"#, vec!["h1"]),
+        (r#"{"hosts_over":5,"selector":"site=mars"}"#, vec!["h0", "h1"]),
+    ] {
+        put(r#"{"argv":["true"]}"#).await;
+        let job = asked(None).await;
+        bench.conduct().await;
+        put(&format!(r#"{{"approval":{rule},"argv":["true"]}}"#)).await;
+        let runs = bench.begin().await;
+        let names: Vec<&str> = runs.iter().filter_map(|run| Some(run.unit.as_ref()?.host.as_str())).collect();
+        assert_eq!(names, begun, "{rule}");
+        for run in &runs {
+            bench.succeed(run).await;
+        }
+        bench.conduct().await;
+        let all = if begun.len() == 2 { JobStatus::Succeeded } else { JobStatus::Failed };
+        assert_eq!(bench.status(job).await, all, "{rule}");
+    }
+}
+
 fn reference(bench: &Bench, spec: &str) -> ResourcePut {
     let name = ResourceName::new("stripe").expect("a name");
     ResourcePut {

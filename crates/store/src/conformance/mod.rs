@@ -446,6 +446,7 @@ macro_rules! for_each_promise {
                 a_quorum_counts_people_and_not_tokens
                 a_host_that_changed_after_the_yes_is_superseded
                 a_superseded_host_counts_as_failed
+                a_rule_that_is_activated_later_holds_for_what_has_not_started
                 a_secret_that_points_elsewhere_supersedes_what_has_not_started
                 a_second_try_of_an_approved_command_is_asked_for_again
                 a_rejected_second_try_never_runs
