@@ -77,7 +77,8 @@ pub struct CreateRequest {
     /// For an API token: what it is good for. As the caller's own credential unless given, and never more than that.
     #[serde(default)]
     pub audiences: Option<Vec<AudienceWord>>,
-    /// Whose token it is, for an API token. What they begin knows the address, a workflow as `user.email`.
+    /// Whose token it is, for an API token: the caller's own address unless given. Only administrators give another one. What
+    /// is started with the token knows the address, a workflow as `user.email`.
     #[serde(default)]
     pub email: Option<String>,
     /// Another tenant than the caller's own; for administrators.
@@ -179,6 +180,7 @@ pub async fn create(
             return Err(Problem::validation("email: only an API token has one"));
         }
     }
+    let email = email_of(&known, &body)?;
     if let Some((key, _)) = body.labels.iter().find(|(key, _)| key.starts_with("bowline/")) {
         return Err(Problem::validation(format!("labels: {key} is given by the server")));
     }
@@ -226,8 +228,8 @@ pub async fn create(
         labels: body.labels,
         admission,
         made_by: known.0.actor.token().map(ToString::to_string),
-        person: Some(known.0.person_of_made(body.email.as_deref())),
-        email: body.email.clone(),
+        person: Some(known.0.person_of_made(email.as_deref())),
+        email: email.clone(),
         created_at: now,
         expires_at: Some(expires_at),
         revoked_at: None,
@@ -249,13 +251,32 @@ pub async fn create(
         name: body.name,
         scopes: scopes.iter().map(|s| s.to_string()).collect(),
         audiences: audiences.iter().map(Audience::text).collect(),
-        email: body.email,
+        email,
         tenant_id: tenant,
         created_at: now,
         expires_at,
         token: token.expose().to_owned(),
     };
     Ok((StatusCode::CREATED, Json(view)))
+}
+
+/// Whose the new token is. An address says as which person a token counts, so only administrators give one that is not their own.
+fn email_of(known: &Known, body: &CreateRequest) -> Result<Option<String>, Problem> {
+    let own = known.0.email.as_ref().map(Email::as_str);
+    match body.email.as_deref() {
+        _ if body.kind != KindWord::Api => Ok(None),
+        None => Ok(own.map(str::to_owned)),
+        Some(given) => {
+            let same = own.is_some_and(|own| own.to_lowercase() == given.to_lowercase());
+            if !same && !known.0.scopes.allows(Scope::Admin) {
+                let own = own.map_or_else(|| "it has none".to_owned(), |own| format!("it has {own}"));
+                return Err(Problem::forbidden(format!(
+                    "email: only an administrator makes tokens with another address than that of their own credential; {own}"
+                )));
+            }
+            Ok(Some(given.to_owned()))
+        }
+    }
 }
 
 /// What the new token is good for. Workers are what they are; an API token is good for no more than its maker's credential.

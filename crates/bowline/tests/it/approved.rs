@@ -267,13 +267,19 @@ async fn four_eyes_and_quorum_count_people() {
     };
     let scopes = json!(["approvals.write"]);
     let child = made(&ann, json!({"kind": "api", "name": "second", "scopes": scopes})).await;
-    let disguised =
-        made(&ann, json!({"kind": "api", "name": "third", "scopes": scopes, "email": "eve@example.com"})).await;
+    // An address is not the maker's to choose.
+    let disguised = json!({"kind": "api", "name": "third", "scopes": scopes, "email": "eve@example.com"});
+    let refused = server.send("POST", "/tokens", &ann, Some(disguised)).await;
+    assert_eq!((refused.status, refused.code()), (403, "FORBIDDEN"), "{refused:?}");
+    let own_mail =
+        made(&ann, json!({"kind": "api", "name": "third", "scopes": scopes, "email": "ANN@example.com"})).await;
+    let whoami = server.send("GET", "/whoami", &child, None).await.expect(200);
+    assert_eq!(whoami["email"], "ann@example.com", "the address of its maker: {whoami}");
     let same_mail =
         server.token(json!({"kind": "api", "name": "fourth", "scopes": scopes, "email": "Ann@Example.com"})).await;
     put_command(&server, "wipe", json!({"argv": ["true"], "approval": {"quorum": 2}})).await;
     let job = ask(&server, &ann, json!({"command": "wipe", "hosts": ["h1"]})).await;
-    for (who, token) in [("ann", &ann), ("child", &child), ("disguised", &disguised), ("same mail", &same_mail)] {
+    for (who, token) in [("ann", &ann), ("child", &child), ("own mail", &own_mail), ("same mail", &same_mail)] {
         let answer = approve(&server, token, &job, json!({})).await;
         assert_eq!(answer.status, 403, "four eyes are on by default; {who}: {answer:?}");
     }
