@@ -85,6 +85,9 @@ pub async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
             set(&meters.dlq_depth, depth.dead);
         }
     }
+    if let Ok(Ok(stopped)) = tokio::time::timeout(PATIENCE, app.engine.ledger.count_stopped()).await {
+        meters.stopped_starters.set(i64::try_from(stopped).unwrap_or(i64::MAX));
+    }
     let (waiting, _) = app.engine.ledger.backlog();
     meters.backlog.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     meters.polls_waiting.set(i64::try_from(app.polls.count()).unwrap_or(i64::MAX));

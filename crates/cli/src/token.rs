@@ -72,7 +72,7 @@ pub struct CreateArgs {
     /// What it may do, such as jobs.write; repeat for several [default: the server's, by kind]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
-    /// The address of whoever it is for; workflows that they run know it as user.email
+    /// The address of the person it is for, if not your own (administrators only); workflows know it as user.email
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
     /// A label that the agent gets which joins with it; repeat for several
@@ -131,6 +131,14 @@ struct NewToken<'a> {
 struct RevokedView {
     also_revoked: Vec<MadeView>,
     remaining: Vec<MadeView>,
+    stopped: Vec<StoppedView>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StoppedView {
+    kind: Text,
+    name: Text,
 }
 
 #[derive(Deserialize, Default)]
@@ -221,6 +229,12 @@ async fn revoke(client: &Client, screen: &mut Screen, id: &str, with_workers: bo
         screen.line("Made with it, and still good; --with-workers ends them:")?;
         for made in &revoked.remaining {
             screen.line(&format!("  {} token {} ({})", made.kind, made.id, made.name))?;
+        }
+    }
+    if !revoked.stopped.is_empty() {
+        screen.line("These act with its rights and start nothing from now on; apply them again to take them over:")?;
+        for stopped in &revoked.stopped {
+            screen.line(&format!("  {} {}", stopped.kind, stopped.name))?;
         }
     }
     Ok(())

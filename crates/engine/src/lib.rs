@@ -21,6 +21,7 @@ mod pruner;
 mod quotas;
 mod reaper;
 pub mod results;
+pub mod rights;
 mod scheduler;
 pub mod secrets;
 mod settings;

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::evaluations;
 use crate::intake::{Intake, JobRequest};
+use crate::rights;
 use crate::starter::{StartError, Starter};
 
 /// Schedules of one look at the ledger.
@@ -60,6 +61,8 @@ pub enum TriggerError {
     Busy(JobId),
     #[error("the schedule was changed meanwhile")]
     Overtaken,
+    #[error("what this schedule starts needs the scope {0}")]
+    Scope(&'static str),
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -172,6 +175,12 @@ impl Scheduler {
         firing.missed = look.missed;
         firing.alone = spec.overlap == Overlap::Skip;
         let Some(last) = look.fire.last() else { return Ok(Some(firing)) };
+        // Its owner may have lost what it needs since the last instant.
+        let needed = rights::needed_for(&spec.start);
+        if let Err(lost) = rights::check(&*self.ledger, &record.owner, needed, now).await? {
+            firing.refused = Some((*last, rights::lost_by_owner(&lost)));
+            return Ok(Some(firing));
+        }
         match self.starter.prepare(record.tenant, &spec.start, None).await {
             Ok(request) => {
                 let job = |instant: &Timestamp| (*instant, self.job(record, &spec, &request, *instant, now));
@@ -185,7 +194,7 @@ impl Scheduler {
         Ok(Some(firing))
     }
 
-    /// The job of an instant. Whoever wrote the schedule is who asks for it.
+    /// The job of an instant. Its owner asks for it.
     fn job(
         &self,
         record: &ScheduleRecord,
@@ -199,7 +208,7 @@ impl Scheduler {
         let request = JobRequest { run_at: Some(due_at).filter(|at| *at > now), ..request.clone() };
         let origin = Origin {
             email: None,
-            actor: record.by.as_str().into(),
+            actor: record.owner.as_str().into(),
             request_id: key.as_str().into(),
             trace_id: None,
             correlation_id: Some(format!("schedule/{}", record.name).into()),
@@ -252,6 +261,10 @@ impl Scheduler {
         }
         let spec: ScheduleSpec = serde_json::from_str(&record.spec)
             .map_err(|e| store(StoreError::Broken(format!("schedule {} cannot be read: {e}", record.name))))?;
+        // The credential of the request needs the rights, whoever owns the schedule. The server itself has no credential.
+        if let (Some(_), Some(scope)) = (by.tenant, rights::missing(&by.scopes, rights::needed_for(&spec.start))) {
+            return Err(TriggerError::Scope(scope));
+        }
         let request = self.starter.prepare(tenant, &spec.start, None).await?;
         let request = JobRequest { idempotency_key: key, ..request };
         let trigger = Trigger {

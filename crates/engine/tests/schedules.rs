@@ -75,7 +75,7 @@ impl House {
 
     async fn try_put(&self, kind: ResourceKind, text: &str, spec: Value) -> Result<(), PutError> {
         let spec = Spec::from_value(kind, spec)?;
-        let put = self.engine.resources.put(self.tenant, name(text), &spec, None, "token:ann".into(), true, None);
+        let put = self.engine.resources.put(self.tenant, name(text), &spec, None, "service:ann".into(), true, None);
         put.await.map(drop)
     }
 
@@ -146,7 +146,7 @@ async fn a_schedule_fires_at_its_instants_and_at_no_other_time() {
     let jobs = house.jobs().await;
     assert_eq!(&*jobs[0].origin.request_id, "schedule/quarterly/2026-01-01T00:15:00.000000Z");
     assert_eq!(jobs[0].origin.correlation_id.as_deref(), Some("schedule/quarterly"));
-    assert_eq!(&*jobs[0].origin.actor, "token:ann", "whoever wrote the schedule asks for its jobs");
+    assert_eq!(&*jobs[0].origin.actor, "service:ann", "its owner asks for its jobs");
     let state = house.state("quarterly").await;
     assert_eq!((state.job, state.due_at), (Some(jobs[1].id), Some(at("2026-01-01T00:45:00Z"))));
     let whole = house.ledger.find_job(house.tenant, jobs[0].id).await.expect("readable").expect("there").0;

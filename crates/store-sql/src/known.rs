@@ -97,6 +97,7 @@ mod tests {
             latest: 1,
             created_at: at,
             updated_at: at,
+            owner: None,
             version: VersionRecord { version: 1, spec: spec.into(), note: None, by: "ann".to_owned(), at },
         }
     }

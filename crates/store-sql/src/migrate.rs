@@ -169,6 +169,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0034_agents.sql"),
         postgres: include_str!("migrations/postgres/0034_agents.sql"),
     },
+    Migration {
+        number: 35,
+        name: "owners",
+        sqlite: include_str!("migrations/sqlite/0035_owners.sql"),
+        postgres: include_str!("migrations/postgres/0035_owners.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

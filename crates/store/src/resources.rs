@@ -30,7 +30,18 @@ pub struct ResourceRecord {
     pub latest: u32,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// Of a schedule or trigger: who applied or activated it last. It starts jobs with their rights.
+    pub owner: Option<String>,
     pub version: VersionRecord,
+}
+
+/// A schedule or trigger that is active, by whose rights it starts jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedResource {
+    pub tenant: TenantId,
+    pub kind: ResourceKind,
+    pub name: ResourceName,
+    pub owner: String,
 }
 
 /// One version.
@@ -142,6 +153,12 @@ pub trait ResourceStore: Send + Sync {
         after: i64,
         limit: u32,
     ) -> StoreResult<Page<(TenantId, ResourceRecord), i64>>;
+
+    /// The active schedules and triggers of these owners, of all tenants, by kind and name.
+    async fn list_owned(&self, owners: Vec<String>) -> StoreResult<Vec<OwnedResource>>;
+
+    /// How many active schedules and triggers there are whose owner is a token that was revoked or has expired.
+    async fn count_stopped(&self) -> StoreResult<u64>;
 
     /// The versions of a resource, newest first, before this one.
     async fn list_versions(

@@ -23,8 +23,8 @@ pub struct ScheduleRecord {
     pub version: u32,
     /// JSON.
     pub spec: Arc<str>,
-    /// Who wrote this version.
-    pub by: String,
+    /// Who applied or activated it last: whose rights it has, and who asks for its jobs.
+    pub owner: String,
     /// `None` if no version was activated yet.
     pub state: Option<ScheduleState>,
 }

@@ -79,6 +79,8 @@ pub struct Meters {
     pub evaluations_set_aside: Gauge,
     pub stream_readers_cut: Counter,
     pub backlog: Gauge<i64, AtomicI64>,
+    /// Schedules and triggers whose owner has lost the rights.
+    pub stopped_starters: Gauge,
     pub polls_waiting: Gauge,
 }
 
@@ -119,6 +121,7 @@ impl Meters {
             evaluations_set_aside: Gauge::default(),
             stream_readers_cut: Counter::default(),
             backlog: Gauge::default(),
+            stopped_starters: Gauge::default(),
             polls_waiting: Gauge::default(),
         };
         Arc::new(meters.registered())
@@ -156,6 +159,11 @@ impl Meters {
         r.register("evaluations_set_aside", aside, self.evaluations_set_aside.clone());
         r.register("stream_readers_cut", "Readers cut for being too slow", self.stream_readers_cut.clone());
         r.register("polls_waiting", "Requests of workers that wait for work", self.polls_waiting.clone());
+        r.register(
+            "schedules_stopped",
+            "Schedules and triggers that start nothing, because the token that applied them was revoked or has expired",
+            self.stopped_starters.clone(),
+        );
         r.register("commit_backlog", "Submissions waiting to be stored", self.backlog.clone());
         self
     }

@@ -50,7 +50,7 @@ pub async fn get(
     let record = app.engine.ledger.find_schedule(known.tenant()?, name).await?.ok_or_else(no_schedule)?;
     let now = app.engine.clock.now();
     Ok(Json(ScheduleAnswer {
-        schedule: ScheduleView::of(&record, now),
+        schedule: ScheduleView::of(&app, &record, now).await?,
         instants: upcoming(&record, now, query.next as usize),
         seen: record.state.as_ref().map(|state| state.seen),
         spec: raw(Some(record.spec.to_string())),

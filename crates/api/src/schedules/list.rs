@@ -38,8 +38,12 @@ pub async fn list(
     let after = app.cursors.read_name(LIST, tenant, query.cursor.as_deref())?;
     let page = app.engine.ledger.list_schedules(tenant, after, limit).await?;
     let now = app.engine.clock.now();
+    let mut schedules = Vec::with_capacity(page.items.len());
+    for record in &page.items {
+        schedules.push(ScheduleView::of(&app, record, now).await?);
+    }
     Ok(Json(SchedulePage {
-        schedules: page.items.iter().map(|record| ScheduleView::of(record, now)).collect(),
+        schedules,
         next_cursor: page.next.map(|name| app.cursors.write(LIST, tenant, name.as_str())),
     }))
 }

@@ -27,6 +27,7 @@ impl From<TriggerError> for Problem {
             TriggerError::NotActive => Self::conflict("SCHEDULE_NOT_ACTIVE", error),
             TriggerError::Busy(job) => Self::conflict("SCHEDULE_BUSY", &error).with(json!({"job_id": job})),
             TriggerError::Overtaken => Self::conflict("RESOURCE_OVERTAKEN", error),
+            TriggerError::Scope(_) => Self::forbidden(error),
             TriggerError::Start(error) => error.into(),
         }
     }

@@ -1,10 +1,14 @@
 //! How a schedule is shown.
 
+use bowline_engine::rights;
 use bowline_model::schedule::{ScheduleSpec, Zone};
 use bowline_model::{JobId, ResourceName, Timestamp};
-use bowline_store::{Refusal, ScheduleRecord};
+use bowline_store::{Refusal, ScheduleRecord, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::actors::ActorView;
+use crate::app::App;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ScheduleView {
@@ -31,6 +35,10 @@ pub struct ScheduleView {
     pub missed: u64,
     /// Instants that got no job because the last one was not over.
     pub passed_over: u64,
+    /// Who applied it last. It starts jobs with the rights of that credential.
+    pub owner: ActorView,
+    /// Why it starts nothing, where its owner has lost the rights. Whoever applies it again takes it over.
+    pub stopped: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -48,7 +56,19 @@ impl From<&Refusal> for ErrorView {
 }
 
 impl ScheduleView {
-    pub fn of(record: &ScheduleRecord, now: Timestamp) -> Self {
+    /// The schedule with the name of its owner, and whether the owner still has the rights.
+    pub async fn of(app: &App, record: &ScheduleRecord, now: Timestamp) -> Result<Self, StoreError> {
+        let mut view = Self::unowned(record, now);
+        app.actors.fill(&mut view.owner).await;
+        if let (Ok(spec), Some(_)) = (serde_json::from_str::<ScheduleSpec>(&record.spec), &record.state) {
+            let needed = rights::needed_for(&spec.start);
+            let lost = rights::check(&*app.engine.ledger, &record.owner, needed, now).await?.err();
+            view.stopped = lost.as_ref().map(rights::lost_by_owner);
+        }
+        Ok(view)
+    }
+
+    fn unowned(record: &ScheduleRecord, now: Timestamp) -> Self {
         // One that cannot be read any more is shown without what it says; its error tells why.
         let spec: Option<ScheduleSpec> = serde_json::from_str(&record.spec).ok();
         let state = record.state.as_ref();
@@ -73,6 +93,8 @@ impl ScheduleView {
             last_error: state.and_then(|state| state.refused.as_ref()).map(Into::into),
             missed: state.map_or(0, |state| state.missed),
             passed_over: state.map_or(0, |state| state.passed_over),
+            owner: ActorView::unnamed(&record.owner),
+            stopped: None,
         }
     }
 }

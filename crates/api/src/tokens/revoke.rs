@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
-use bowline_store::{RevokeToken, TokenRecord};
+use bowline_model::ResourceName;
+use bowline_model::resource::ResourceKind;
+use bowline_store::{OwnedResource, RevokeToken, TokenRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,23 @@ pub struct RevokedView {
     pub also_revoked: Vec<MadeView>,
     /// Workers, agents and join tokens that were made with it and go on; `with_workers` ends them.
     pub remaining: Vec<MadeView>,
+    /// Schedules and triggers that start nothing from now on, because they act with the rights of one of these tokens. Whoever
+    /// applies one again takes it over.
+    pub stopped: Vec<StoppedView>,
+}
+
+/// A schedule or trigger whose owner is revoked.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StoppedResource")]
+pub struct StoppedView {
+    pub kind: ResourceKind,
+    pub name: ResourceName,
+}
+
+impl From<OwnedResource> for StoppedView {
+    fn from(owned: OwnedResource) -> Self {
+        Self { kind: owned.kind, name: owned.name }
+    }
 }
 
 /// A token that was made with another one.
@@ -62,5 +81,14 @@ pub async fn revoke(
     app.gate.forget(&id);
     revoked.also.iter().for_each(|token| app.gate.forget(&token.id));
     let show = |tokens: Vec<TokenRecord>| tokens.into_iter().map(MadeView::from).collect();
-    Ok(Json(RevokedView { id, revoked: true, also_revoked: show(revoked.also), remaining: show(revoked.remaining) }))
+    let ended = std::iter::once(&revoked.token).chain(&revoked.also);
+    let owners = ended.map(|token| format!("token:{}", token.id)).collect();
+    let stopped = app.engine.ledger.list_owned(owners).await?;
+    Ok(Json(RevokedView {
+        id,
+        revoked: true,
+        also_revoked: show(revoked.also),
+        remaining: show(revoked.remaining),
+        stopped: stopped.into_iter().map(Into::into).collect(),
+    }))
 }

@@ -30,6 +30,6 @@ pub async fn get(State(app): State<App>, known: Known, Part(name): Part) -> Resu
     let key = ResourceKey { tenant, kind: ResourceKind::Trigger, name };
     let record = app.engine.ledger.find_resource(key, None).await?.ok_or_else(no_trigger)?;
     let standing = app.engine.triggers.standing(tenant, &record.name);
-    let trigger = TriggerView::of(&record, standing);
+    let trigger = TriggerView::of(&app, &record, standing).await?;
     Ok(Json(TriggerAnswer { trigger, spec: raw(Some(record.version.spec.to_string())) }))
 }

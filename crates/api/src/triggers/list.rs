@@ -38,9 +38,13 @@ pub async fn list(
     let limit = page_size(query.limit, &app)?;
     let after = app.cursors.read_name(LIST, tenant, query.cursor.as_deref())?;
     let page = app.engine.ledger.list_resources(tenant, ResourceKind::Trigger, after, limit).await?;
-    let standing = |name| app.engine.triggers.standing(tenant, name);
+    let mut triggers = Vec::with_capacity(page.items.len());
+    for record in &page.items {
+        let standing = app.engine.triggers.standing(tenant, &record.name);
+        triggers.push(TriggerView::of(&app, record, standing).await?);
+    }
     Ok(Json(TriggerPage {
-        triggers: page.items.iter().map(|record| TriggerView::of(record, standing(&record.name))).collect(),
+        triggers,
         next_cursor: page.next.map(|name| app.cursors.write(LIST, tenant, name.as_str())),
     }))
 }

@@ -1,11 +1,15 @@
 //! How a trigger is shown.
 
+use bowline_engine::rights;
 use bowline_engine::triggers::{Mishap, Standing};
 use bowline_model::trigger::{OnRefused, TriggerSpec};
 use bowline_model::{JobId, ResourceName, Timestamp};
-use bowline_store::ResourceRecord;
+use bowline_store::{ResourceRecord, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::actors::ActorView;
+use crate::app::App;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TriggerView {
@@ -20,6 +24,10 @@ pub struct TriggerView {
     pub broker: String,
     pub queue: String,
     pub on_refused: Option<OnRefused>,
+    /// Who applied it last. It starts jobs with the rights of that credential.
+    pub owner: ActorView,
+    /// Why its queue is not read, where its owner has lost the rights. Whoever applies it again takes it over.
+    pub stopped: Option<String>,
     /// How it stands on the server that answers, since that server started. Others may read the same queue.
     pub here: HereView,
 }
@@ -69,7 +77,19 @@ impl From<Standing> for HereView {
 }
 
 impl TriggerView {
-    pub fn of(record: &ResourceRecord, standing: Standing) -> Self {
+    /// The trigger with the name of its owner, and whether the owner still has the rights.
+    pub async fn of(app: &App, record: &ResourceRecord, standing: Standing) -> Result<Self, StoreError> {
+        let mut view = Self::unowned(record, standing);
+        app.actors.fill(&mut view.owner).await;
+        if let (Ok(spec), true) = (serde_json::from_str::<TriggerSpec>(&record.version.spec), view.active) {
+            let (needed, now) = (rights::needed_for(&spec.start), app.engine.clock.now());
+            let lost = rights::check(&*app.engine.ledger, &view.owner.id, needed, now).await?.err();
+            view.stopped = lost.as_ref().map(rights::lost_by_owner);
+        }
+        Ok(view)
+    }
+
+    fn unowned(record: &ResourceRecord, standing: Standing) -> Self {
         // One that cannot be read any more is shown without what it says; its error tells why.
         let spec: Option<TriggerSpec> = serde_json::from_str(&record.version.spec).ok();
         let source = spec.as_ref().map(|spec| &spec.rabbitmq);
@@ -82,6 +102,8 @@ impl TriggerView {
             broker: source.map(|source| source.broker.to_string()).unwrap_or_default(),
             queue: source.map(|source| source.queue.clone()).unwrap_or_default(),
             on_refused: spec.as_ref().map(|spec| spec.on_refused),
+            owner: ActorView::unnamed(record.owner.as_deref().unwrap_or(&record.version.by)),
+            stopped: None,
             here: standing.into(),
         }
     }

@@ -312,3 +312,63 @@ async fn an_editor_does_not_approve_their_own_edit() {
     let own = server.send("POST", &format!("/jobs/{fork}/approve"), &editor, Some(json!({}))).await;
     assert_eq!(own.status, 403, "{own:?}");
 }
+
+/// An execution has the rights of the person who started it, at the moment of each command.
+#[tokio::test]
+async fn a_command_node_needs_the_rights_of_the_starter_when_it_runs() {
+    let server = TestServer::start().await;
+    let host = json!({"connection": {"via": "simulate"}});
+    server.send("PUT", "/hosts/h1", &server.admin(), Some(host)).await.expect(201);
+    stored(&server, "command", "touch", json!({"argv": ["touch", "x"]})).await;
+    let waiting = |command: Value| {
+        json!({
+            "nodes": [
+                {"id": "start", "type": "start"},
+                {"id": "wait", "type": "wait_event", "config": {"event": "go"}},
+                {"id": "n", "type": "command", "config": {"command": command, "hosts": ["h1"]}},
+                {"id": "end", "type": "end"},
+            ],
+            "edges": [{"source": "start", "target": "wait"}, {"source": "wait", "target": "n"}, {"source": "n", "target": "end"}],
+        })
+    };
+    stored(&server, "workflow", "named", waiting(json!("touch"))).await;
+    stored(&server, "workflow", "inline", waiting(json!({"argv": ["touch", "x"]}))).await;
+    let made = async |scopes: &[&str]| {
+        let body = json!({"kind": "api", "name": "starter", "scopes": scopes});
+        let made = server.post("/tokens", body).await.expect(201);
+        (made["id"].as_str().expect("an id").to_owned(), made["token"].as_str().expect("a token").to_owned())
+    };
+    for (workflow, scopes, revoke, refused) in [
+        ("named", &["jobs.write"][..], false, None),
+        ("named", &["jobs.write"], true, Some("was revoked")),
+        ("inline", &["jobs.write"], false, Some("fleet.write")),
+        ("inline", &["jobs.write", "fleet.write"], false, None),
+        ("inline", &["jobs.write", "fleet.write"], true, Some("was revoked")),
+    ] {
+        let (id, token) = made(scopes).await;
+        let job = begun(&server, &token, json!({"workflow": workflow})).await;
+        server.until_status(&job, "paused").await;
+        if revoke {
+            server.post(&format!("/tokens/{id}/revoke"), json!({})).await.expect(200);
+        }
+        server.post(&format!("/jobs/{job}/signal"), json!({"event": "go"})).await.expect(200);
+        match refused {
+            Some(why) => {
+                let shown = server.until_status(&job, "failed").await;
+                assert!(shown["job"]["error"].to_string().contains(why), "{workflow} {scopes:?}: {shown}");
+            }
+            None => {
+                bowline_testkit::until(std::time::Duration::from_secs(30), "the command is started", async || {
+                    let jobs = server.get("/jobs?type=bowline.command").await.expect(200);
+                    let mine =
+                        jobs["jobs"].as_array().expect("jobs").iter().any(|one| one["parent_id"] == job.as_str());
+                    let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+                    if mine || shown["workflow"]["node"] == "n" { Ok(()) } else { Err(format!("{jobs} {shown}")) }
+                })
+                .await;
+                let shown = server.get(&format!("/jobs/{job}")).await.expect(200);
+                assert_ne!(shown["job"]["status"], "failed", "{workflow} {scopes:?}: {shown}");
+            }
+        }
+    }
+}

@@ -122,3 +122,73 @@ async fn a_command_and_its_schedule_are_applied_together() {
     let again = server.post("/apply", documents).await.expect(200);
     assert_eq!(again["results"][0]["outcome"], "unchanged", "{again}");
 }
+
+/// A schedule never has rights that its owner lacks or has lost.
+#[tokio::test]
+async fn a_schedule_stops_when_the_token_that_applied_it_is_revoked() {
+    let server = TestServer::start().await;
+    let scopes = ["resources.write", "resources.read", "jobs.write", "jobs.read"];
+    let made = |name: &str| json!({"kind": "api", "name": name, "scopes": scopes, "email": "ann@example.com"});
+    let ann = server.post("/tokens", made("ann")).await.expect(201);
+    let (id, ann) = (ann["id"].as_str().expect("an id").to_owned(), ann["token"].as_str().expect("a token").to_owned());
+    let path = "/resources/schedule/ticks";
+    server.send("PUT", path, &ann, Some(every_second())).await.expect(201);
+    put(&server, "/resources/schedule/other", every_second()).await.expect(201);
+    let fired = async |name: &str| {
+        until(Duration::from_secs(30), "the schedule fires", async || {
+            let shown = server.get(&format!("/schedules/{name}")).await.expect(200);
+            if shown["last_fired_at"].is_string() { Ok(shown) } else { Err(shown.to_string()) }
+        })
+        .await
+    };
+    let shown = fired("ticks").await;
+    assert_eq!((&shown["owner"]["name"], &shown["stopped"]), (&json!("ann"), &Value::Null), "{shown}");
+
+    let revoked = server.post(&format!("/tokens/{id}/revoke"), json!({})).await.expect(200);
+    assert_eq!(revoked["stopped"], json!([{"kind": "schedule", "name": "ticks"}]), "{revoked}");
+    let stopped = until(Duration::from_secs(30), "an instant is refused", async || {
+        let shown = server.get("/schedules/ticks").await.expect(200);
+        if shown["last_error"].is_object() { Ok(shown) } else { Err(shown.to_string()) }
+    })
+    .await;
+    for text in [&stopped["stopped"], &stopped["last_error"]["message"]] {
+        let text = text.as_str().expect("a reason");
+        assert!(text.contains("was revoked") && text.contains("apply it again"), "{text}");
+    }
+    let events = server.get("/events?type=schedule_refused").await.expect(200);
+    assert!(
+        events["events"][0]["data"]["reason"].as_str().is_some_and(|text| text.contains("was revoked")),
+        "{events}"
+    );
+    let metrics = server.get("/metrics").await.body.as_str().expect("text").to_owned();
+    assert!(metrics.contains("orchestrator_schedules_stopped 1"), "{metrics}");
+    let (code, listed) = bowline(&server, &["schedule", "list"]);
+    assert!(code == 0 && listed.contains("stopped") && listed.contains("was revoked"), "{listed}");
+    assert_eq!(server.get("/schedules/other").await.expect(200)["stopped"], Value::Null, "the administrator's goes on");
+
+    // Another token of the same person takes it over by applying it again, unchanged.
+    let again = server.token(made("ann-2")).await;
+    server.send("PUT", path, &again, Some(every_second())).await.expect(200);
+    let before = stopped["last_fired_at"].clone();
+    until(Duration::from_secs(30), "it fires again", async || {
+        let shown = server.get("/schedules/ticks").await.expect(200);
+        if shown["last_fired_at"] != before && shown["stopped"].is_null() { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
+}
+
+/// By hand, the rights are those of the person who starts it.
+#[tokio::test]
+async fn starting_a_schedule_by_hand_needs_the_rights_for_what_it_starts() {
+    let server = TestServer::start().await;
+    put(&server, "/hosts/h1", json!({"connection": {"via": "simulate"}})).await.expect(201);
+    let start = json!({"command": {"argv": ["true"]}, "hosts": ["h1"]});
+    let spec = json!({"spec": {"every_ms": 3_600_000, "start": start}});
+    put(&server, "/resources/schedule/inline", spec).await.expect(201);
+    let scopes = json!(["jobs.write", "jobs.read", "resources.write"]);
+    let runner = server.token(json!({"kind": "api", "name": "runner", "scopes": scopes})).await;
+    let refused = server.send("POST", "/schedules/inline/trigger", &runner, Some(json!({}))).await;
+    assert_eq!((refused.status, refused.code()), (403, "FORBIDDEN"), "{refused:?}");
+    assert!(refused.body.to_string().contains("fleet.write"), "{refused:?}");
+    server.post("/schedules/inline/trigger", json!({})).await.expect(202);
+}

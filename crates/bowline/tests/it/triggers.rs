@@ -95,6 +95,41 @@ async fn a_message_starts_a_workflow_once_with_itself_as_the_input() {
     assert!(!server.child().log().contains(&address.password), "the password is in the log");
 }
 
+/// A trigger never has rights that its owner lacks or has lost. Messages wait in the queue meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_is_not_read_once_the_token_that_applied_it_is_revoked() {
+    let address = shared_rabbitmq();
+    let (queue, server) = (TestQueue::on(&address).await, server_with_broker().await);
+    server.post("/apply", json!({"documents": broker_documents(&server, &address)})).await.expect(200);
+    let made = json!({"kind": "api", "name": "ann", "scopes": ["resources.write", "jobs.write"]});
+    let made = server.post("/tokens", made).await.expect(201);
+    let (id, ann) = (made["id"].as_str().expect("an id"), made["token"].as_str().expect("a token"));
+    let body = json!({"spec": queue.trigger(json!({"type": "echo"}))});
+    server.send("PUT", "/resources/trigger/orders", ann, Some(body.clone())).await.expect(201);
+    queue.publish(Some("m1"), None, b"1").await;
+    until_here(&server, "the first is started", |here| here["started"] == 1).await;
+
+    let revoked = server.post(&format!("/tokens/{id}/revoke"), json!({})).await.expect(200);
+    assert_eq!(revoked["stopped"], json!([{"kind": "trigger", "name": "orders"}]), "{revoked}");
+    let shown = until_here(&server, "the queue is not read", |here| here["reading_since"].is_null()).await;
+    assert!(shown["stopped"].as_str().is_some_and(|why| why.contains("was revoked")), "{shown}");
+    until(PATIENCE, "an event reports it", async || {
+        let told = server.get("/events?type=trigger_refused").await.expect(200).to_string();
+        if told.contains("trigger orders is not read") { Ok(()) } else { Err(told) }
+    })
+    .await;
+    queue.publish(Some("m2"), None, b"2").await;
+    let (code, listed) = bowline(&server, &["trigger", "list"]);
+    assert!(code == 0 && listed.contains("stopped") && listed.contains("was revoked"), "{listed}");
+    until(PATIENCE, "the message waits", async || if queue.waiting().await == 1 { Ok(()) } else { Err("none") }).await;
+    assert_eq!(server.jobs().await.len(), 1);
+
+    // Another token takes it over by applying it again.
+    server.send("PUT", "/resources/trigger/orders", &server.admin(), Some(body)).await.expect(200);
+    until_here(&server, "the second is started", |here| here["started"] == 2).await;
+    assert_eq!(server.get("/triggers/orders").await.expect(200)["stopped"], Value::Null);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_can_start_nothing_is_a_dead_letter_with_a_reason() {
     let address = shared_rabbitmq();

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -21,6 +22,8 @@ struct ScheduleView {
     last_fired_at: Text,
     last_job_id: Text,
     last_error: Option<ErrorView>,
+    owner: ActorView,
+    stopped: Text,
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -30,13 +33,14 @@ struct ErrorView {
     message: Text,
 }
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column::left("NAME").whole(),
     Column::left("WHEN"),
     Column::left("ZONE"),
     Column::left("NEXT"),
     Column::left("LAST"),
     Column::left("LAST JOB").spare(),
+    Column::left("OWNER").spare(),
     Column::left("LAST ERROR").spare(),
 ];
 
@@ -44,13 +48,15 @@ fn row(screen: &Screen, schedule: &ScheduleView) -> Vec<Cell> {
     let next = match (schedule.active, schedule.enabled, schedule.next_at.is_empty()) {
         (false, _, _) => Cell::painted("none is active", Paint::Bad),
         (_, false, _) => Cell::painted("disabled", Paint::Quiet),
+        _ if !schedule.stopped.is_empty() => Cell::painted("stopped", Paint::Bad),
         (_, _, true) => Cell::painted("never again", Paint::Quiet),
         (_, _, false) => screen.ago(&schedule.next_at).into(),
     };
-    let error = schedule
-        .last_error
-        .as_ref()
-        .map_or_else(String::new, |error| format!("{}: {}", screen.ago(&error.at), error.message));
+    let error = match &schedule.last_error {
+        _ if !schedule.stopped.is_empty() => schedule.stopped.to_string(),
+        Some(error) => format!("{}: {}", screen.ago(&error.at), error.message),
+        None => String::new(),
+    };
     let when = match schedule.every_ms.as_str() {
         "" => schedule.cron.to_string(),
         ms => format!("every {ms} ms"),
@@ -62,6 +68,7 @@ fn row(screen: &Screen, schedule: &ScheduleView) -> Vec<Cell> {
         next,
         screen.ago(&schedule.last_fired_at).into(),
         (&schedule.last_job_id).into(),
+        (&schedule.owner.name).into(),
         if error.is_empty() { Cell::new(error) } else { Cell::painted(error, Paint::Bad) },
     ]
 }

@@ -15,6 +15,7 @@ pub struct TriggerView {
     pub broker: Text,
     pub queue: Text,
     pub on_refused: Text,
+    pub stopped: Text,
     pub here: HereView,
 }
 
@@ -43,12 +44,16 @@ impl TriggerView {
         match (self.active, self.enabled, self.here.reading_since.is_empty()) {
             (false, _, _) => ("none is active".to_owned(), Paint::Bad),
             (_, false, _) => ("disabled".to_owned(), Paint::Quiet),
+            _ if !self.stopped.is_empty() => ("stopped".to_owned(), Paint::Bad),
             (_, _, true) => ("not read".to_owned(), Paint::Bad),
             (_, _, false) => (screen.ago(&self.here.reading_since), Paint::Plain),
         }
     }
 
     pub fn error(&self, screen: &Screen) -> String {
+        if !self.stopped.is_empty() {
+            return self.stopped.to_string();
+        }
         let error = self.here.last_error.as_ref();
         error.map_or_else(String::new, |error| format!("{}: {}", screen.ago(&error.at), error.message))
     }

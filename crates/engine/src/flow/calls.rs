@@ -14,6 +14,7 @@ use super::definitions::{DefinitionError, DefinitionKind};
 use super::memory::About;
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
+use crate::rights;
 
 /// Runs that may be nested in one another.
 pub const DEPTH_MAX: u32 = 16;
@@ -95,6 +96,11 @@ impl Flows {
                     .map_err(|e| failed(format!("the command cannot be read: {e}")))?;
                 if !matches!(start, StartSpec::Command(_)) {
                     return Err(failed("this is no command on hosts"));
+                }
+                // The execution lends no rights that the one who started it lacks or has lost since.
+                let (needed, now) = (rights::needed_for(&start), self.clock.now());
+                if let Err(lost) = rights::check(&*self.ledger, &about.actor, needed, now).await? {
+                    return Err(failed(format!("the execution has the rights of the one who started it, and {lost}")));
                 }
                 let prepared = hands.starter.prepare(about.tenant, &start, None).await;
                 let request = prepared.map_err(|error| match error.store() {

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::message::{ask_of, patch_of, printable};
 use super::standing::Board;
 use crate::fleet::CommandError;
+use crate::rights;
 use crate::starter::{StartError, Starter};
 
 /// Between two asks for a message that is held.
@@ -42,8 +43,8 @@ pub(super) struct Hand {
     pub tenant: TenantId,
     pub name: ResourceName,
     pub spec: TriggerSpec,
-    /// Who wrote the trigger, and so asks for its jobs.
-    pub by: String,
+    /// Who applied the trigger last: whose rights it has, and who asks for its jobs.
+    pub owner: String,
     /// The trigger is not read any more.
     pub stop: CancellationToken,
 }
@@ -84,6 +85,13 @@ impl Hand {
             Ok(patch) => patch,
             Err(why) => return self.refuse(delivery, why).await,
         };
+        let needed = rights::needed_for(&self.spec.start);
+        match rights::check(&*self.ledger, &self.owner, needed, self.clock.now()).await {
+            Ok(Ok(())) => {}
+            // The message stays in its queue until somebody takes the trigger over; the reconciler ends this reader soon.
+            Ok(Err(lost)) => return Tried::Later(rights::lost_by_owner(&lost)),
+            Err(error) => return Tried::Later(error.to_string()),
+        }
         let ask = ask_of(&self.name, delivery);
         let origin = self.origin(&ask.key, delivery);
         match self.starter.start_once(self.tenant, &self.spec.start, ask, &origin, Some(patch)).await {
@@ -115,7 +123,7 @@ impl Hand {
         let correlation = correlation.map_or_else(|| format!("trigger/{}", self.name), Clone::clone);
         Origin {
             email: None,
-            actor: self.by.as_str().into(),
+            actor: self.owner.as_str().into(),
             request_id: key.into(),
             trace_id: None,
             correlation_id: Some(correlation.into()),

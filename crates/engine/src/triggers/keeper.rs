@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_amqp::{Broker, ConsumerSettings, News, consume_telling};
+use bowline_model::event::EventData;
 use bowline_model::resource::ResourceKind;
 use bowline_model::trigger::TriggerSpec;
-use bowline_model::{ErrorClass, ResourceName, TenantId};
-use bowline_store::{Clock, Ledger, ResourceRecord, StoreResult};
+use bowline_model::{ErrorClass, EventKind, ResourceName, TenantId};
+use bowline_store::{Clock, Ledger, Notice, ResourceRecord, StoreResult};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::hand::Hand;
 use super::standing::{Board, Standing};
 use crate::brokers::Brokers;
+use crate::rights;
 use crate::starter::Starter;
 
 /// Another server may have changed a trigger; nobody rings for that.
@@ -56,12 +58,14 @@ struct Reader {
 }
 
 /// Which versions a reader was made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     /// The trigger and its version. One that was deleted and made again is another one.
     trigger: (i64, u32),
     /// The same of its broker; `None` if no version of it counts.
     broker: Option<(i64, u32)>,
+    /// Whose rights it has.
+    owner: String,
 }
 
 /// What is there from one look to the next.
@@ -72,6 +76,8 @@ struct House {
     tasks: JoinSet<()>,
     /// Triggers whose broker is not asked for before then.
     not_before: HashMap<Key, Instant>,
+    /// Triggers that are not read because their owner has lost the rights. Each is reported once.
+    stopped: HashSet<Key>,
 }
 
 impl House {
@@ -133,10 +139,18 @@ impl Triggers {
             if !spec.enabled {
                 continue;
             }
+            let owner = record.owner.as_deref().unwrap_or(&record.version.by);
+            let needed = rights::needed_for(&spec.start);
+            if let Err(lost) = rights::check(&*self.ledger, owner, needed, self.clock.now()).await? {
+                // Messages wait in the queue until somebody takes the trigger over.
+                self.report_stopped(house, key, &board, rights::lost_by_owner(&lost)).await;
+                continue;
+            }
+            house.stopped.remove(&key);
             wanted.insert(key.clone());
             let broker = brokers.get(&(*tenant, spec.rabbitmq.broker.clone())).copied();
-            let stamp = Stamp { trigger: stamp_of(record), broker };
-            self.settle(house, stop, key, stamp, spec, &record.version.by).await;
+            let stamp = Stamp { trigger: stamp_of(record), broker, owner: owner.to_owned() };
+            self.settle(house, stop, key, stamp, spec, owner).await;
         }
         for key in house.readers.keys().filter(|key| !wanted.contains(*key)).cloned().collect::<Vec<_>>() {
             house.end(&key, &self.board(&key));
@@ -145,6 +159,26 @@ impl Triggers {
         let there: HashSet<Key> = triggers.iter().map(|(tenant, record)| (*tenant, record.name.clone())).collect();
         self.boards().retain(|key, _| there.contains(key));
         Ok(())
+    }
+
+    async fn report_stopped(&self, house: &mut House, key: Key, board: &Board, why: String) {
+        if house.stopped.contains(&key) {
+            return;
+        }
+        let (tenant, name) = &key;
+        let reason = Some(format!("trigger {name} is not read: {why}"));
+        let notice = Notice {
+            tenant: *tenant,
+            kind: EventKind::TriggerRefused,
+            data: EventData { reason, ..EventData::default() },
+        };
+        tracing::warn!("trigger {name} is not read: {why}");
+        board.trouble(self.clock.now(), why);
+        match self.ledger.note(notice).await {
+            Ok(()) => drop(house.stopped.insert(key)),
+            // It is tried again with the next evaluation.
+            Err(error) => tracing::warn!("cannot report that trigger {} is not read: {error}", key.1),
+        }
     }
 
     /// Readers that fell are made anew.
@@ -171,12 +205,12 @@ impl Triggers {
         key: Key,
         stamp: Stamp,
         spec: TriggerSpec,
-        by: &str,
+        owner: &str,
     ) {
         let board = self.board(&key);
         let same_trigger = match house.readers.get(&key) {
             Some(reader) if reader.stamp == stamp && !reader.doubt.load(Ordering::Relaxed) => return,
-            Some(reader) => reader.stamp.trigger == stamp.trigger,
+            Some(reader) => reader.stamp.trigger == stamp.trigger && reader.stamp.owner == stamp.owner,
             None => false,
         };
         if !same_trigger {
@@ -215,7 +249,7 @@ impl Triggers {
             tenant: key.0,
             name: key.1.clone(),
             spec,
-            by: by.to_owned(),
+            owner: owner.to_owned(),
             stop: stop.clone(),
         };
         let task = house.tasks.spawn(read(broker.clone(), Arc::new(hand), Arc::clone(&doubt)));

@@ -2,9 +2,9 @@
 
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId};
-use bowline_store::{Page, ResourceKey, ResourceRecord, StoreError, StoreResult, VersionRecord};
+use bowline_store::{OwnedResource, Page, ResourceKey, ResourceRecord, StoreError, StoreResult, VersionRecord};
 
-use crate::db::{Db, Row, Sql, Val};
+use crate::db::{Col, Db, Mode, Row, Sql, Val};
 use crate::job_row::count;
 
 fn version(row: &dyn Row, at: usize) -> StoreResult<VersionRecord> {
@@ -27,6 +27,7 @@ fn resource(row: &dyn Row) -> StoreResult<ResourceRecord> {
         latest: count(row.int(4)?),
         created_at: row.at(5)?,
         updated_at: row.at(6)?,
+        owner: row.opt_text(12)?,
         version: version(row, 7)?,
     })
 }
@@ -72,12 +73,35 @@ pub async fn list_active(
     limit: u32,
 ) -> StoreResult<Page<(TenantId, ResourceRecord), i64>> {
     let params = [Val::Text(kind.as_str()), Val::Int(after), Val::Int(i64::from(limit) + 1)];
-    let read = |row: &dyn Row| Ok((TenantId::from_uuid(row.id(12)?), resource(row)?));
+    let read = |row: &dyn Row| Ok((TenantId::from_uuid(row.id(13)?), resource(row)?));
     let mut items = db.query(ACTIVE, &params, read).await?;
     let more = items.len() > limit as usize;
     items.truncate(limit as usize);
     let next = if more { items.last().map(|(_, last)| last.id) } else { None };
     Ok(Page { items, next })
+}
+
+pub async fn list_owned(db: &mut impl Db, owners: &[String]) -> StoreResult<Vec<OwnedResource>> {
+    let broken = |what: String| StoreError::Broken(format!("a stored resource cannot be read: {what}"));
+    let read = |row: &dyn Row| {
+        Ok(OwnedResource {
+            tenant: TenantId::from_uuid(row.id(0)?),
+            kind: row.text(1)?.parse().map_err(|e: bowline_model::resource::NotAKind| broken(e.to_string()))?,
+            name: ResourceName::new(&row.text(2)?).map_err(|e| broken(e.to_string()))?,
+            owner: row.text(3)?,
+        })
+    };
+    let mut owned = db.query_many(OWNED, &[Col::Text(owners.iter().map(String::as_str).collect())], read).await?;
+    owned.sort_by(|a, b| (a.kind.as_str(), &a.name).cmp(&(b.kind.as_str(), &b.name)));
+    Ok(owned)
+}
+
+/// By the ledger's own time.
+pub async fn count_stopped(db: &mut impl Db) -> StoreResult<u64> {
+    let now = db.begin(Mode::Snapshot).await?;
+    let found = db.query(STOPPED, &[Val::At(now)], |row| row.int(0)).await;
+    db.rollback().await;
+    Ok(found?.first().map_or(0, |count| u64::try_from(*count).unwrap_or(0)))
 }
 
 pub async fn list_versions(
@@ -100,7 +124,7 @@ macro_rules! record {
     ($rest:literal) => {
         Sql::Same(concat!(
             "select r.id, r.kind, r.name, r.active, r.latest, r.created_at, r.updated_at,
-                    v.version, v.spec, v.note, v.by, v.at
+                    v.version, v.spec, v.note, v.by, v.at, r.owner
              from resource r join resource_version v on v.resource = r.id
              where r.tenant = $1 and r.kind = $2 and ",
             $rest
@@ -112,9 +136,17 @@ const ONE: Sql = record!("r.name = $3 and v.version = case when $4 < 0 then coal
 const ALL: Sql = record!("r.name > $3 and v.version = coalesce(r.active, r.latest) order by r.name limit $4");
 const ACTIVE: Sql = Sql::Same(
     "select r.id, r.kind, r.name, r.active, r.latest, r.created_at, r.updated_at,
-            v.version, v.spec, v.note, v.by, v.at, r.tenant
+            v.version, v.spec, v.note, v.by, v.at, r.owner, r.tenant
      from resource r join resource_version v on v.resource = r.id and v.version = r.active
      where r.kind = $1 and r.id > $2 order by r.id limit $3",
+);
+const OWNED: Sql = Sql::Each {
+    sqlite: "select tenant, kind, name, owner from resource where owner = ?1 and active is not null",
+    postgres: "select tenant, kind, name, owner from resource where owner = any ($1::text[]) and active is not null",
+};
+const STOPPED: Sql = Sql::Same(
+    "select count(*) from resource r join token t on r.owner = 'token:' || t.id
+     where r.active is not null and (t.revoked_at is not null or t.expires_at <= $1)",
 );
 const VERSIONS: Sql = Sql::Same(
     "select version, spec, note, by, at from resource_version where resource = $1 and version < $2

@@ -34,7 +34,7 @@ fn schedule(row: &dyn Row) -> StoreResult<ScheduleRecord> {
         name: ResourceName::new(&row.text(2)?).map_err(|e| broken(e.to_string()))?,
         version: count(row.int(3)?),
         spec: row.text(4)?.into(),
-        by: row.text(5)?,
+        owner: row.text(5)?,
         state,
     })
 }
@@ -84,7 +84,7 @@ pub async fn list_schedules(
 macro_rules! record {
     ($rest:literal) => {
         Sql::Same(concat!(
-            "select r.id, r.tenant, r.name, v.version, v.spec, v.by, s.seen, s.due_at, s.fired_instant, s.fired_at,
+            "select r.id, r.tenant, r.name, v.version, v.spec, coalesce(r.owner, v.by), s.seen, s.due_at, s.fired_instant, s.fired_at,
                     s.fired_job, s.refused_instant, s.refused_at, s.refused_why, coalesce(s.missed, 0),
                     coalesce(s.passed_over, 0) ",
             $rest

@@ -70,7 +70,7 @@ pub async fn put_resource(
     db.execute(ADVANCE, &[Val::Int(found.id), Val::Int(version.into()), Val::At(desk.now)]).await?;
     let mut told = format!("version {version}");
     if put.activate {
-        point(db, desk, key, found.id, version).await?;
+        point(db, desk, key, found.id, version, &put.by).await?;
         told.push_str(", active at once");
     }
     if let Some(note) = &put.note {
@@ -101,9 +101,10 @@ async fn say_unchanged(
     let version = found.latest;
     if !put.activate || found.active == Some(version) {
         let answer = ResourceStored::Unchanged { version, active: found.active, activated: false };
-        return Ok((answer, Heard::default()));
+        let heard = if put.activate { take_over(db, desk, &put.key, found, &put.by).await? } else { Heard::default() };
+        return Ok((answer, heard));
     }
-    point(db, desk, &put.key, found.id, version).await?;
+    point(db, desk, &put.key, found.id, version, &put.by).await?;
     let heard =
         tell(db, desk, &put.key, EventKind::ResourceActivated, &put.by, moved(found.active, version, None)).await?;
     Ok((ResourceStored::Unchanged { version, active: Some(version), activated: true }, heard))
@@ -146,9 +147,9 @@ pub async fn activate_resource(
     let answer = serde_json::to_string(&(version, found.active)).unwrap_or_default();
     keep_once(db, desk, order.key.tenant, &operation(&order.key), once.as_ref(), &answer).await?;
     if found.active == Some(version) {
-        return Ok((Activated::Unchanged, Heard::default()));
+        return Ok((Activated::Unchanged, take_over(db, desk, &order.key, &found, &order.by).await?));
     }
-    point(db, desk, &order.key, found.id, version).await?;
+    point(db, desk, &order.key, found.id, version, &order.by).await?;
     let told = moved(found.active, version, order.reason.as_deref());
     let heard = tell(db, desk, &order.key, EventKind::ResourceActivated, &order.by, told).await?;
     Ok((Activated::Done { before: found.active }, heard))
@@ -224,10 +225,35 @@ fn moved(before: Option<u32>, version: u32, reason: Option<&str>) -> String {
     told
 }
 
-async fn point(db: &mut impl Db, desk: &Desk<'_>, key: &ResourceKey, id: i64, version: u32) -> StoreResult<()> {
+/// What starts jobs does so with the rights of the one who applied it last, also if nothing else has changed.
+async fn take_over(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    key: &ResourceKey,
+    found: &Found,
+    by: &str,
+) -> StoreResult<Heard> {
+    let (true, Some(active)) = (key.kind.starts_jobs(), found.active) else { return Ok(Heard::default()) };
+    if db.execute(TAKE_OVER, &[Val::Int(found.id), Val::Text(by)]).await? == 0 {
+        return Ok(Heard::default());
+    }
+    tell(db, desk, key, EventKind::ResourceActivated, by, format!("version {active}, taken over by {by}")).await
+}
+
+async fn point(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    key: &ResourceKey,
+    id: i64,
+    version: u32,
+    by: &str,
+) -> StoreResult<()> {
     let changed = db.execute(POINT, &[Val::Int(id), Val::Int(version.into()), Val::At(desk.now)]).await?;
     if changed != 1 {
         return Err(StoreError::Conflict("the resource went away".to_owned()));
+    }
+    if key.kind.starts_jobs() {
+        db.execute(TAKE_OVER, &[Val::Int(id), Val::Text(by)]).await?;
     }
     if key.kind == ResourceKind::Schedule {
         begin_schedule(db, desk, id, key.tenant, version).await?;
@@ -278,6 +304,7 @@ const ADD_VERSION: Sql =
     Sql::Same("insert into resource_version (resource, version, spec, note, by, at) values ($1, $2, $3, $4, $5, $6)");
 const ADVANCE: Sql = Sql::Same("update resource set latest = $2, updated_at = $3 where id = $1");
 const POINT: Sql = Sql::Same("update resource set active = $2, updated_at = $3 where id = $1");
+const TAKE_OVER: Sql = Sql::Same("update resource set owner = $2 where id = $1 and (owner is null or owner <> $2)");
 const USED_BY: Sql = Sql::Same(
     "select count(*) from fleet f join job j on j.number = f.number where f.resource = $1 and j.finished_at is null",
 );

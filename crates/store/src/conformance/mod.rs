@@ -368,6 +368,7 @@ macro_rules! for_each_promise {
             ;
             schedules:
                 a_schedule_counts_from_its_activation
+                a_schedule_belongs_to_the_one_who_applied_it_last
                 a_firing_stores_its_jobs_and_moves_on
                 only_the_first_of_two_firings_counts
                 servers_at_once_start_one_job_for_each_instant

@@ -7,9 +7,10 @@ use bowline_model::{EventKind, JobId, ResourceName, Timestamp};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, body};
+use super::tokens::{revoke_all, token};
 use crate::{
     AuditFilter, AuditFrom, Deleted, EventFilter, Fired, Firing, JobFilter, NewJob, ResourceKey, ResourceOrder,
-    ResourcePut, ResourceStored, ScheduleRecord, ScheduleState, Submitted, Trigger, Triggered,
+    ResourcePut, ResourceStored, ScheduleRecord, ScheduleState, Submitted, TokenRecord, Trigger, Triggered,
 };
 
 fn name(text: &str) -> ResourceName {
@@ -130,7 +131,7 @@ pub async fn a_schedule_counts_from_its_activation(bench: &Bench) {
     let order = ResourceOrder { key: key(bench, "nightly"), by: "bob".into(), reason: None };
     bench.ledger.activate_resource(order, 1).await.expect("the ledger takes orders");
     let record = find(bench, "nightly").await;
-    assert_eq!((record.version, &*record.spec, record.by.as_str()), (1, "1", "ann"));
+    assert_eq!((record.version, &*record.spec, record.owner.as_str()), (1, "1", "ann"));
     let state = record.state.expect("it counts");
     assert_eq!((state.seen, state.due_at, state.fired, state.job), (bench.now(), Some(bench.now()), None, None));
     assert_eq!(due(bench).await, ["nightly"]);
@@ -397,4 +398,61 @@ pub async fn nobody_sees_or_fires_a_neighbours_schedule(bench: &Bench) {
     let tenants: Vec<_> = records.iter().map(|record| record.tenant).collect();
     assert_eq!(tenants.len(), 2);
     assert!(tenants.contains(&bench.tenant) && tenants.contains(&bench.neighbour));
+}
+
+/// A schedule has the rights of the one who applied it last, also if that changed nothing else.
+pub async fn a_schedule_belongs_to_the_one_who_applied_it_last(bench: &Bench) {
+    let spec = r#"{"every_ms":1000}"#;
+    let by = |who: &str| ResourcePut {
+        key: key(bench, "nightly"),
+        spec: spec.into(),
+        note: None,
+        by: who.into(),
+        activate: true,
+        seen: None,
+    };
+    let owned = async |owner: &str| -> Vec<String> {
+        let found = bench.ledger.list_owned(vec!["token:none".to_owned(), owner.to_owned()]).await.expect("read");
+        found.iter().map(|one| format!("{} {} {}", one.kind, one.name, one.owner)).collect()
+    };
+    let applied = async |put| bench.ledger.put_resource(put).await.expect("the ledger takes resources");
+    applied(by("token:ann")).await;
+    assert_eq!(find(bench, "nightly").await.owner, "token:ann");
+    let seen = state(bench, "nightly").await.seen;
+    bench.pass_ms(500);
+    let again = applied(by("token:bob")).await;
+    assert_eq!(again, ResourceStored::Unchanged { version: 1, active: Some(1), activated: false });
+    assert_eq!(find(bench, "nightly").await.owner, "token:bob");
+    assert_eq!(state(bench, "nightly").await.seen, seen, "what was considered stays considered");
+    assert_eq!(due(bench).await, ["nightly"]);
+    assert_eq!(bench.ledger.due_schedules(1).await.expect("read").due[0].owner, "token:bob");
+    assert_eq!(owned("token:ann").await, Vec::<String>::new());
+    assert_eq!(owned("token:bob").await, ["schedule nightly token:bob"]);
+    // A version that is stored and does not count changes nothing; one that is activated does.
+    let stored = ResourcePut { spec: r#"{"every_ms":2000}"#.into(), activate: false, ..by("token:eve") };
+    applied(stored).await;
+    assert_eq!(find(bench, "nightly").await.owner, "token:bob");
+    let order = |who: &str| ResourceOrder { key: key(bench, "nightly"), by: who.into(), reason: None };
+    bench.ledger.activate_resource(order("token:eve"), 2).await.expect("an answer");
+    assert_eq!(find(bench, "nightly").await.owner, "token:eve");
+    bench.ledger.activate_resource(order("token:ann"), 2).await.expect("an answer");
+    assert_eq!(find(bench, "nightly").await.owner, "token:ann", "the same version, activated by another one");
+    let active = bench.ledger.list_active(ResourceKind::Schedule, 0, 10).await.expect("read").items;
+    assert_eq!(active[0].1.owner.as_deref(), Some("token:ann"));
+
+    // Those whose owner has ended are counted.
+    let stopped = async || bench.ledger.count_stopped().await.expect("read");
+    let token = TokenRecord { made_by: None, expires_at: None, ..token(bench, "ann") };
+    assert!(bench.ledger.create_token(token, "root".into()).await.expect("the ledger takes tokens"));
+    assert_eq!(stopped().await, 0);
+    revoke_all(bench, "ann", None, false).await.expect("revoked");
+    assert_eq!(stopped().await, 1);
+    applied(ResourcePut { spec: r#"{"every_ms":2000}"#.into(), ..by("service:ops") }).await;
+    assert_eq!(stopped().await, 0);
+    let expiring = TokenRecord { made_by: None, ..super::tokens::token(bench, "kim") };
+    assert!(bench.ledger.create_token(expiring, "root".into()).await.expect("the ledger takes tokens"));
+    applied(ResourcePut { spec: r#"{"every_ms":2000}"#.into(), ..by("token:kim") }).await;
+    assert_eq!(stopped().await, 0);
+    bench.pass_ms(1_000);
+    assert_eq!(stopped().await, 1);
 }
