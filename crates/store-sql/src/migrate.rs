@@ -175,6 +175,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0035_owners.sql"),
         postgres: include_str!("migrations/postgres/0035_owners.sql"),
     },
+    Migration {
+        number: 36,
+        name: "quorum",
+        sqlite: include_str!("migrations/sqlite/0036_quorum.sql"),
+        postgres: include_str!("migrations/postgres/0036_quorum.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -207,7 +207,18 @@ pub enum OrderAnswer {
     NotFrom(JobStatus),
     /// A person has closed its dead letter: it lives on as another job, or is over for good.
     LetterClosed,
+    /// An execution that was approved: a second try repeats the approval, and this person cannot give it.
+    NeedsApproval(RetryNeeds),
     NotFound,
+}
+
+/// Who could repeat the approval of an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryNeeds {
+    /// Somebody who has neither started nor changed it.
+    OtherPerson,
+    /// So many people, who are asked in a fork from before the question.
+    People(u32),
 }
 
 /// What only the ledger knows about why a job waits.

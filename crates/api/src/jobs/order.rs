@@ -2,7 +2,7 @@
 
 use axum::Json;
 use bowline_model::{JobId, JobStatus};
-use bowline_store::{JobOrder, OrderAnswer};
+use bowline_store::{JobOrder, OrderAnswer, RetryNeeds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -63,6 +63,17 @@ pub fn show(job: JobId, answer: OrderAnswer, verb: &str) -> Result<Json<OrderVie
         OrderAnswer::LetterClosed => {
             let message = "its dead letter was replayed as another job or purged; submit a new job instead";
             Err(Problem::conflict("DEAD_LETTER_CLOSED", message))
+        }
+        OrderAnswer::NeedsApproval(RetryNeeds::OtherPerson) => Err(Problem::forbidden(
+            "four eyes: the execution was approved, and a second try repeats the approval; the person who started or changed it \
+             cannot give it",
+        )),
+        OrderAnswer::NeedsApproval(RetryNeeds::People(people)) => {
+            let message = format!(
+                "{people} people approved the first try, and one alone cannot repeat that; \
+                 fork the execution from before the question, where they are asked again"
+            );
+            Err(Problem::conflict("APPROVAL_DECIDED", message).with(json!({"quorum": people})))
         }
         OrderAnswer::NotFound => Err(no_job()),
     }

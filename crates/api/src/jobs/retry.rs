@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use bowline_auth::Scope;
 use bowline_model::JobId;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,6 +37,10 @@ pub async fn retry(
     Named(job): Named<JobId>,
     MaybeBody(body): MaybeBody<RetryRequest>,
 ) -> Result<Json<OrderView>, Problem> {
+    if app.engine.flows.was_approved(known.tenant()?, job).await? {
+        // What was approved happens again, so the second try is a decision as well.
+        known.require(Scope::ApprovalsWrite)?;
+    }
     let order = OrderRequest { reason: body.reason }.order(&known, job)?;
     show(job, app.engine.commands.retry(&app.engine.inventories, order).await?, "be retried")
 }

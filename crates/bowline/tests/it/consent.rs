@@ -372,3 +372,40 @@ async fn a_command_node_needs_the_rights_of_the_starter_when_it_runs() {
         }
     }
 }
+
+/// What was approved happens again in a second try, so that is approved again.
+#[tokio::test]
+async fn a_second_try_of_an_approved_execution_is_a_decision() {
+    let server = TestServer::start().await;
+    let runner = runner(&server).await;
+    let person = async |name: &str, scopes: &[&str]| {
+        let email = format!("{name}@example.com");
+        server.token(json!({"kind": "api", "name": name, "scopes": scopes, "email": email})).await
+    };
+    let starter = person("starter", &["jobs.write", "jobs.read", "approvals.write"]).await;
+    let other = person("other", &["jobs.write", "approvals.write"]).await;
+    let failing = json!({
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "ask", "type": "approval", "config": {"title": "Go?"}},
+            {"id": "n", "type": "command", "config": {"command": "none-of-this-name", "hosts": ["h1"]}},
+            {"id": "end", "type": "end"},
+        ],
+        "edges": [{"source": "start", "target": "ask"}, {"source": "ask", "target": "n"}, {"source": "n", "target": "end"}],
+    });
+    stored(&server, "command", "none-of-this-name", json!({"argv": ["true"]})).await;
+    stored(&server, "workflow", "failing", failing).await;
+    // There is no host h1, so what follows the yes fails.
+    let job = begun(&server, &starter, json!({"workflow": "failing"})).await;
+    server.until_status(&job, "paused").await;
+    server.post(&format!("/jobs/{job}/approve"), json!({})).await.expect(200);
+    server.until_status(&job, "failed").await;
+    let retry = format!("/jobs/{job}/retry");
+    let answer = server.send("POST", &retry, &runner, Some(json!({}))).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert!(answer.body.to_string().contains("approvals.write"), "{answer:?}");
+    let answer = server.send("POST", &retry, &starter, Some(json!({}))).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert!(answer.body.to_string().contains("four eyes"), "{answer:?}");
+    server.send("POST", &retry, &other, Some(json!({}))).await.expect(200);
+}

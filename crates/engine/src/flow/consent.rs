@@ -10,6 +10,7 @@ use bowline_model::blueprint::{Action, BlueprintSpec, HandlerAnswer, StateSpec};
 use bowline_model::resource::ResourceKind;
 use bowline_model::workflow::{NodeSpec, WorkflowSpec};
 use bowline_model::{JobId, ResourceName, TenantId};
+use bowline_store::StoreResult;
 use bowline_workflow::expression::Context;
 use serde_json::{Map, Value, json};
 
@@ -51,6 +52,20 @@ impl Flows {
             next = self.ledger.find_flow(tenant, job).await?.and_then(|record| record.parent);
         }
         // Nothing is nested deeper.
+        Ok(true)
+    }
+
+    /// Whether an approval was given in this execution, or in one that it was started by.
+    pub async fn was_approved(&self, tenant: TenantId, job: JobId) -> StoreResult<bool> {
+        let mut next = Some(job);
+        for _ in 0..=DEPTH_MAX {
+            let Some(job) = next else { return Ok(false) };
+            let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(false) };
+            if record.decisions > 0 {
+                return Ok(true);
+            }
+            next = record.parent;
+        }
         Ok(true)
     }
 

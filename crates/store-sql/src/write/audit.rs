@@ -437,6 +437,7 @@ fn about_job(
         OrderAnswer::Finished(status) => form.refused(format_args!("it is over: {}", status.as_str())),
         OrderAnswer::NotFrom(status) => form.refused(format_args!("it is {}", status.as_str())),
         OrderAnswer::LetterClosed => form.refused("its dead letter is closed"),
+        OrderAnswer::NeedsApproval(_) => form.refused("it was approved, and a second try needs approval by others"),
         OrderAnswer::NotFound => form.result("not_found"),
     }
 }

@@ -13,7 +13,7 @@ use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, TenantId};
 use bowline_store::{
     FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewTurn, NewWait, REMEMBERED_MAX, Remembered,
-    StoreError, StoreResult, TurnAnswer, TurnOrder, WaitKind,
+    RetryNeeds, StoreError, StoreResult, TurnAnswer, TurnOrder, WaitKind,
 };
 
 use super::Desk;
@@ -400,7 +400,7 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     if let (Some((node, visit)), Some(vote)) = (&order.ends, &order.vote) {
         match count_vote(db, desk, order, number, (node, *visit), vote).await? {
             Counted::Answered(answer, heard) => return Ok((answer, heard)),
-            Counted::Given { strict } => given = Some(strict),
+            Counted::Given { strict, quorum } => given = Some((strict, quorum)),
             Counted::Ended => {}
         }
     }
@@ -411,8 +411,8 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
         }
         // Somebody may be about to store a turn that ends the wait in another way. It must hear this before.
         db.execute(FLOW_OUTDATE, &wait[..1]).await?;
-        if let Some(strict) = given {
-            db.execute(GIVEN, &[Val::Int(number), Val::Bool(strict)]).await?;
+        if let Some((strict, quorum)) = given {
+            db.execute(GIVEN, &[Val::Int(number), Val::Bool(strict), Val::Int(quorum.into())]).await?;
         }
     }
     tell(db, &[number], &order.message).await?;
@@ -438,8 +438,8 @@ fn hash_of(wait: &NewWait) -> &[u8] {
 enum Counted {
     /// The question stays open, or the vote does not count; this is what the voter is answered.
     Answered(FlowAnswer, Heard),
-    /// The approval is given. `strict`: by people who could not have given it alone.
-    Given { strict: bool },
+    /// The approval is given. `strict`: by people who could not have given it alone. `quorum`: how many it took.
+    Given { strict: bool, quorum: u32 },
     /// The question is over in another way.
     Ended,
 }
@@ -522,6 +522,36 @@ async fn inherit_editors(db: &mut impl Db, fork: &Opened<'_>) -> StoreResult<()>
     db.execute(EDITED, &[Val::Int(fork.row.number), Val::Text(&Person::write_list(&people))]).await.map(drop)
 }
 
+/// Why this person cannot have an execution tried again, if they cannot. What follows an approval in it, or in one that it was
+/// started by, happens again then; so it is approved again, by somebody who could have approved it.
+pub async fn retry_needs(db: &mut impl Db, number: i64, by: &Person) -> StoreResult<Option<RetryNeeds>> {
+    let (mut strict, mut quorum, mut next) = (false, 1, Some(number));
+    while let Some(one) = next {
+        let read = |row: &dyn crate::db::Row| Ok((row.int(0)?, row.bool(1)?, row.int(2)?, row.opt_int(3)?));
+        let Some((decisions, is_strict, people, parent)) =
+            db.query(GIVEN_IN, &[Val::Int(one)], read).await?.into_iter().next()
+        else {
+            break;
+        };
+        if decisions > 0 {
+            strict |= is_strict;
+            quorum = quorum.max(crate::job_row::count(people));
+        }
+        next = parent.filter(|parent| *parent < one);
+    }
+    if quorum > 1 {
+        return Ok(Some(RetryNeeds::People(quorum)));
+    }
+    if !strict {
+        return Ok(None);
+    }
+    let asked = db.query(ASKED, &[Val::Int(number)], |row| Ok((row.text(0)?, row.opt_text(1)?))).await?;
+    let (actor, payload) = asked.into_iter().next().unwrap_or_default();
+    let mut people = all_editors(db, number).await?;
+    people.push(person_of(db, &actor, &email_in(payload.as_deref())).await?);
+    Ok(people.iter().any(|person| person.is_same(by)).then_some(RetryNeeds::OtherPerson))
+}
+
 /// Counts a vote on a question.
 async fn count_vote(
     db: &mut impl Db,
@@ -558,7 +588,10 @@ async fn count_vote(
     };
     let vote = Vote { by: by.clone(), yes: vote.yes, seen: vote.seen, current: vote.current };
     let missing = match approval.on(&vote) {
-        Ok(Decided::Approved) => return Ok(Counted::Given { strict: four_eyes || approval.quorum > 1 }),
+        Ok(Decided::Approved) => {
+            let quorum = approval.quorum;
+            return Ok(Counted::Given { strict: four_eyes || quorum > 1, quorum });
+        }
         Ok(Decided::Rejected) => return Ok(Counted::Ended),
         Ok(Decided::Superseded) => return Ok(Counted::answered(FlowAnswer::Withdrawn)),
         Ok(Decided::Noted { missing }) => missing,
@@ -710,9 +743,13 @@ const FORKED: Sql = Sql::Same(
     "select j.number, j.actor, j.payload from job j join flow f on f.number = j.number
      where j.tenant = $1 and j.id = $2 and j.parent is null",
 );
+const GIVEN_IN: Sql = Sql::Same(
+    "select f.decisions, f.strict, f.quorum, j.flow from flow f join job j on j.number = f.number where f.number = $1",
+);
 const GIVEN: Sql = Sql::Each {
-    sqlite: "update flow set decisions = decisions + 1, strict = max(strict, ?2) where number = ?1",
-    postgres: "update flow set decisions = decisions + 1, strict = strict or $2 where number = $1",
+    sqlite: "update flow set decisions = decisions + 1, strict = max(strict, ?2), quorum = max(quorum, ?3) where number = ?1",
+    postgres: "update flow set decisions = decisions + 1, strict = strict or $2, quorum = greatest(quorum, $3)
+               where number = $1",
 };
 const ASKED: Sql = Sql::Same("select actor, payload from job where number = $1");
 const WITHDRAW: Sql = Sql::Each {

@@ -10,6 +10,7 @@ use bowline_store::{JobOrder, NewApproval, OrderAnswer, StoreError, StoreResult}
 
 use super::Desk;
 use super::approvals::{Asked, ask_for_approval, forget};
+use super::flows::retry_needs;
 use super::promote::deadline;
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Db, Sql, Val};
@@ -103,6 +104,12 @@ async fn carry_out(
     let found = db.query(JOB, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
     let Some((job, lane)) = found.into_iter().next() else { return Ok((OrderAnswer::NotFound, Heard::default())) };
     let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
+    if job.state.kind == JobKind::Workflow && !matches!(wanted, Order::Cancel) && job.state.status.is_terminal() {
+        let person = order.by.person().also(&*order.by.name);
+        if let Some(needs) = retry_needs(db, job.number, &person).await? {
+            return Ok((OrderAnswer::NeedsApproval(needs), Heard::default()));
+        }
+    }
     let step = match decide(db, desk, &job, &wanted).await? {
         Ok(step) => step,
         Err(Refused::Unchanged(status)) => return Ok((OrderAnswer::Unchanged(status), Heard::default())),

@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use super::bench::{Bench, body};
 use crate::{
     Deleted, Encoding, FlowAnswer, FlowChange, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter,
-    KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, Origin,
+    JobOrder, KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, Origin,
     OutputRange, PruneMark, RECORDS_BYTES, REMEMBERED_MAX, Remembered, ResourceKey, ResourceOrder, ResourcePut,
-    Retention, Signaled, StoredFlow, StoredResult, Submitted, TurnAnswer, TurnOrder, WaitKind,
+    Retention, RetryNeeds, Signaled, StoredFlow, StoredResult, Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -1011,4 +1011,38 @@ pub async fn a_vote_and_a_change_exclude_each_other(bench: &Bench) {
         let version = load(bench, flow).await.version;
         add(bench, flow, version, heard().await, turn("[4]", JobStatus::Succeeded)).await;
     }
+}
+
+/// A second try repeats what was approved, so it needs a person who could have approved it.
+pub async fn a_second_try_of_an_approved_run_repeats_the_approval(bench: &Bench) {
+    let tried = async |job, by: &str| {
+        let order = JobOrder { by: Author { person: Person::named([by]), ..by.into() }, ..bench.order(job) };
+        bench.ledger.retry_job(order).await.expect("an answer")
+    };
+    let failed = async |rule: AskRule, voters: &[&str]| {
+        let (job, flow) = asking(bench, rule).await;
+        for voter in voters {
+            say(bench, job, voter, &[], None).await;
+        }
+        let heard = inbox(bench).await.iter().filter(|item| item.flow == flow).map(|item| item.id).collect();
+        let mut last = NewTurn { closed: vec![("ask".into(), 1)], ..turn("[3]", JobStatus::Failed) };
+        last.standing.error = Some(RunError::new(ErrorClass::Permanent, "no"));
+        let version = load(bench, flow).await.version;
+        assert_eq!(add(bench, flow, version, heard, last).await, TurnAnswer::Stored);
+        job
+    };
+    let again = OrderAnswer::Done(JobStatus::Running);
+    let job = failed(AskRule { quorum: 1, four_eyes: true }, &["bob"]).await;
+    let (record, _) = bench.find(job).await;
+    let starter = record.origin.actor.to_string();
+    assert_eq!(tried(job, &starter).await, OrderAnswer::NeedsApproval(RetryNeeds::OtherPerson));
+    assert_eq!(tried(job, "kim").await, again);
+    // One person is enough there, or nobody has said anything.
+    let job = failed(AskRule { quorum: 1, four_eyes: false }, &["bob"]).await;
+    assert_eq!(tried(job, &starter).await, again);
+    let job = failed(AskRule { quorum: 1, four_eyes: true }, &[]).await;
+    assert_eq!(tried(job, &starter).await, again);
+    // Several people are asked in a fork.
+    let job = failed(AskRule { quorum: 2, four_eyes: false }, &["bob", "eve"]).await;
+    assert_eq!(tried(job, "kim").await, OrderAnswer::NeedsApproval(RetryNeeds::People(2)));
 }

@@ -156,6 +156,7 @@ macro_rules! for_each_promise {
                 a_wait_is_ended_by_one
                 a_decision_that_was_taken_is_heard
                 an_editor_counts_as_a_requester
+                a_second_try_of_an_approved_run_repeats_the_approval
                 waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
                 a_signal_is_stored_once_and_comes_to_each_of_many_once
