@@ -1,9 +1,10 @@
 //! Runs: handing them out, hearing of them, giving them up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bowline_model::fleet::HostLock;
+use bowline_model::fleet::{HostLock, SecretIdentity};
 use bowline_model::host::Connection;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
@@ -72,6 +73,8 @@ pub struct ClaimedUnit {
     pub lock: HostLock,
     /// JSON: what the command wants to know about the host.
     pub scope: Option<Arc<str>>,
+    /// Of a command that was approved: what its secrets were then. Whoever reads one compares it again.
+    pub approved_secrets: Option<Arc<BTreeMap<String, Option<SecretIdentity>>>>,
 }
 
 /// How a run ended, by the word of its worker.

@@ -61,7 +61,8 @@ pub async fn seal_all(
         let answer = match resolved.get(&Arc::as_ptr(&needs).addr()) {
             Some(answer) => answer.clone(),
             None => {
-                let answer = app.engine.secrets.resolve(tenant, &needs).await.map(Arc::new);
+                let approved = run.unit.as_ref().and_then(|unit| unit.approved_secrets.as_deref());
+                let answer = app.engine.secrets.resolve(tenant, &needs, approved).await.map(Arc::new);
                 if let Err(error) = &answer {
                     tracing::warn!(agent.id = %worker, "runs are not handed over: {}", error.whole());
                 }
@@ -125,8 +126,8 @@ async fn fail(app: &App, tenant: TenantId, worker: &WorkerName, runs: Vec<(Claim
         worker: worker.clone(),
         tenant: Some(tenant),
         fence: Some(run.fence),
-        outcome: Outcome::Failed(ErrorClass::Permanent),
-        error: Some(RunError::new(ErrorClass::Permanent, format!("it was not begun: {error}"))),
+        outcome: Outcome::Failed(error.class()),
+        error: Some(RunError::new(error.class(), format!("it was not begun: {error}"))),
         result: None,
         stored_result: None,
         exit_code: None,

@@ -38,6 +38,8 @@ pub enum SecretError {
         #[source]
         source: NoValue,
     },
+    #[error("what was approved has changed: secret_ref {0} points elsewhere")]
+    Superseded(ResourceName),
     #[error("the ledger cannot be asked for secrets just now")]
     Store(#[source] StoreError),
 }
@@ -52,6 +54,7 @@ impl SecretError {
             Self::NotForHost { .. } => "NOT_FOR_THIS_HOST",
             Self::NotAllowed { .. } => "PLACE_NOT_ALLOWED",
             Self::NoValue { .. } => "NO_VALUE",
+            Self::Superseded(_) => "SUPERSEDED",
             Self::Unavailable { .. } | Self::Store(_) => "UNAVAILABLE",
         }
     }
@@ -60,6 +63,7 @@ impl SecretError {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Unavailable { .. } | Self::Store(_) => ErrorClass::Transient,
+            Self::Superseded(_) => ErrorClass::Superseded,
             _ => ErrorClass::Permanent,
         }
     }

@@ -172,10 +172,19 @@ impl Secrets {
     }
 
     /// The values of everything a command needs, by the text it names them with; or the first that cannot be had.
-    pub async fn resolve(&self, tenant: TenantId, needs: &SecretNeeds) -> Result<Values, SecretError> {
+    /// `approved` are their identities as somebody approved them: a reference that points elsewhere by now is not read.
+    pub async fn resolve(
+        &self,
+        tenant: TenantId,
+        needs: &SecretNeeds,
+        approved: Option<&BTreeMap<String, Option<SecretIdentity>>>,
+    ) -> Result<Values, SecretError> {
         let mut values = Values::new();
         for name in &needs.names {
             let spec = self.find(tenant, SecretUse::Command(needs.command.as_ref()), name).await?;
+            if !approved.is_none_or(|approved| is_approved(approved, name, &spec)) {
+                return Err(SecretError::Superseded(name.clone()));
+            }
             let value = self.value(tenant, name, &spec, true).await?;
             values.insert(format!("secret://{name}"), value);
         }
@@ -254,6 +263,11 @@ impl Secrets {
     }
 }
 
+/// Whether a reference is still the one that was approved under this name.
+fn is_approved(approved: &BTreeMap<String, Option<SecretIdentity>>, name: &ResourceName, spec: &SecretRefSpec) -> bool {
+    approved.get(name.as_str()) == Some(&Some(SecretIdentity::of(spec)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,5 +285,19 @@ mod tests {
         );
         let name = |text| ResourceName::new(text).expect("a name");
         assert_eq!(found, SecretNeeds { command: Some(name("pay")), names: [name("x"), name("y")].into() });
+    }
+
+    #[test]
+    fn a_secret_that_points_elsewhere_is_not_the_approved_one() {
+        let spec = |text: &str| serde_json::from_str::<SecretRefSpec>(text).expect("a secret_ref");
+        let name = ResourceName::new("stripe").expect("a name");
+        let first = spec(r#"{"ref":"file://stripe","version":"1"}"#);
+        let approved = BTreeMap::from([("stripe".to_owned(), Some(SecretIdentity::of(&first)))]);
+        assert!(is_approved(&approved, &name, &first));
+        assert!(is_approved(&approved, &name, &spec(r#"{"ref":"file://stripe","version":"1","description":"x"}"#)));
+        assert!(!is_approved(&approved, &name, &spec(r#"{"ref":"file://stripe","version":"2"}"#)));
+        assert!(!is_approved(&approved, &name, &spec(r#"{"ref":"file://other","version":"1"}"#)));
+        assert!(!is_approved(&BTreeMap::new(), &name, &first), "it was not among what was approved");
+        assert!(!is_approved(&BTreeMap::from([("stripe".to_owned(), None)]), &name, &first), "it was not there then");
     }
 }

@@ -4,7 +4,8 @@
 //! active version of its type, the identity of its secrets): if that has changed, the approval itself is superseded, and
 //! nothing of the command starts any more. And the host: if that has changed, its own unit is superseded.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use bowline_model::fleet::{
     ApprovalState, CommandSpec, HostDigest, HostScope, Named, PinnedCommand, SecretIdentity, read_digests, read_targets,
@@ -41,7 +42,7 @@ enum Verdict {
     /// Nothing of it starts, for this reason.
     Superseded(String),
     /// Each host is looked at; `wants` if the command uses what hosts say about themselves.
-    ByHost { command: Box<PinnedCommand>, wants: bool },
+    ByHost { command: Box<PinnedCommand>, wants: bool, secrets: Arc<BTreeMap<String, Option<SecretIdentity>>> },
 }
 
 /// A host as it is now, in its inventory.
@@ -86,11 +87,19 @@ impl Approved {
         Ok(approved)
     }
 
+    /// What the secrets of a command were when it was approved; `None` if it had no approval.
+    pub fn secrets_of(&self, command: i64) -> Option<Arc<BTreeMap<String, Option<SecretIdentity>>>> {
+        match self.commands.get(&command)? {
+            Verdict::ByHost { secrets, .. } => Some(Arc::clone(secrets)),
+            Verdict::Superseded(_) => None,
+        }
+    }
+
     /// Why this unit must not start, if it must not. `scope` is what it was planned with, as text.
     pub fn superseded(&self, unit: &JobRow, at: &AtHost<'_>, scope: &str) -> Option<String> {
         let (command, wants) = match unit.parent.and_then(|parent| self.commands.get(&parent))? {
             Verdict::Superseded(why) => return Some(format!("what was approved has changed: {why}")),
-            Verdict::ByHost { command, wants } => (command, *wants),
+            Verdict::ByHost { command, wants, .. } => (command, *wants),
         };
         let name = &at.host.name;
         let changed = || Some(format!("what was approved for host {name} has changed since"));
@@ -116,7 +125,8 @@ async fn judge(db: &mut impl Db, approval: &OfCommand, command: PinnedCommand) -
         return Ok(Verdict::Superseded(why));
     }
     let now = named_now(db, approval, &command.spec).await?;
-    if let Some(why) = Named::from_text(&approval.named).changed(&now) {
+    let approved = Named::from_text(&approval.named);
+    if let Some(why) = approved.changed(&now) {
         let params = [
             Val::Int(approval.number),
             Val::Int(ApprovalState::Superseded.code()),
@@ -127,7 +137,7 @@ async fn judge(db: &mut impl Db, approval: &OfCommand, command: PinnedCommand) -
         return Ok(Verdict::Superseded(why));
     }
     let wants = !command.spec.wants_of_host().is_empty();
-    Ok(Verdict::ByHost { command: Box::new(command), wants })
+    Ok(Verdict::ByHost { command: Box::new(command), wants, secrets: Arc::new(approved.secrets) })
 }
 
 /// What the command names, as it is in this transaction.

@@ -156,6 +156,7 @@ impl Units {
             connection: found.host.connection.clone(),
             lock,
             scope: (!scope.is_empty()).then(|| Arc::clone(scope)),
+            approved_secrets: self.approved.secrets_of(number),
         };
         Ok(Start::Now {
             unit,
@@ -165,7 +166,6 @@ impl Units {
         })
     }
 
-    /// The first block that holds here. One that cannot be evaluated within the steps holds, too: what is forbidden does not run
     /// Whether the rule wants approval for this host. A selector that cannot be read or evaluated asks.
     fn asks(&self, rule: &ApprovalRule, command: &Command, found: &Found) -> bool {
         if planted::on(Mistake::ApprovalUnbound) {
@@ -187,6 +187,7 @@ impl Units {
         selector.matches(facts, &mut Steps::up_to(RULE_STEPS_MAX)).unwrap_or(true)
     }
 
+    /// The first block that holds here. One that cannot be evaluated within the steps holds, too: what is forbidden does not run
     /// because there are too many rules.
     fn blocked(&self, host_id: i64, found: &Found, command: &str) -> Option<Start> {
         if planted::on(Mistake::BlocksForgotten) {
@@ -264,16 +265,15 @@ fn read_command(row: &dyn Row) -> StoreResult<(i64, Command, Option<OfCommand>)>
         payload: row.opt_text(3)?.unwrap_or_default().into(),
         trace_id: row.opt_text(4)?.map(Into::into),
         correlation_id: row.opt_text(5)?.map(Into::into),
-    };
         hosts: row.int(11)?,
         rule: match (row.opt_int(12)?, row.opt_text(13)?) {
             (Some(version), Some(spec)) => read_rule(&spec)?.map(|rule| (count(version), rule)),
             _ => None,
         },
+    };
     Ok((row.int(0)?, command, approval))
 }
 
-fn read_block(row: &dyn Row) -> StoreResult<Block> {
 /// The rule about approval in a command type.
 fn read_rule(spec: &str) -> StoreResult<Option<ApprovalRule>> {
     #[derive(serde::Deserialize)]
@@ -285,6 +285,7 @@ fn read_rule(spec: &str) -> StoreResult<Option<ApprovalRule>> {
     Ok(ruled.approval)
 }
 
+fn read_block(row: &dyn Row) -> StoreResult<Block> {
     let selector = row.opt_text(2)?.map(|text| Selector::parse(&text)).transpose();
     Ok(Block {
         id: row.int(5)?,
@@ -318,16 +319,16 @@ const COMMANDS: Sql = Sql::Each {
                     a.state, a.named, a.superseded, f.resource, j.tenant, f.total, r.active,
                     case when a.state is null and instr(v.spec, '\"approval\"') > 0 then v.spec end
              from job j join fleet f on f.number = j.number left join approval a on a.number = j.number
-             where j.number = ?1",
              left join resource r on r.id = f.resource
              left join resource_version v on v.resource = r.id and v.version = r.active
+             where j.number = ?1",
     postgres: "select j.number, j.id, f.command, j.payload, j.trace_id, j.correlation_id,
                       a.state, a.named, a.superseded, f.resource, j.tenant, f.total, r.active,
                       case when a.state is null and strpos(v.spec, '\"approval\"') > 0 then v.spec end
                from job j join fleet f on f.number = j.number left join approval a on a.number = j.number
-               where j.number = any ($1::bigint[])",
                left join resource r on r.id = f.resource
                left join resource_version v on v.resource = r.id and v.version = r.active
+               where j.number = any ($1::bigint[])",
 };
 const BLOCKS: Sql = Sql::Each {
     sqlite: "select inventory, host, selector, command, reason, id from block

@@ -422,6 +422,10 @@ pub async fn a_secret_that_points_elsewhere_supersedes_what_has_not_started(benc
     bench.conduct().await;
     let runs = bench.claim(agent()).await;
     assert_eq!(runs.len(), 1, "a new description is no other secret");
+    // Whoever reads the secret for the run compares it once more with what was approved.
+    let approved = runs[0].unit.as_ref().and_then(|unit| unit.approved_secrets.clone()).expect("it was approved");
+    let reference = approved["stripe"].as_ref().map(|identity| identity.reference.as_str());
+    assert_eq!(reference, Some("file://stripe"));
     bench.beat(&runs[0]).await;
     put(r#"{"ref":"file://other"}"#).await;
     bench.succeed(&runs[0]).await;
