@@ -88,7 +88,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
+    cli.connection.read_environment();
     // A keeper changes what its whole process is, so there must not be a second thread yet.
     #[cfg(target_os = "linux")]
     if let Command::Keeper { run_dir } = &cli.command {

@@ -43,7 +43,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub config: ConfigFlags,
     /// Listen on this address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub listen: Option<SocketAddr>,
     /// Serve HTTPS with this certificate and those above it (PEM); read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -65,6 +65,10 @@ pub struct ServeArgs {
     /// Submit some thousands of demonstration jobs and show how they go
     #[arg(long)]
     pub demo: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "an address with its port is expected, such as 127.0.0.1:7420 or [::]:7420")
 }
 
 /// What is kept of `close_ms` for the end: signing where the audit trail ends, and closing the ledger. A fifth of it at most.

@@ -55,26 +55,13 @@ impl FromStr for Secret {
 // the description of the whole program.)
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args, Default)]
 pub struct Connection {
-    /// Where the server listens [default: the context in use, or http://127.0.0.1:7420]
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "BOWLINE_URL",
-        hide_env_values = true,
-        help_heading = "Connection and output"
-    )]
+    // The environment is read apart (`read_environment`): clap would put what it found there into every usage line.
+    /// Where the server listens [default: the context in use, or http://127.0.0.1:7420] [env: BOWLINE_URL]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Connection and output")]
     pub server: Option<String>,
 
-    /// The saved context to use, with its server and token
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "BOWLINE_CONTEXT",
-        hide_env_values = true,
-        help_heading = "Connection and output"
-    )]
+    /// The saved context to use, with its server and token [env: BOWLINE_CONTEXT]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection and output")]
     pub context: Option<String>,
 
     /// The token of the context, and what that is called.
@@ -90,14 +77,8 @@ pub struct Connection {
     pub token_file: Option<PathBuf>,
 
     /// Allow plain HTTP to another machine, where others on the way can read the token and change requests
-    #[arg(
-        long,
-        global = true,
-        env = "BOWLINE_INSECURE_HTTP",
-        value_parser = clap::builder::FalseyValueParser::new(),
-        hide_env_values = true,
-        help_heading = "Connection and output"
-    )]
+    /// [env: BOWLINE_INSECURE_HTTP]
+    #[arg(long, global = true, help_heading = "Connection and output")]
     pub insecure_http: bool,
 
     /// How results are printed [default: table; of one resource, yaml]
@@ -147,6 +128,20 @@ impl Credentials {
 }
 
 impl Connection {
+    /// Takes from the environment what the command line did not say.
+    pub fn read_environment(&mut self) {
+        self.read_variables(|name| std::env::var(name).ok());
+    }
+
+    fn read_variables(&mut self, variable: impl Fn(&str) -> Option<String>) {
+        let set = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+        self.server = self.server.take().or_else(|| set("BOWLINE_URL"));
+        self.context = self.context.take().or_else(|| set("BOWLINE_CONTEXT"));
+        let off =
+            |value: &String| matches!(value.to_ascii_lowercase().as_str(), "0" | "n" | "no" | "f" | "false" | "off");
+        self.insecure_http |= set("BOWLINE_INSECURE_HTTP").is_some_and(|value| !off(&value));
+    }
+
     /// Where the server listens.
     pub fn server(&self) -> &str {
         self.server.as_deref().unwrap_or(DEFAULT_SERVER)
@@ -298,6 +293,24 @@ mod tests {
         assert_eq!(token(&connection, true, Some("from-env")).as_deref(), Some("from-flag"));
         connection = Connection { token_file: Some(directory.path().join("absent")), ..Connection::default() };
         assert!(matches!(connection.find_token(true, None, &default), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn the_environment_says_what_the_command_line_does_not() {
+        const ALL: &[(&str, &str)] =
+            &[("BOWLINE_URL", "http://a"), ("BOWLINE_CONTEXT", "b"), ("BOWLINE_INSECURE_HTTP", "true")];
+        let said = |variables: &[(&str, &str)], mut connection: Connection| {
+            connection.read_variables(|name| {
+                variables.iter().find(|(found, _)| *found == name).map(|(_, value)| (*value).to_owned())
+            });
+            connection
+        };
+        let plain = said(ALL, Connection::default());
+        let found = (plain.server.as_deref(), plain.context.as_deref(), plain.insecure_http);
+        assert_eq!(found, (Some("http://a"), Some("b"), true));
+        assert_eq!(said(ALL, with("http://c")).server.as_deref(), Some("http://c"));
+        let off = said(&[("BOWLINE_URL", ""), ("BOWLINE_INSECURE_HTTP", "false")], Connection::default());
+        assert_eq!(off, Connection::default());
     }
 
     #[test]

@@ -8,6 +8,9 @@ pub fn in_plain_words(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("invalid digit found in string") {
         return format!("expected a whole number{rest}");
     }
+    if let Some(rest) = message.strip_prefix("invalid socket address syntax") {
+        return format!("an address with its port is expected, such as 127.0.0.1:7420{rest}");
+    }
     for plain in ["number too large to fit in target type", "number too small to fit in target type"] {
         if let Some(rest) = message.strip_prefix(plain) {
             return format!("the number is too {}{rest}", if plain.contains("large") { "large" } else { "small" });

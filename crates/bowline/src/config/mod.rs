@@ -114,6 +114,8 @@ mod tests {
         }
         let syntax = format!("{:#}", load("[lease]\nttl_ms = = 5\n[log]\nlevel = info\n", &[]).unwrap_err());
         assert!(syntax.contains(":2: ") && syntax.contains(":4: "), "{syntax}");
+        let listen = format!("{:#}", load("[server]\nlisten = \"127.0.0.1\"\n", &[]).unwrap_err());
+        assert!(listen.contains(":2: server.listen: an address with its port"), "{listen}");
         // Numbers that cannot be read are not compared with others.
         let one = format!("{:#}", load("[lease]\nttl_ms = \"x\"\nheartbeat_ms = 20000\n", &[]).unwrap_err());
         assert!(one.contains("lease.ttl_ms") && !one.contains("errors"), "{one}");
