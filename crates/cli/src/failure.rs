@@ -126,7 +126,10 @@ impl Failure {
 
     /// For people, in several lines.
     pub fn explain(&self, color: bool) -> String {
-        let mut out = format!("{} {}\n", Paint::Bad.on("error:", color), Text::new(&self.to_string()));
+        // Files may have several errors, a line each.
+        let message = self.to_string();
+        let mut out: String =
+            message.lines().map(|line| format!("{} {}\n", Paint::Bad.on("error:", color), Text::new(line))).collect();
         if let Self::Output(source) = self {
             out = format!("{} {self}: {}\n", Paint::Bad.on("error:", color), Text::new(&source.to_string()));
         }

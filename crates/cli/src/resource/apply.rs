@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::diff;
 use super::documents::{Document, Files};
-use super::plan::{Outcome, check_all, invalid};
+use super::plan::{Outcome, check_all, invalid, named, report};
 use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -90,6 +90,12 @@ pub async fn apply(client: &Client, screen: &mut Screen, args: &ApplyArgs) -> Re
     }
     let outcomes = match store(client, &documents, args).await {
         Ok(outcomes) => outcomes,
+        Err(Failure::Refused(refusal)) if !screen.json() && named(&documents, &refusal).is_some() => {
+            if let Some(document) = named(&documents, &refusal) {
+                report(screen, document, &refusal);
+            }
+            return Ok(invalid(screen));
+        }
         Err(failure @ Failure::Refused(_)) => {
             screen.note("nothing was changed");
             return Err(failure);

@@ -163,10 +163,13 @@ fn read_text(path: &Path, text: &str, found: &mut Vec<Document>, wrong: &mut Vec
         let lines = document.lines;
         let place = Place { file: file.clone(), line: document.line };
         let ReadAll { value: shape, errors, .. } = read_all::<Shape>("", document.value);
-        wrong.extend(errors.into_iter().map(|error| {
-            let line = lines.at(&error.path).or(place.line);
-            let place = Place { line, ..place.clone() };
-            format!("{place}: a document has kind, name and spec: {}", error.what)
+        let mut errors: Vec<_> =
+            errors.into_iter().map(|error| (lines.at(&error.path).or(place.line), error.what)).collect();
+        errors.sort_by_key(|(line, _)| *line);
+        wrong.extend(errors.into_iter().map(|(line, what)| {
+            // What somebody wrote may be in it, but each error is one line.
+            let what = what.replace(['\n', '\r'], " ");
+            format!("{}: a document has kind, name and spec: {what}", Place { line, ..place.clone() })
         }));
         if let Some(Shape { kind, name, spec }) = shape {
             found.push(Document { place, lines, kind, name, spec: Value::Object(spec) });

@@ -116,15 +116,30 @@ pub async fn check_all(
             // Something about this document. The others may have their own errors, and all are told at once.
             Err(Failure::Refused(refusal)) if matches!(refusal.status, 400 | 404 | 405 | 409 | 413 | 422) => {
                 wrong += 1;
-                for Wrong { path, words } in errors(document, &refusal) {
-                    let words = format!("{}: {words}", document.words_at(path.as_deref()));
-                    screen.note(Text::new(&words).as_str());
-                }
+                report(screen, document, &refusal);
             }
             Err(failure) => return Err(failure),
         }
     }
     Ok((wrong == 0).then_some(checked))
+}
+
+/// Tells what is wrong with a document, each with its line.
+pub fn report(screen: &Screen, document: &Document, refusal: &Refusal) {
+    for Wrong { path, words } in errors(document, refusal) {
+        let words = format!("{}: {words}", document.words_at(path.as_deref()));
+        screen.note(Text::new(&words).as_str());
+    }
+}
+
+/// The document that the server names in its refusal of all of them.
+pub fn named<'a>(documents: &'a [Document], refusal: &Refusal) -> Option<&'a Document> {
+    #[derive(Deserialize)]
+    struct Details {
+        document: usize,
+    }
+    let details: Details = serde_json::from_str(refusal.details.as_deref()?).ok()?;
+    documents.get(details.document)
 }
 
 /// One thing that is wrong with a document.
@@ -155,7 +170,11 @@ fn errors(document: &Document, refusal: &Refusal) -> Vec<Wrong> {
     let details = refusal.details.as_deref().and_then(|text| serde_json::from_str::<Details>(text).ok());
     let Details { path, mistakes } = details.unwrap_or_default();
     if mistakes.is_empty() {
-        return vec![Wrong { path: path.as_ref().map(from_top), words: refusal.message.to_string() }];
+        // Of several documents the server has said which one it is.
+        let message = refusal.message.as_str();
+        let said = format!("{}: ", document.words());
+        let words = message.strip_prefix(said.as_str()).unwrap_or(message).to_owned();
+        return vec![Wrong { path: path.as_ref().map(from_top), words }];
     }
     let wrong = |one: &One| Wrong { path: Some(from_top(&one.path)), words: format!("{}: {}", one.path, one.what) };
     let mut all: Vec<Wrong> = mistakes.iter().map(wrong).collect();

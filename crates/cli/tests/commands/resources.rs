@@ -218,6 +218,31 @@ spec:
     );
 }
 
+/// What only the whole list shows (a command that is not there) has its line as well.
+#[tokio::test]
+async fn what_is_wrong_with_all_documents_together_has_its_line() {
+    let text = "# first\nkind: command\nname: restart\nspec: {argv: [x]}\n---\nkind: schedule\nname: nightly\nspec:\n  \
+                cron: '0 3 * * *'\n  start:\n    command: gone\n";
+    let (_directory, path) = file("two.yaml", text);
+    let place = path.clone();
+    let fake = Fake::start(move |asked, _| {
+        match asked.path() {
+        "POST /apply" => Reply::Text(
+            422,
+            json!({"error": {"code": "VALIDATION_ERROR", "message": format!("{place}:6: schedule nightly: spec.start.command: there is no command gone"),
+                "details": {"document": 1, "path": "spec.start.command"}}, "request_id": "r"})
+            .to_string(),
+        ),
+        _ => ok(r#"{"valid":true,"would":"create","version":1,"spec":{}}"#),
+    }
+    });
+    let ran = fake.run(&["apply", &path]).await;
+    assert_eq!(ran.exit, Exit::Refused);
+    let said =
+        format!("{path}:11: schedule nightly: spec.start.command: there is no command gone\nnothing was changed\n");
+    assert_eq!(ran.err, said);
+}
+
 #[tokio::test]
 async fn what_is_shown_can_be_applied() {
     let fake = Fake::start(|asked, _| match asked.path() {
