@@ -27,6 +27,7 @@ mod hosts;
 mod inventories;
 mod jobs;
 mod lanes;
+mod once;
 mod openapi;
 mod output;
 mod params;

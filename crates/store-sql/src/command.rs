@@ -11,11 +11,11 @@ use bowline_store::{
     Activated, Activation, AgentRecord, Applied, Applying, ApprovalAnswer, ApprovalOrder, BeatAnswer, BlockAnswer,
     ClaimRules, Claimant, ClaimedRun, ClockAccepted, ClockStatus, Closed, Conducted, DeadLetterOrder, Deleted,
     Enrolled, Evidence, EvidenceTaken, Fired, Firing, FlowAnswer, FlowOrder, Heartbeat, InventoryPut, JobOrder,
-    Listened, NewApproval, NewBlock, NewJob, NewOutput, NewSignal, Notice, OrderAnswer, OutputAnswer, Promoted,
-    PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, RemoveAgent, RemovedAgent, ReportAnswer, ResourceOrder,
-    ResourcePut, ResourceStored, Retention, RevokeToken, RevokedTokens, RunReport, SealingKeySet, Signaled, StoreError,
-    StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered, TurnAnswer, TurnOrder,
-    WorkerRecord,
+    Listened, NewApproval, NewBlock, NewJob, NewOutput, NewSignal, Notice, Once, OnceKey, OrderAnswer, OutputAnswer,
+    Promoted, PruneMark, Pruned, PutAnswer, Reaped, ReleaseOrder, RemoveAgent, RemovedAgent, ReportAnswer,
+    ResourceOrder, ResourcePut, ResourceStored, Retention, RevokeToken, RevokedTokens, RunReport, SealingKeySet,
+    Signaled, StoreError, StoreResult, Submitted, TellAnswer, Tenant, TokenRecord, ToldEvents, Trigger, Triggered,
+    TurnAnswer, TurnOrder, WorkerRecord,
 };
 use tokio::sync::oneshot;
 
@@ -82,6 +82,7 @@ commands! {
     RetryHosts((JobOrder, Option<Box<NewApproval>>)) -> OrderAnswer,
     Replay(DeadLetterOrder) -> Vec<Closed>,
     Purge(DeadLetterOrder) -> Vec<Closed>,
+    Once((OnceKey, Box<Command>)) -> Once,
     Note(Notice) -> (),
     CreateTenant((TenantId, String, Author)) -> Option<Tenant>,
     CreateToken((Box<TokenRecord>, Author)) -> bool,
@@ -132,10 +133,11 @@ impl Command {
     /// Who is behind a privileged wish; `None` if it is none. What is privileged is recorded in the audit trail. What
     /// workers say is not, nor is the server's own upkeep, nor the submission of a job, which has its events; a command on
     /// hosts is recorded when it is submitted (`write/audit.rs`).
-    pub const fn author(&self) -> Option<&Author> {
+    pub fn author(&self) -> Option<&Author> {
         match self {
             Self::Cancel(order, _) | Self::Retry(order, _) | Self::RetryHosts((order, _), _) => Some(&order.by),
             Self::Replay(order, _) | Self::Purge(order, _) => Some(&order.by),
+            Self::Once((_, write), _) => write.author(),
             Self::CreateTenant((_, _, by), _)
             | Self::CreateToken((_, by), _)
             | Self::RevokeToken((_, by), _)

@@ -13,6 +13,7 @@ pub mod db;
 mod failpoint;
 mod host_row;
 mod job_row;
+mod keyed;
 mod known;
 mod ledger;
 mod migrate;

@@ -6,6 +6,7 @@ use crate::batch::After;
 use crate::changes::Changes;
 use crate::command::{Answer, Command};
 use crate::db::AnyDb;
+use crate::keyed;
 use crate::write::{self, Desk};
 
 pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mut After) -> StoreResult<Answer> {
@@ -57,6 +58,7 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             heard.into_iter().for_each(|h| after.hear(h));
             Answer::Purge(closed)
         }
+        Command::Once((key, write), _) => Answer::Once(keyed::carry_out(db, desk, key, write, after).await?),
         Command::Note(notice, _) => {
             let mut changes = Changes::at(desk.now);
             changes.tell(notice.tenant, None, None, notice.kind, notice.data.clone());

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use bowline_model::audit::Author;
 use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::{ErrorClass, JobId, Lane, TaskType, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::{Page, StoreResult};
 
@@ -45,7 +46,8 @@ pub struct DeadLetterOrder {
 }
 
 /// What became of one entry.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Closed {
     /// A new job was made of it.
     Replayed {

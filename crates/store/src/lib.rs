@@ -48,7 +48,7 @@ pub use jobs::*;
 pub use ledger_clock::{ClockAccepted, ClockStatus, LedgerClock};
 pub use maintenance::*;
 pub use observer::Observer;
-pub use once::OnceKey;
+pub use once::{Once, OnceKey, OnceOutcome, OnceRequest, OnceStore};
 pub use output::*;
 pub use resources::*;
 pub use runs::*;
@@ -77,6 +77,7 @@ pub trait Ledger:
     + OutputStore
     + AuditStore
     + BoundsStore
+    + OnceStore
     + MaintenanceStore
 {
     /// Rung after a commit that gave workers something to do.

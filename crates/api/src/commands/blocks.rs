@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_model::{HostName, InventoryName, ResourceName, Timestamp};
-use bowline_store::{BlockAnswer, BlockRecord, BlockedPlace, NewBlock};
-use hyper::StatusCode;
+use bowline_store::{BlockAnswer, BlockRecord, BlockedPlace, NewBlock, OnceOutcome, OnceRequest};
+use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,6 +15,7 @@ use crate::body::{Body, MaybeBody};
 use crate::door::Known;
 use crate::hosts::{inventory_or_default, selector};
 use crate::jobs::reason_of;
+use crate::once::{Before, once_key, outcome, strange};
 use crate::params::{Nameable, Part};
 use crate::problem::Problem;
 
@@ -52,6 +53,9 @@ pub struct BlockView {
     pub expires_at: Option<Timestamp>,
     /// Its time is over; it holds no more.
     pub expired: bool,
+    /// It was made before, under this `Idempotency-Key`. It may have been lifted since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replayed: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -78,6 +82,7 @@ impl BlockView {
             created_at: block.at,
             expires_at: block.expires_at,
             expired: block.expires_at.is_some_and(|at| at <= now),
+            replayed: false,
         }
     }
 }
@@ -85,6 +90,7 @@ impl BlockView {
 pub async fn block(
     State(app): State<App>,
     known: Known,
+    headers: HeaderMap,
     Body(body): Body<BlockRequest>,
 ) -> Result<(StatusCode, Json<BlockView>), Problem> {
     let tenant = known.tenant()?;
@@ -116,12 +122,23 @@ pub async fn block(
     };
     let (command, by) = (new.command.clone(), new.by.to_string());
     let reason = new.reason.clone();
-    match app.engine.ledger.block(new).await? {
+    let (answer, before) = match once_key(&headers, &[&parts(&new)])? {
+        None => (app.engine.ledger.block(new).await?, None),
+        Some(once) => {
+            let key = once.key.clone();
+            let (outcome, before) =
+                outcome(&key, app.engine.ledger.carry_out_once(once, OnceRequest::Block(new)).await?)?;
+            let OnceOutcome::Block(answer) = outcome else { return Err(strange()) };
+            (answer, before)
+        }
+    };
+    match answer {
         BlockAnswer::Made(id) => {
-            let record =
-                BlockRecord { id, inventory, place, command, reason, by, at: now, expires_at: body.expires_at };
+            let replayed = before.is_some();
+            let Before { by, at } = before.unwrap_or(Before { by, at: now });
+            let record = BlockRecord { id, inventory, place, command, reason, by, at, expires_at: body.expires_at };
             let actor = app.actors.view(&record.by).await;
-            Ok((StatusCode::CREATED, Json(BlockView::of(record, actor, now))))
+            Ok((StatusCode::CREATED, Json(BlockView { replayed, ..BlockView::of(record, actor, now) })))
         }
         BlockAnswer::TooMany { what, max } => {
             let message = format!("{what}: the blocks in force use all {max} of this tenant; lift some");
@@ -131,6 +148,15 @@ pub async fn block(
         BlockAnswer::NoInventory => Err(InventoryName::nothing()),
         BlockAnswer::NoHost => Err(HostName::nothing()),
     }
+}
+
+/// What makes two requests under one key the same.
+fn parts(block: &NewBlock) -> Vec<u8> {
+    let place = match &block.place {
+        BlockedPlace::Host(host) => ("host", host.as_str()),
+        BlockedPlace::Selector(text) => ("selector", text.as_str()),
+    };
+    json!([block.inventory, place, block.command, block.reason, block.expires_at]).to_string().into_bytes()
 }
 
 pub async fn blocks(State(app): State<App>, known: Known) -> Result<Json<BlockList>, Problem> {
@@ -155,19 +181,32 @@ pub struct UnblockRequest {
 pub struct UnblockedView {
     pub id: i64,
     pub lifted: bool,
+    /// It was lifted before, under this `Idempotency-Key`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replayed: bool,
 }
 
 pub async fn unblock(
     State(app): State<App>,
     known: Known,
     Part(id): Part,
+    headers: HeaderMap,
     MaybeBody(body): MaybeBody<UnblockRequest>,
 ) -> Result<Json<UnblockedView>, Problem> {
     let nothing = || Problem::not_found("BLOCK_NOT_FOUND", "block");
     let id: i64 = id.parse().map_err(|_| nothing())?;
     let reason = reason_of(body.reason)?;
-    match app.engine.ledger.unblock(known.tenant()?, id, known.author(), reason).await? {
-        true => Ok(Json(UnblockedView { id, lifted: true })),
-        false => Err(nothing()),
-    }
+    let said = reason.as_ref().map_or_else(Vec::new, |reason| [b"reason ", reason.as_bytes()].concat());
+    let (tenant, by) = (known.tenant()?, known.author());
+    let (lifted, replayed) = match once_key(&headers, &[b"unblock", &said])? {
+        None => (app.engine.ledger.unblock(tenant, id, by, reason).await?, false),
+        Some(once) => {
+            let key = once.key.clone();
+            let request = OnceRequest::Unblock { tenant, block: id, by, reason };
+            let (outcome, before) = outcome(&key, app.engine.ledger.carry_out_once(once, request).await?)?;
+            let OnceOutcome::Unblock(lifted) = outcome else { return Err(strange()) };
+            (lifted, before.is_some())
+        }
+    };
+    if lifted { Ok(Json(UnblockedView { id, lifted, replayed })) } else { Err(nothing()) }
 }

@@ -4,13 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use bowline_model::dead_letter::DeadLetterStatus;
 use bowline_model::{JobId, Lane};
-use bowline_store::{Closed, DeadLetterChoice, DeadLetterOrder};
+use bowline_store::{Closed, DeadLetterChoice, DeadLetterOrder, OnceKey, OnceOutcome, OnceRequest};
+use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
+use crate::once::{once_key, outcome, strange};
 use crate::params::{Named, reason};
 use crate::problem::Problem;
 
@@ -48,6 +50,9 @@ pub struct ClosedView {
 pub struct CloseAnswer {
     pub results: Vec<ClosedView>,
     pub changed: usize,
+    /// The same was requested under this `Idempotency-Key` before; these are the results of then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replayed: bool,
 }
 
 const ITEMS_MAX: usize = 1_000;
@@ -77,23 +82,50 @@ fn show(closed: Vec<Closed>) -> Json<CloseAnswer> {
         })
         .collect();
     let changed = results.iter().filter(|r| matches!(r.outcome, "replayed" | "purged")).count();
-    Json(CloseAnswer { results, changed })
+    Json(CloseAnswer { results, changed, replayed: false })
+}
+
+/// The caller's key, with what makes two requests under it the same.
+fn once(headers: &HeaderMap, order: &DeadLetterOrder) -> Result<Option<OnceKey>, Problem> {
+    let choice = match &order.choice {
+        DeadLetterChoice::Oldest(limit) => format!("oldest {limit}"),
+        DeadLetterChoice::Jobs(jobs) => jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+    };
+    once_key(headers, &[choice.as_bytes(), order.reason.as_bytes()])
+}
+
+async fn close_once(app: &App, key: OnceKey, request: OnceRequest) -> Result<Json<CloseAnswer>, Problem> {
+    let name = key.key.clone();
+    let (outcome, before) = outcome(&name, app.engine.ledger.carry_out_once(key, request).await?)?;
+    let OnceOutcome::DeadLetters(closed) = outcome else { return Err(strange()) };
+    let Json(answer) = show(closed);
+    Ok(Json(CloseAnswer { replayed: before.is_some(), ..answer }))
 }
 
 pub async fn replay(
     State(app): State<App>,
     known: Known,
     Named(lane): Named<Lane>,
+    headers: HeaderMap,
     Body(body): Body<CloseRequest>,
 ) -> Result<Json<CloseAnswer>, Problem> {
-    Ok(show(app.engine.ledger.replay_dead_letters(order(&known, lane, body)?).await?))
+    let order = order(&known, lane, body)?;
+    match once(&headers, &order)? {
+        Some(key) => close_once(&app, key, OnceRequest::Replay(order)).await,
+        None => Ok(show(app.engine.ledger.replay_dead_letters(order).await?)),
+    }
 }
 
 pub async fn purge(
     State(app): State<App>,
     known: Known,
     Named(lane): Named<Lane>,
+    headers: HeaderMap,
     Body(body): Body<CloseRequest>,
 ) -> Result<Json<CloseAnswer>, Problem> {
-    Ok(show(app.engine.ledger.purge_dead_letters(order(&known, lane, body)?).await?))
+    let order = order(&known, lane, body)?;
+    match once(&headers, &order)? {
+        Some(key) => close_once(&app, key, OnceRequest::Purge(order)).await,
+        None => Ok(show(app.engine.ledger.purge_dead_letters(order).await?)),
+    }
 }

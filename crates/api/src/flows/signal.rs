@@ -15,9 +15,9 @@ use crate::app::App;
 use crate::body::{ExactBody, MaybeBody};
 use crate::door::Known;
 use crate::jobs::key_conflict;
+use crate::once::once_key;
 use crate::params::{Named, Part};
 use crate::problem::Problem;
-use crate::resources::once_key;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -26,6 +26,9 @@ pub struct OrderView {
     pub status: &'static str,
     /// False when it stood there already.
     pub changed: bool,
+    /// The same was requested under this `Idempotency-Key` before; this is what it led to then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replayed: bool,
 }
 
 const REASON_MAX: usize = 1_000;
@@ -48,7 +51,9 @@ pub fn reason_of(reason: Option<String>) -> Result<Option<String>, Problem> {
 
 /// What an order's answer is on this face.
 pub fn show(job: JobId, answer: OrderAnswer, verb: &str) -> Result<Json<OrderView>, Problem> {
-    let view = |status: JobStatus, changed| Ok(Json(OrderView { job_id: job, status: job_word(status), changed }));
+    let view = |status: JobStatus, changed| {
+        Ok(Json(OrderView { job_id: job, status: job_word(status), changed, replayed: false }))
+    };
     match answer {
         OrderAnswer::Done(status) => view(status, true),
         OrderAnswer::Unchanged(status) => view(status, false),

@@ -4,6 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_model::JobId;
+use bowline_store::OnceOutcome;
+use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -11,6 +13,7 @@ use super::order::{OrderRequest, OrderView, show};
 use crate::app::App;
 use crate::body::MaybeBody;
 use crate::door::Known;
+use crate::once::{once_key, outcome, strange};
 use crate::params::Named;
 use crate::problem::Problem;
 
@@ -35,6 +38,7 @@ pub async fn retry(
     State(app): State<App>,
     known: Known,
     Named(job): Named<JobId>,
+    headers: HeaderMap,
     MaybeBody(body): MaybeBody<RetryRequest>,
 ) -> Result<Json<OrderView>, Problem> {
     if app.engine.flows.was_approved(known.tenant()?, job).await? {
@@ -42,5 +46,14 @@ pub async fn retry(
         known.require(Scope::ApprovalsWrite)?;
     }
     let order = OrderRequest { reason: body.reason }.order(&known, job)?;
-    show(job, app.engine.commands.retry(&app.engine.inventories, order).await?, "be retried")
+    let reason = order.reason.as_ref().map_or_else(Vec::new, |reason| [b"reason ", reason.as_bytes()].concat());
+    let (commands, inventories) = (&app.engine.commands, &app.engine.inventories);
+    let Some(once) = once_key(&headers, &[b"retry", &reason])? else {
+        return show(job, commands.retry(inventories, order).await?, "be retried");
+    };
+    let key = once.key.clone();
+    let (outcome, before) = outcome(&key, commands.retry_once(inventories, order, once).await?)?;
+    let OnceOutcome::Retry(answer) = outcome else { return Err(strange()) };
+    let Json(view) = show(job, answer, "be retried")?;
+    Ok(Json(OrderView { replayed: before.is_some(), ..view }))
 }

@@ -4,9 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_model::ResourceName;
-use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::ResourceKind;
-use bowline_store::{Activated, Activation, OnceKey, ResourceOrder};
+use bowline_store::{Activated, Activation, ResourceOrder};
 use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +14,8 @@ use super::view::key;
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
-use crate::jobs::{header_key, key_conflict};
+use crate::jobs::key_conflict;
+use crate::once::once_key;
 use crate::params::{Nameable, NamedPair, reason};
 use crate::problem::Problem;
 
@@ -53,11 +53,6 @@ pub async fn activate(
     let order = ResourceOrder { key: key(known.tenant()?, kind, name), by: known.author(), reason: Some(reason) };
     let activation = Activation { order, version: body.version, rollback: false, once };
     point(&app, &known, activation).await.map(Json)
-}
-
-/// The caller's key for a request that makes no job, with what is requested.
-pub fn once_key(headers: &HeaderMap, parts: &[&[u8]]) -> Result<Option<OnceKey>, Problem> {
-    Ok(header_key(headers)?.map(|key| OnceKey { key, hash: RequestHash::of_parts(parts) }))
 }
 
 /// Moves the pointer.

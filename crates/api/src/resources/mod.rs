@@ -14,7 +14,7 @@ mod validate;
 mod versions;
 mod view;
 
-pub use activate::{ActivateRequest, ActivatedView, activate, once_key};
+pub use activate::{ActivateRequest, ActivatedView, activate};
 pub use apply::{AppliedView, ApplyRequest, apply};
 pub use delete::{DeleteQuery, DeleteRequest, DeletedView, delete};
 pub use diff::{DiffAnswer, DiffQuery, diff};

@@ -12,11 +12,12 @@ use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::activate::{ActivatedView, once_key, point, show};
+use super::activate::{ActivatedView, point, show};
 use super::view::{found, key};
 use crate::app::App;
 use crate::body::Body;
 use crate::door::Known;
+use crate::once::once_key;
 use crate::params::{Nameable, NamedPair, reason};
 use crate::problem::Problem;
 

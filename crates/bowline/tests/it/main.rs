@@ -27,6 +27,7 @@ mod hosts;
 mod http_request;
 mod installation;
 mod jobs;
+mod keys;
 mod metrics;
 mod order_blueprint;
 mod rabbitmq;

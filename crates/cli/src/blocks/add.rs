@@ -5,10 +5,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::list::BlockView;
-use crate::client::{Client, Request};
+use crate::client::{Again, Client, Request};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job::new_key;
 use crate::output::Screen;
 
 #[derive(Debug, Clone, Args)]
@@ -72,8 +73,8 @@ pub async fn add(client: &Client, screen: &mut Screen, args: &AddArgs) -> Result
         expires_at: args.until.or(args.span.map(ahead)),
     };
     let body = serde_json::to_string(&body).map_err(|error| Failure::Usage(error.to_string()))?;
-    // Twice would be two blocks, and one of them would be forgotten.
-    let answer = client.call(&Request::post(["blocks"]).body(body)).await?;
+    let request = Request::post(["blocks"]).body(body);
+    let answer = client.call(&request.idempotency_key(Some(new_key())).again(Again::Safe)).await?;
     if screen.json() {
         screen.json_line(answer.text())?;
         return Ok(Exit::Success);

@@ -1,8 +1,9 @@
 //! `blocks lift ID`.
 
-use crate::client::{Client, Request};
+use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job::new_key;
 use crate::output::Screen;
 
 pub async fn lift(client: &Client, screen: &mut Screen, id: u64, reason: Option<&str>) -> Result<Exit, Failure> {
@@ -10,7 +11,8 @@ pub async fn lift(client: &Client, screen: &mut Screen, id: u64, reason: Option<
         Some(reason) => serde_json::json!({ "reason": reason }).to_string(),
         None => "{}".to_owned(),
     };
-    let answer = client.call(&Request::post(["blocks", &id.to_string(), "lift"]).body(body)).await?;
+    let request = Request::post(["blocks", &id.to_string(), "lift"]).body(body);
+    let answer = client.call(&request.idempotency_key(Some(new_key())).again(Again::Safe)).await?;
     if screen.json() {
         screen.json_line(answer.text())?;
     } else {

@@ -10,9 +10,10 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::client::{Client, Request};
+use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job::new_key;
 use crate::job_ref::JobRef;
 use crate::listing::JsonList;
 use crate::output::time::thousands;
@@ -169,7 +170,9 @@ impl Closing {
         order: &Order<'_>,
     ) -> Result<u64, Failure> {
         let body = serde_json::to_string(order).map_err(|error| Failure::Usage(error.to_string()))?;
-        let answer = client.call(&Request::post(["dlq", lane.as_str(), verb.path()]).body(body)).await?;
+        // The oldest of now are not the oldest of a second time; the key makes both one request.
+        let request = Request::post(["dlq", lane.as_str(), verb.path()]).body(body);
+        let answer = client.call(&request.idempotency_key(Some(new_key())).again(Again::Safe)).await?;
         let outcomes: Outcomes = answer.read()?;
         let count = outcomes.results.len() as u64;
         self.handled += count;

@@ -3,6 +3,7 @@
 use bowline_model::JobId;
 use serde::Deserialize;
 
+use super::submit::new_key;
 use super::view::JobDetail;
 use super::watch::{Show, watch};
 use super::{CancelArgs, RetryArgs};
@@ -46,9 +47,9 @@ pub async fn retry(client: &Client, screen: &mut Screen, args: &RetryArgs) -> Re
     let wait = args.wait.wait();
     // How many hosts that will be is known before, not after: they are started again one by one.
     let hosts = if screen.json() { None } else { hosts_left(client, id).await };
-    // A job that was queued again may have ended again; asking twice could run it twice.
     let quiet = screen.json() && !wait.is_no();
-    let request = request(id, args.reason.as_deref(), "retry").again(Again::Never);
+    // A job that was queued again may have ended again; the key makes sure that asking twice runs it once.
+    let request = request(id, args.reason.as_deref(), "retry").idempotency_key(Some(new_key())).again(Again::Safe);
     let answer = client.call(&request).await?;
     if !quiet {
         tell(screen, id, &answer)?;

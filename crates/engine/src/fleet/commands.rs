@@ -16,8 +16,8 @@ use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::resource::{BadSpec, ResourceKind};
 use bowline_model::{HostName, InventoryName, JobId, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{
-    ApprovalAnswer, ApprovalOrder, FleetRecord, HostRecord, JobOrder, Ledger, NewApproval, NewFleet, OrderAnswer,
-    Origin, ResourceKey, StoreError, StoreResult, Submitted,
+    ApprovalAnswer, ApprovalOrder, FleetRecord, HostRecord, JobOrder, Ledger, NewApproval, NewFleet, Once, OnceKey,
+    OnceRequest, OrderAnswer, Origin, ResourceKey, StoreError, StoreResult, Submitted,
 };
 
 use super::inventories::{HOSTS_HERE, SELECTION_STEPS_MAX, STEPS_HERE};
@@ -338,6 +338,19 @@ impl Commands {
         };
         let approval = self.approval_of_retry(inventories, tenant, job, &fleet).await?;
         self.ledger.retry_command(order, approval).await
+    }
+
+    /// The same, once for the caller's key.
+    pub async fn retry_once(&self, inventories: &Inventories, order: JobOrder, key: OnceKey) -> StoreResult<Once> {
+        let (tenant, job) = (order.tenant, order.job);
+        let request = match self.ledger.find_fleet(tenant, job).await? {
+            None => OnceRequest::RetryJob(order),
+            Some(fleet) => {
+                let approval = self.approval_of_retry(inventories, tenant, job, &fleet).await?;
+                OnceRequest::RetryCommand(order, approval.map(Box::new))
+            }
+        };
+        self.ledger.carry_out_once(key, request).await
     }
 
     async fn approval_of_retry(

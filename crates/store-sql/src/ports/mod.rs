@@ -7,5 +7,6 @@ mod evidence;
 mod fleet;
 mod flows;
 mod hosts;
+mod once;
 mod resources;
 mod schedules;

@@ -13,15 +13,16 @@ use bowline_model::fleet::Decided;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
     Activated, Activation, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed,
-    DeadLetterOrder, Deleted, Enrolled, Fired, FlowAnswer, InventoryPut, JobOrder, NewJob, NotApplied, OrderAnswer,
-    PutAnswer, ResourceKey, ResourcePut, ResourceStored, SealingKeySet, Signaled, StoreError, StoreResult, Submitted,
-    TokenRecord, Triggered, TurnAnswer,
+    DeadLetterOrder, Deleted, Enrolled, Fired, FlowAnswer, InventoryPut, JobOrder, NewJob, NotApplied, Once,
+    OrderAnswer, PutAnswer, ResourceKey, ResourcePut, ResourceStored, SealingKeySet, Signaled, StoreError, StoreResult,
+    Submitted, TokenRecord, Triggered, TurnAnswer,
 };
 use serde_json::{Value, json};
 
 use super::Desk;
 use crate::command::{Answer, Command};
 use crate::db::{Db, Sql, Val};
+use crate::keyed;
 
 /// The names of things in a record are at most this many; the count says how many there were.
 const NAMED_MAX: usize = 100;
@@ -150,6 +151,26 @@ fn digest(bytes: Vec<u8>) -> StoreResult<Digest> {
     Ok(Digest::from_bytes(bytes))
 }
 
+/// The same for a write under a key. One that was made before is recorded as it was then, with the result `unchanged`.
+fn deed_of_once(author: &Author, write: &Command, once: &Once, diffs: &Diffs) -> StoreResult<Vec<Deed>> {
+    let of = |outcome| {
+        let answer = keyed::answer(write, outcome);
+        let answer = answer.ok_or_else(|| StoreError::Broken("the outcome belongs to another write".to_owned()))?;
+        deed(author, write, &answer, diffs)
+    };
+    let with_result = |deeds: Vec<Deed>, result: &str| {
+        deeds.into_iter().map(|deed| Deed { result: result.to_owned(), ..deed }).collect()
+    };
+    match once {
+        Once::Done(outcome) => of(outcome),
+        Once::Replayed { outcome, .. } => Ok(with_result(of(outcome)?, "unchanged")),
+        Once::KeyConflict => {
+            let deeds = of(&keyed::refused(write))?;
+            Ok(with_result(deeds, "refused: the key was used before with another body"))
+        }
+    }
+}
+
 /// What a wish and its answer come to; nothing where configuration was put that is there already.
 fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> StoreResult<Vec<Deed>> {
     let form = |tenant: Option<TenantId>, action, resource: String| Form {
@@ -248,6 +269,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
         (Command::Purge(order, _), Answer::Purge(closed)) => {
             about_letters(form, Action::DeadLetterPurge, order, closed)
         }
+        (Command::Once((_, write), _), Answer::Once(once)) => return deed_of_once(author, write, once, diffs),
         (Command::Decide(order, _), Answer::Decide(answer)) => {
             let action = if order.yes { Action::JobApprove } else { Action::JobReject };
             let form = form(Some(order.tenant), action, format!("job/{}", order.job)).why(order.reason.as_deref());

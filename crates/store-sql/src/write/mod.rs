@@ -61,6 +61,7 @@ pub use flows::{keep_definition, steer_flow, turn_flows};
 pub use heartbeat::heartbeat;
 pub use hosts::{put_inventory, remove_hosts};
 pub use kept::{let_go_of_the_past, release};
+pub use once::{Known, find_once, keep_once};
 pub use order::{cancel, retry, retry_command};
 pub use output::{add_output, place_for_output};
 pub use promote::promote;

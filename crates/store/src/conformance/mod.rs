@@ -25,6 +25,7 @@ pub mod keys;
 pub mod late_truth;
 pub mod leases;
 pub mod maintenance;
+pub mod once;
 pub mod orders;
 pub mod reports;
 pub mod resources;
@@ -278,6 +279,12 @@ macro_rules! for_each_promise {
                 nobody_tells_about_somebody_elses_run
                 a_telling_that_is_not_json_fails_alone
                 a_long_story_told_backwards_is_held_in_the_end
+            ;
+            once:
+                a_retry_is_made_once_for_its_key
+                a_block_is_made_and_lifted_once_for_its_key
+                dead_letters_are_closed_once_for_a_key
+                equal_requests_at_once_are_carried_out_once
             ;
             dead_letters:
                 a_dead_job_lies_in_its_lane
