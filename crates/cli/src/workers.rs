@@ -35,6 +35,7 @@ struct WorkerView {
     worker_type: Text,
     task_types: Vec<Text>,
     labels: Option<BTreeMap<String, Text>>,
+    resources: Option<BTreeMap<String, Text>>,
     shares_agent_user: bool,
     slots: Text,
     seen_at: Text,
@@ -42,7 +43,7 @@ struct WorkerView {
     builtin: bool,
 }
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column::left("WORKER").whole(),
     Column::left("TYPE"),
     Column::left("STATE"),
@@ -50,6 +51,7 @@ const COLUMNS: [Column; 7] = [
     Column::left("SEEN"),
     Column::left("TASKS"),
     Column::left("LABELS").spare(),
+    Column::left("RESOURCES").spare(),
 ];
 
 fn row(screen: &Screen, worker: &WorkerView) -> Vec<Cell> {
@@ -64,6 +66,7 @@ fn row(screen: &Screen, worker: &WorkerView) -> Vec<Cell> {
         screen.ago(&worker.seen_at).into(),
         joined(&worker.task_types).into(),
         labels_of(worker).into(),
+        labels(worker.resources.as_ref()).into(),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! Why a job waits: as a sentence for people and as data for programs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bowline_model::host::Connection;
 use bowline_model::lease::UNNAMED_MAX_MS;
 use bowline_model::{JobKind, JobPolicy, JobStatus, Labels, TaskType, TenantId, Timestamp};
@@ -59,10 +61,45 @@ impl Takers {
         self.remote.iter().filter(fits).collect()
     }
 
+    /// What no worker has enough of, among those that have the task type and all other labels.
+    fn short(&self, task_type: &TaskType, requires: &Labels) -> Vec<Short> {
+        let others = |w: &&WorkerRecord| {
+            let amounts: BTreeSet<&str> = requires.amounts().collect();
+            let has = |(key, value): (&str, &str)| amounts.contains(key) || w.labels.get(key) == Some(value);
+            w.task_types.contains(task_type) && requires.iter().all(has)
+        };
+        let mut short: BTreeMap<String, Short> = BTreeMap::new();
+        for worker in self.remote.iter().filter(others) {
+            for (name, required, has) in requires.short_of(&worker.labels) {
+                let known = short.entry(name.to_owned());
+                let entry = known.or_insert_with(|| Short { name: name.to_owned(), required, most: None });
+                entry.most = if has > entry.most { has } else { entry.most };
+            }
+        }
+        short.into_values().collect()
+    }
+
     /// Those that have the task type and the labels.
     pub(crate) fn able(&self, task_type: &TaskType, requires: &Labels) -> Vec<&WorkerRecord> {
         let fits = |w: &&WorkerRecord| w.task_types.contains(task_type) && requires.satisfied_by(&w.labels);
         self.remote.iter().filter(fits).collect()
+    }
+}
+
+/// An amount that a job requires and no worker has.
+struct Short {
+    name: String,
+    required: f64,
+    /// What the worker with the most of it has.
+    most: Option<f64>,
+}
+
+impl Short {
+    fn sentence(&self) -> String {
+        match self.most {
+            Some(most) => format!("the most that one has is {}={most}", self.name),
+            None => format!("none says how much {} it has", self.name),
+        }
     }
 }
 
@@ -144,22 +181,26 @@ fn queued(job: &JobRecord, facts: WaitingFacts, takers: &Takers, alive_since: Ti
         let labels = if job.requires.is_empty() {
             String::new()
         } else {
-            format!(" with the labels {}", job.requires.canonical())
+            format!(" with the labels {}", job.requires.described())
         };
+        let short = takers.short(&job.task_type, &job.requires);
         let (code, rest) = if able.is_empty() && !takers.without_key(&job.task_type, &job.requires).is_empty() {
-            ("no_sealing_key", "no agent that could is given sealed secrets")
+            ("no_sealing_key", "no agent that could is given sealed secrets".to_owned())
+        } else if able.is_empty() && !short.is_empty() {
+            ("resources_short", short.iter().map(Short::sentence).collect::<Vec<_>>().join(", "))
         } else if able.is_empty() {
-            ("no_worker", "none has ever registered")
+            ("no_worker", "none has ever registered".to_owned())
         } else if able.iter().all(|w| w.draining) {
-            ("workers_draining", "all that could are draining")
+            ("workers_draining", "all that could are draining".to_owned())
         } else {
-            ("workers_silent", "all that could have gone silent")
+            ("workers_silent", "all that could have gone silent".to_owned())
         };
         reasons.push(Reason {
             code,
             sentence: format!("no worker takes {}{labels}: {rest}", job.task_type),
             data: json!({
                 "task_type": job.task_type, "labels": job.requires,
+                "short_of": short.iter().map(|s| json!({"name": s.name, "required": s.required, "most": s.most})).collect::<Vec<_>>(),
                 "workers": able.iter().map(|w| json!({"worker_id": w.name, "seen_at": w.seen_at, "draining": w.draining})).collect::<Vec<_>>(),
             }),
         });

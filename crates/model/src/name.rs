@@ -18,6 +18,10 @@ pub enum NotAName {
     BadCharacter { what: &'static str },
     #[error("at most {max} labels are allowed, there are {len}")]
     TooManyLabels { max: usize, len: usize },
+    #[error("a required amount is written >=NUMBER, with a number from 0 to 1000000000000000, not {0:?}")]
+    InvalidAmount(String),
+    #[error("at most {max} numeric resources are allowed, there are {len}")]
+    TooManyResources { max: usize, len: usize },
 }
 
 fn check(what: &'static str, max: usize, text: &str) -> Result<(), NotAName> {
@@ -171,20 +175,114 @@ pub struct Labels(BTreeMap<String, String>);
 
 impl Labels {
     const MAX: usize = 32;
+    const RESOURCES_MAX: usize = 32;
+    /// What the name of a worker's numeric resource has in front of it among its labels. Nobody else may use such names.
+    const RESOURCE: &'static str = "bowline/resource.";
+    /// In front of a number, as the value of a required label: at least so much.
+    const AT_LEAST: &'static str = ">=";
+    const AMOUNT_MAX: f64 = 1e15;
 
     pub fn new(map: BTreeMap<String, String>) -> Result<Self, NotAName> {
+        if map.len() > Self::MAX {
+            return Err(NotAName::TooManyLabels { max: Self::MAX, len: map.len() });
+        }
+        for (key, value) in &map {
+            check("label name", 63, key)?;
+            check("label value", 253, value)?;
+        }
+        Ok(Self(map))
+    }
+
+    /// What a job requires: labels, of which a value such as `>=2` asks for at least that much.
+    pub fn required(map: BTreeMap<String, String>) -> Result<Self, NotAName> {
         if map.len() > Self::MAX {
             return Err(NotAName::TooManyLabels { max: Self::MAX, len: map.len() });
         }
         Self::checked(map)
     }
 
-    fn checked(map: BTreeMap<String, String>) -> Result<Self, NotAName> {
-        for (key, value) in &map {
+    /// For `deserialize_with`: what a job requires.
+    pub fn deserialize_required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::required(BTreeMap::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+
+    fn checked(mut map: BTreeMap<String, String>) -> Result<Self, NotAName> {
+        for (key, value) in &mut map {
             check("label name", 63, key)?;
-            check("label value", 253, value)?;
+            match value.strip_prefix(Self::AT_LEAST) {
+                None => check("label value", 253, value)?,
+                Some(text) => {
+                    let amount = Self::amount_of(text.trim()).ok_or_else(|| NotAName::InvalidAmount(value.clone()))?;
+                    // One text for one number: it is part of a line's name.
+                    *value = format!("{}{amount}", Self::AT_LEAST);
+                }
+            }
         }
         Ok(Self(map))
+    }
+
+    fn amount_of(text: &str) -> Option<f64> {
+        text.parse().ok().filter(|amount| (0.0..=Self::AMOUNT_MAX).contains(amount))
+    }
+
+    /// The same labels, and what a worker says it has of each resource.
+    pub fn with_resources(mut self, resources: &BTreeMap<String, f64>) -> Result<Self, NotAName> {
+        if resources.len() > Self::RESOURCES_MAX {
+            return Err(NotAName::TooManyResources { max: Self::RESOURCES_MAX, len: resources.len() });
+        }
+        for (name, amount) in resources {
+            let key = format!("{}{name}", Self::RESOURCE);
+            check("resource name", 63 - Self::RESOURCE.len(), name)?;
+            let amount = Some(*amount).filter(|amount| (0.0..=Self::AMOUNT_MAX).contains(amount));
+            let amount = amount.ok_or_else(|| NotAName::InvalidAmount(name.clone()))?;
+            self.0.insert(key, amount.to_string());
+        }
+        Ok(self)
+    }
+
+    /// A worker's labels and its resources, apart.
+    pub fn split_resources(self) -> (Self, BTreeMap<String, f64>) {
+        let (mut labels, mut resources) = (BTreeMap::new(), BTreeMap::new());
+        for (key, value) in self.0 {
+            match (key.strip_prefix(Self::RESOURCE), Self::amount_of(&value)) {
+                (Some(name), Some(amount)) => drop(resources.insert(name.to_owned(), amount)),
+                _ => drop(labels.insert(key, value)),
+            }
+        }
+        (Self(labels), resources)
+    }
+
+    /// How much of this a worker has: of a resource, or as a label whose value is a number.
+    pub fn amount(&self, name: &str) -> Option<f64> {
+        let resource = self.0.get(&format!("{}{name}", Self::RESOURCE));
+        resource.or_else(|| self.0.get(name)).and_then(|value| Self::amount_of(value))
+    }
+
+    /// The required amounts that are not offered: name, how much is required, how much there is.
+    pub fn short_of<'a>(&'a self, offered: &'a Self) -> impl Iterator<Item = (&'a str, f64, Option<f64>)> {
+        self.0.iter().filter_map(|(key, value)| {
+            let least = Self::least_of(value)?;
+            let has = offered.amount(key);
+            has.is_none_or(|has| has < least).then_some((key.as_str(), least, has))
+        })
+    }
+
+    /// What is required as an amount.
+    pub fn amounts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, value)| Self::least_of(value).is_some()).map(|(key, _)| key.as_str())
+    }
+
+    fn least_of(value: &str) -> Option<f64> {
+        value.strip_prefix(Self::AT_LEAST).and_then(Self::amount_of)
+    }
+
+    /// For people: `gpu>=2 site=fra`.
+    pub fn described(&self) -> String {
+        let pair = |(key, value): (&String, &String)| match value.strip_prefix(Self::AT_LEAST) {
+            Some(least) => format!("{key}>={least}"),
+            None => format!("{key}={value}"),
+        };
+        self.0.iter().map(pair).collect::<Vec<_>>().join(" ")
     }
 
     /// Labels of which each part is known to be a name already.
@@ -210,7 +308,10 @@ impl Labels {
 
     /// Whether everything that is required here is offered there.
     pub fn satisfied_by(&self, offered: &Self) -> bool {
-        self.0.iter().all(|(key, value)| offered.0.get(key) == Some(value))
+        self.0.iter().all(|(key, value)| match Self::least_of(value) {
+            None => offered.0.get(key) == Some(value),
+            Some(least) => offered.amount(key).is_some_and(|has| has >= least),
+        })
     }
 
     /// One text for one set; empty for none. Part of a channel's identity.
@@ -268,5 +369,54 @@ mod tests {
         assert_eq!(Labels::from_canonical(""), Ok(Labels::default()));
         assert!(Labels::default().satisfied_by(&labels));
         assert!(!labels.satisfied_by(&Labels::default()));
+    }
+
+    fn required(pairs: &[(&str, &str)]) -> Result<Labels, NotAName> {
+        Labels::required(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn a_required_amount_is_compared_as_a_number() {
+        let worker = Labels::new([("site".into(), "fra".into()), ("cores".into(), "8".into())].into()).unwrap();
+        let resources = [("gpu".to_owned(), 2.0), ("memory_gb".to_owned(), 15.5)].into();
+        let worker = worker.with_resources(&resources).unwrap();
+        for (requirement, satisfied) in [
+            (&[("gpu", ">=2"), ("site", "fra")][..], true),
+            (&[("gpu", ">=2.5")], false),
+            (&[("gpu", ">=10")], false),
+            (&[("memory_gb", ">=9")], true),
+            (&[("memory_gb", ">=16")], false),
+            (&[("cores", ">=8")], true),
+            (&[("cores", "8")], true),
+            (&[("site", ">=0")], false),
+            (&[("disk_gb", ">=0")], false),
+            (&[("gpu", "2")], false),
+        ] {
+            let required = required(requirement).unwrap();
+            assert_eq!(required.satisfied_by(&worker), satisfied, "{requirement:?}");
+            assert_eq!(Labels::from_canonical(&required.canonical()), Ok(required));
+        }
+        let short = required(&[("gpu", ">=4"), ("disk_gb", ">=1"), ("cores", ">=2")]).unwrap();
+        let short: Vec<_> = short.short_of(&worker).map(|(name, least, has)| (name.to_owned(), least, has)).collect();
+        assert_eq!(short, [("disk_gb".to_owned(), 1.0, None), ("gpu".to_owned(), 4.0, Some(2.0))]);
+        let stored = Labels::from_canonical(&worker.canonical()).unwrap();
+        let (labels, split) = stored.split_resources();
+        assert_eq!((labels.canonical().as_str(), split), ("cores=8 site=fra", resources));
+    }
+
+    #[test]
+    fn an_amount_has_one_text_and_only_jobs_have_it() {
+        let same = [">=2", ">= 2", ">=2.0", ">=02"].map(|text| required(&[("gpu", text)]).unwrap().canonical());
+        assert!(same.iter().all(|text| text == "gpu=>=2"), "{same:?}");
+        assert_eq!(required(&[("gpu", ">=2"), ("site", "fra")]).unwrap().described(), "gpu>=2 site=fra");
+        for bad in [">=", ">=two", ">=-1", ">=nan", ">=inf", ">=1e16", ">2", "<=2"] {
+            assert!(required(&[("gpu", bad)]).is_err(), "{bad}");
+        }
+        assert!(Labels::new([("gpu".into(), ">=2".into())].into()).is_err());
+        for (name, amount) in [("", 1.0), ("a b", 1.0), ("gpu", -1.0), ("gpu", f64::NAN), ("gpu", 1e16)] {
+            assert!(Labels::default().with_resources(&[(name.to_owned(), amount)].into()).is_err(), "{name} {amount}");
+        }
+        assert!(Labels::default().with_resources(&[("x".repeat(46), 1.0)].into()).is_ok());
+        assert!(Labels::default().with_resources(&[("x".repeat(47), 1.0)].into()).is_err());
     }
 }

@@ -21,7 +21,8 @@ pub struct RegisterRequest {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100_000))]
     pub slots: u32,
-    /// Free-form facts for people: memory, cores, versions. Kept out of dispatch.
+    /// What it has, such as `{"gpu": 2, "memory_gb": 16}`. Numbers are kept, those of inner objects as `outer.inner`, and jobs
+    /// may require at least so much of them. Everything else is for people, and not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<serde_json::Value>,
     /// An agent's key for secrets. Without one it gets no task that needs secrets of the server.

@@ -49,7 +49,7 @@ pub async fn carry_out(
     let answer = Box::pin(single::one(db, desk, write, after)).await?;
     let outcome = outcome(answer).ok_or_else(foreign)?;
     if let Some(kept) = kept(&outcome) {
-        let by = write.author().map(|author| author.to_string()).unwrap_or_default();
+        let by = write.author().map(ToString::to_string).unwrap_or_default();
         let text = serde_json::to_string(&Kept { by, at: desk.now, outcome: kept })
             .map_err(|e| StoreError::Broken(format!("an answer cannot be kept: {e}")))?;
         keep_once(db, desk, tenant, &operation, Some(key), &text).await?;

@@ -111,7 +111,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Facts for people: memory, cores, versions. They have no part in dispatch.
+    /// What it has: `{"gpu": 2, "memory_gb": 16}`. Jobs may require at least so much of each number; the rest has no part in
+    /// dispatch.
     pub fn resources(mut self, facts: impl Serialize) -> Self {
         match serde_json::to_value(facts) {
             Ok(facts) => self.resources = Some(facts),

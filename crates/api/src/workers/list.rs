@@ -1,5 +1,7 @@
 //! `GET /workers`: who works here, and when they were last heard.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use bowline_model::{Labels, TaskType, Timestamp};
@@ -17,6 +19,9 @@ pub struct WorkerView {
     pub task_types: Vec<TaskType>,
     /// What it is handed work by.
     pub labels: Labels,
+    /// How much it has of what jobs may require amounts of.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, f64>,
     /// What an agent says about itself besides. It decides nothing.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub claimed_labels: Labels,
@@ -52,6 +57,7 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
             worker_type: "builtin".to_owned(),
             task_types: own.abilities().task_types.iter().cloned().collect(),
             labels: Labels::default(),
+            resources: BTreeMap::new(),
             claimed_labels: Labels::default(),
             shares_agent_user: false,
             slots: own.slots(),
@@ -64,24 +70,28 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
         });
     }
     let remote = app.engine.ledger.list_workers(tenant).await?;
-    workers.extend(remote.into_iter().map(|w| WorkerView {
-        running: running.get(w.name.as_str()).copied().unwrap_or(0),
-        status: match running.get(w.name.as_str()) {
-            _ if now.millis_since(w.seen_at) > silence_ms => "offline",
-            Some(runs) if *runs >= w.slots => "busy",
-            _ => "active",
-        },
-        worker_id: w.name.to_string(),
-        worker_type: w.worker_type,
-        task_types: w.task_types,
-        labels: w.labels,
-        claimed_labels: w.claimed_labels,
-        shares_agent_user: w.shares_agent_user,
-        slots: w.slots,
-        registered_at: Some(w.registered_at),
-        seen_at: Some(w.seen_at),
-        draining: w.draining,
-        builtin: false,
+    workers.extend(remote.into_iter().map(|w| {
+        let (labels, resources) = w.labels.split_resources();
+        WorkerView {
+            running: running.get(w.name.as_str()).copied().unwrap_or(0),
+            status: match running.get(w.name.as_str()) {
+                _ if now.millis_since(w.seen_at) > silence_ms => "offline",
+                Some(runs) if *runs >= w.slots => "busy",
+                _ => "active",
+            },
+            worker_id: w.name.to_string(),
+            worker_type: w.worker_type,
+            task_types: w.task_types,
+            labels,
+            resources,
+            claimed_labels: w.claimed_labels,
+            shares_agent_user: w.shares_agent_user,
+            slots: w.slots,
+            registered_at: Some(w.registered_at),
+            seen_at: Some(w.seen_at),
+            draining: w.draining,
+            builtin: false,
+        }
     }));
     Ok(Json(WorkerList { workers }))
 }

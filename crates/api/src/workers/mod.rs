@@ -6,6 +6,7 @@ mod handout;
 mod heartbeat;
 mod list;
 mod register;
+mod resources;
 mod result;
 mod secrets;
 mod ship;

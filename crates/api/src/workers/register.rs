@@ -7,6 +7,7 @@ use bowline_model::Timestamp;
 use bowline_protocol::{RegisterAnswer, RegisterRequest, VERSION};
 use bowline_store::WorkerRecord;
 
+use super::resources::{amounts, bad};
 use crate::agents::{Bearer, Said, admit, offered_key, renew_after_s};
 use crate::app::App;
 use crate::body::Body;
@@ -69,13 +70,16 @@ pub async fn register(
         .is_some()
         .then(|| renew_after_s(credential.and_then(|token| token.expires_at), app.engine.clock.now()))
         .flatten();
+    // Agents are given work by what an administrator says of them, not by what they say.
+    let resources = if agent.is_some() { Default::default() } else { amounts(body.resources.as_ref())? };
+    let labels = admitted.labels.with_resources(&resources).map_err(bad)?;
     let now = Timestamp::default();
     let record = WorkerRecord {
         tenant,
         name: name.clone(),
         worker_type,
         task_types: body.task_types,
-        labels: admitted.labels,
+        labels,
         claimed_labels: admitted.claimed,
         shares_agent_user: admitted.shares_agent_user,
         version: version(body.resources.as_ref()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_testkit::until;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{SHORT_LEASES, Setup, TestServer};
 
@@ -39,6 +39,58 @@ async fn a_task_is_handed_out_told_about_and_finished() {
     let shown = server.until_status(&job, "success").await;
     assert_eq!(shown["runs"][0]["incomplete"], false);
     assert_eq!(shown["job"]["result"], json!({"ok": true}));
+}
+
+#[tokio::test]
+async fn a_job_goes_to_a_worker_that_has_enough() {
+    let server = short().await;
+    let body = json!({"type": "train", "labels": {"gpu": ">= 4", "gpu_info.vram_gb": ">=16"}});
+    let job = server.submit(body).await;
+    let why = async || server.get(&format!("/jobs/{job}/why")).await.expect(200);
+    let register = async |name: &str, resources: Value| {
+        let token = server.token(json!({"kind": "worker", "name": name})).await;
+        let body = json!({"worker_id": name, "task_types": ["train"], "resources": resources});
+        (server.send("POST", "/workers/register", &token, Some(body)).await, token)
+    };
+    let (small, small_token) = register("small", json!({"gpu": 2, "gpu_info": {"model": "x", "vram_gb": 24}})).await;
+    small.expect(200);
+    let tasks = server.send("GET", "/workers/small/tasks?wait=0", &small_token, None).await.expect(200);
+    assert_eq!(tasks, json!([]));
+    let told = why().await;
+    assert_eq!(told["reasons"][0]["code"], "resources_short", "{told}");
+    assert_eq!(told["reasons"][0]["data"]["short_of"], json!([{"name": "gpu", "required": 4.0, "most": 2.0}]));
+    assert!(told["sentence"].as_str().is_some_and(|text| text.contains("gpu>=4") && text.contains("gpu=2")), "{told}");
+    let workers = server.get("/workers").await.expect(200);
+    let small = workers["workers"].as_array().unwrap().iter().find(|worker| worker["worker_id"] == "small").unwrap();
+    assert_eq!(small["resources"], json!({"gpu": 2.0, "gpu_info.vram_gb": 24.0}));
+    assert_eq!(small["labels"], json!({}));
+    let (large, token) = register("large", json!({"gpu": 4, "gpu_info": {"vram_gb": 16}})).await;
+    large.expect(200);
+    let tasks = server.send("GET", "/workers/large/tasks?wait=5000", &token, None).await.expect(200);
+    assert_eq!(tasks[0]["job_id"], job.as_str());
+
+    for bad in [json!(3), json!([1]), json!({"gpu": -1}), json!({"a b": 1}), json!({"gpu": 1e300})] {
+        let (refused, _) = register("odd", bad.clone()).await;
+        assert_eq!((refused.status, refused.code()), (400, "VALIDATION_ERROR"), "{bad}: {}", refused.body);
+    }
+    for bad in [">=", ">=four", ">=-1", ">4", "<=4"] {
+        let refused = server.post("/jobs", json!({"type": "train", "labels": {"gpu": bad}})).await;
+        assert_eq!((refused.status, refused.code()), (400, "VALIDATION_ERROR"), "{bad}: {}", refused.body);
+    }
+    // Only jobs compare: a worker's own label is a name.
+    let odd = server.token(json!({"kind": "worker", "name": "odd2"})).await;
+    let body = json!({"worker_id": "odd2", "task_types": ["train"], "labels": {"gpu": ">=4"}});
+    assert_eq!(server.send("POST", "/workers/register", &odd, Some(body)).await.status, 400);
+
+    let submitted = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"))
+        .args(["job", "submit", "train", "--require", "gpu=3", "-o", "json", "--server", &server.url("")])
+        .env("BOWLINE_TOKEN", server.admin())
+        .output()
+        .expect("the command line runs");
+    let told = String::from_utf8_lossy(&submitted.stdout).into_owned();
+    let id = serde_json::from_str::<Value>(&told).expect("JSON")["job_id"].as_str().expect("an id").to_owned();
+    let shown = server.get(&format!("/jobs/{id}")).await.expect(200);
+    assert_eq!(shown["job"]["labels"], json!({"gpu": ">=3"}), "{shown}");
 }
 
 #[tokio::test]

@@ -60,6 +60,9 @@ pub struct SubmitArgs {
     /// A label its worker must have; repeat for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// How much of a resource its worker must have at least, such as gpu=2; repeat for several
+    #[arg(long = "require", value_name = "NAME=NUMBER", value_parser = amount)]
+    amounts: Vec<(String, String)>,
     #[command(flatten)]
     wait: WaitIfAsked,
     /// Submit this many, in batches. In the payload, the key and the external id, an n in braces becomes the number of
@@ -71,6 +74,15 @@ pub struct SubmitArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     count: Option<u64>,
+}
+
+/// Reads a required amount, as the label that asks for it.
+fn amount(text: &str) -> Result<(String, String), String> {
+    let (name, number) = label(text)?;
+    match number.parse::<f64>() {
+        Ok(least) if least >= 0.0 && least.is_finite() => Ok((name, format!(">={number}"))),
+        _ => Err(format!("{number:?} is no number from 0 up; write NAME=NUMBER, such as gpu=2")),
+    }
 }
 
 /// Reads a label.
@@ -151,7 +163,12 @@ impl<'a> Template<'a> {
             run_at: self.run_at,
             idempotency_key: self.key.as_ref().map(|key| payload::counted(key, n)),
             external_id: args.external_id.as_ref().map(|id| payload::counted(id, n)),
-            labels: args.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            labels: args
+                .labels
+                .iter()
+                .chain(&args.amounts)
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect(),
             deadline_ms: args.deadline.map(Span::as_millis),
             policy: Policy {
                 retry: args.max_attempts.map(|max_attempts| Retry { max_attempts }),
@@ -231,6 +248,15 @@ pub async fn submit(client: &Client, screen: &mut Screen, args: &SubmitArgs) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_required_amount_is_a_label_with_a_comparison() {
+        assert_eq!(amount("gpu=2"), Ok(("gpu".into(), ">=2".into())));
+        assert_eq!(amount("memory_gb=1.5"), Ok(("memory_gb".into(), ">=1.5".into())));
+        for text in ["gpu", "gpu=", "gpu=two", "gpu=-1", "gpu=inf", "=2"] {
+            assert!(amount(text).is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn labels_have_a_name_and_a_value() {

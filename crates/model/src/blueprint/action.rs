@@ -89,8 +89,8 @@ pub struct DispatchTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 999))]
     pub retries: Option<u32>,
-    /// Labels that a worker must have.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    /// Labels that a worker must have. `>=2` as a value asks for at least that much of a resource.
+    #[serde(default, skip_serializing_if = "Labels::is_empty", deserialize_with = "Labels::deserialize_required")]
     pub labels: Labels,
     /// Higher goes first within its line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ pub struct ParallelTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 999))]
     pub retries: Option<u32>,
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(default, skip_serializing_if = "Labels::is_empty", deserialize_with = "Labels::deserialize_required")]
     pub labels: Labels,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -100, max = 100))]

@@ -39,8 +39,8 @@ pub struct SubmitRequest {
     /// The caller's own name for the job; unique like a key.
     #[serde(default)]
     pub external_id: Option<String>,
-    /// Labels a worker must have.
-    #[serde(default)]
+    /// Labels a worker must have. `>=2` as a value asks for at least that much of a resource.
+    #[serde(default, deserialize_with = "Labels::deserialize_required")]
     pub labels: Labels,
     #[serde(default, deserialize_with = "crate::shape::maybe_by_name")]
     pub policy: Option<JobPolicy>,

@@ -38,8 +38,8 @@ pub struct TaskStart {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = -100, max = 100))]
     pub priority: i16,
-    /// Labels a worker must have.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    /// Labels a worker must have. `>=2` as a value asks for at least that much of a resource.
+    #[serde(default, skip_serializing_if = "Labels::is_empty", deserialize_with = "Labels::deserialize_required")]
     pub labels: Labels,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<JobPolicy>,

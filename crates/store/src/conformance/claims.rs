@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_model::worker::{Abilities, Strategy};
-use bowline_model::{JobId, JobStatus, Lane, RunStatus, TenantId};
+use bowline_model::{JobId, JobStatus, Labels, Lane, RunStatus, TenantId};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, TYPE, abilities, job_ids, labels, run_ids, task_type, worker_name};
@@ -117,6 +117,29 @@ pub async fn a_worker_gets_only_what_its_labels_allow(bench: &Bench) {
     assert_eq!(job_ids(&bench.claim(rich.clone()).await), [picky]);
     let plain = bench.submit(bench.job()).await;
     assert_eq!(job_ids(&bench.claim(rich).await), [plain], "labels nobody asked for do not hurt");
+}
+
+/// What a job requires an amount of goes to a worker that has at least as much, compared as numbers.
+pub async fn a_worker_gets_only_what_its_resources_allow(bench: &Bench) {
+    let required = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Labels::required(pairs.collect()).expect("a requirement")
+    };
+    let large = bench.submit(NewJob { requires: required(&[("gpu", ">=10")]), ..bench.job() }).await;
+    let small = bench.submit(NewJob { requires: required(&[("gpu", ">=2"), ("site", "fra")]), ..bench.job() }).await;
+    let taken = async |site: &str, gpu: f64| {
+        let labels = labels(&[("site", site)]).with_resources(&[("gpu".to_owned(), gpu)].into()).expect("resources");
+        let claimant = bench.worker("w1");
+        let types = claimant.abilities.task_types.clone();
+        let abilities = Arc::new(Abilities { task_types: types, labels });
+        bench.claim(Claimant { abilities, ..claimant }).await.into_iter().map(|run| run.job).collect::<Vec<_>>()
+    };
+    assert_eq!(taken("fra", 1.5).await, []);
+    assert_eq!(taken("ber", 9.0).await, [], "nine is less than ten, and the site is another");
+    assert_eq!(taken("fra", 9.0).await, [small]);
+    assert_eq!(taken("fra", 10.0).await, [large]);
+    let (record, _) = bench.find(large).await;
+    assert_eq!(record.requires.canonical(), "gpu=>=10");
 }
 
 pub async fn a_worker_gets_only_its_tenants_runs(bench: &Bench) {

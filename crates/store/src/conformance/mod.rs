@@ -117,6 +117,7 @@ macro_rules! for_each_promise {
                 a_worker_gets_no_more_than_it_wants
                 a_worker_gets_only_its_types
                 a_worker_gets_only_what_its_labels_allow
+                a_worker_gets_only_what_its_resources_allow
                 a_worker_gets_only_its_tenants_runs
                 lanes_share_by_weight
                 a_lane_alone_gets_all_places

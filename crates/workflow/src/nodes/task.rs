@@ -32,8 +32,8 @@ pub(super) struct Config {
     payload: Value,
     #[serde(default)]
     lane: Option<Lane>,
-    /// Labels that a worker must have.
-    #[serde(default)]
+    /// Labels that a worker must have. `>=2` as a value asks for at least that much of a resource.
+    #[serde(default, deserialize_with = "Labels::deserialize_required")]
     labels: Labels,
     /// Higher goes first within its line.
     #[serde(default)]
