@@ -77,6 +77,9 @@ impl From<StoreError> for Problem {
                 let message = "the ledger did not say whether it stored this; ask again with the same key";
                 Self::retry_later("OUTCOME_UNKNOWN", message)
             }
+            StoreError::Busy(_) => Self::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", &error)
+                .with(json!({"of": "tenant"}))
+                .retry_after(1),
             StoreError::Quota { quota, used, max } => crate::bounds::exceeded(quota, *used, *max),
             StoreError::Broken(_) => {
                 tracing::error!("a request failed: {error}");

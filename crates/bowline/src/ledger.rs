@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bowline_store::{Clock, Observer, SteadyClock};
-use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings};
+use bowline_store_sql::{PgSettings, SqlLedger, SqlSettings, WriteShare};
 use rand::RngExt;
 
 use crate::config::Config;
@@ -35,6 +35,7 @@ async fn open_or_make(config: &Config, make: bool, observer: Option<Arc<dyn Obse
         key_ttl_ms: (config.retention.idempotency_hours * 3_600_000.0) as i64,
         margin: config.lease.margin(),
         backlog_max: config.limits.backlog_jobs,
+        write_share: WriteShare { weight: config.limits.waiting_writes_per_tenant, ..WriteShare::default() },
         seed: rand::rng().random(),
         make,
         observer,

@@ -194,6 +194,89 @@ impl Command {
         }
     }
 
+    /// Whose write it is; `None` for the server's own, and for what the built-in worker and the server do for several tenants.
+    pub fn tenant(&self) -> Option<TenantId> {
+        match self {
+            Self::Submit(jobs, _) => jobs.first().map(|job| job.tenant),
+            Self::Report(reports, _) => reports.first().and_then(|report| report.tenant),
+            Self::Heartbeat(beat, _) => beat.tenant,
+            Self::Tell(told, _) => told.tenant,
+            Self::Ship((told, reports), _) => {
+                let of_report = || reports.first().and_then(|report| report.tenant);
+                told.first().and_then(|told| told.tenant).or_else(of_report)
+            }
+            Self::Cancel(order, _) | Self::Retry(order, _) | Self::RetryHosts((order, _), _) => Some(order.tenant),
+            Self::Replay(order, _) | Self::Purge(order, _) => Some(order.tenant),
+            Self::Note(notice, _) => Some(notice.tenant),
+            Self::CreateToken((token, _), _) => token.tenant,
+            Self::RevokeToken((order, _), _) => order.tenant,
+            Self::Register(worker, _) => Some(worker.tenant),
+            Self::Drain((tenant, ..), _)
+            | Self::SetSealingKey((tenant, ..), _)
+            | Self::ResumeEvaluation((tenant, ..), _)
+            | Self::Unblock((tenant, ..), _)
+            | Self::RemoveHosts((tenant, ..), _)
+            | Self::KeepDefinition((tenant, ..), _) => Some(*tenant),
+            Self::Enroll((_, agent, ..), _) => Some(agent.tenant),
+            Self::RenewAgent(renewal, _) => Some(renewal.tenant),
+            Self::RemoveAgent(request, _) => Some(request.tenant),
+            Self::Once((_, write), _) => write.tenant(),
+            Self::AddOutput(output, _) => Some(output.tenant),
+            Self::Decide(order, _) => Some(order.tenant),
+            Self::Block(block, _) => Some(block.tenant),
+            Self::Release(order, _) => Some(order.tenant),
+            Self::PutInventory(put, _) => Some(put.tenant),
+            Self::PutResource(put, _) => Some(put.key.tenant),
+            Self::Apply(documents, _) => match documents.first()? {
+                Applying::Resource(put) => Some(put.key.tenant),
+                Applying::Inventory(put) => Some(put.tenant),
+            },
+            Self::ActivateResource(activation, _) => Some(activation.order.key.tenant),
+            Self::DeleteResource(order, _) => Some(order.key.tenant),
+            Self::Steer(order, _) => Some(order.tenant),
+            Self::Signal(signal, _) => Some(signal.tenant),
+            Self::TriggerSchedule(trigger, _) => Some(trigger.job.tenant),
+            Self::TakeEvidence(evidence, _) => Some(evidence.tenant),
+            Self::Claim(..)
+            | Self::GiveBack(..)
+            | Self::Reclaim(..)
+            | Self::Reap(..)
+            | Self::Promote(..)
+            | Self::CreateTenant(..)
+            | Self::PlaceForOutput(..)
+            | Self::SetAside(..)
+            | Self::Conduct(..)
+            | Self::Turn(..)
+            | Self::SpreadSignals(..)
+            | Self::FireSchedules(..)
+            | Self::Prune(..)
+            | Self::RecordAudit(..)
+            | Self::Ping(..)
+            | Self::NoteTime(..)
+            | Self::AcceptClock(..)
+            | Self::Look(_) => None,
+        }
+    }
+
+    /// About how much memory it holds while it waits: the texts that tenants choose the length of.
+    pub fn bytes(&self) -> usize {
+        let of_reports =
+            |reports: &[RunReport]| reports.iter().filter_map(|r| r.result.as_ref()).map(|r| r.len()).sum::<usize>();
+        let of_events = |told: &ToldEvents| told.events.len() * 256;
+        match self {
+            Self::Submit(jobs, _) => jobs.iter().map(|job| job.payload.len()).sum(),
+            Self::Report(reports, _) => of_reports(reports),
+            Self::Tell(told, _) => of_events(told),
+            Self::Ship((told, reports), _) => told.iter().map(of_events).sum::<usize>() + of_reports(reports),
+            Self::Steer(order, _) => order.message.len(),
+            Self::Signal(signal, _) => signal.message.len(),
+            Self::PutResource(put, _) => put.spec.len(),
+            Self::KeepDefinition((_, _, body), _) => body.len(),
+            Self::Once((_, write), _) => write.bytes(),
+            _ => 256,
+        }
+    }
+
     /// How much of a batch it takes up.
     pub fn weight(&self) -> usize {
         match self {

@@ -14,6 +14,7 @@ use crate::batch::{After, attempt};
 use crate::command::{Command, Look};
 use crate::db::{AnyDb, Db, PgDb, PgSettings};
 use crate::failpoint;
+use crate::queue::WriteQueue;
 use crate::shared::Shared;
 use crate::standing::StandingClaim;
 
@@ -50,27 +51,9 @@ impl Source {
 }
 
 /// Runs until every handle to the ledger is gone.
-pub async fn commit_forever(
-    mut source: Source,
-    wishes: Arc<tokio::sync::Mutex<mpsc::Receiver<Command>>>,
-    shared: Arc<Shared>,
-    mut rng: StdRng,
-) {
+pub async fn commit_forever(mut source: Source, writes: Arc<WriteQueue>, shared: Arc<Shared>, mut rng: StdRng) {
     let mut waiting = Vec::with_capacity(256);
-    loop {
-        {
-            let mut line = wishes.lock().await;
-            let Some(first) = line.recv().await else { return };
-            let mut weight = first.weight();
-            waiting.push(first);
-            // Whoever waits, up to a batch.
-            while weight < BATCH_WEIGHT
-                && let Ok(next) = line.try_recv()
-            {
-                weight += next.weight();
-                waiting.push(next);
-            }
-        }
+    while writes.batch(BATCH_WEIGHT, &mut waiting).await {
         let batch = std::mem::take(&mut waiting);
         match source.get().await {
             Ok(db) => run(db, &shared, &mut rng, batch).await,

@@ -38,6 +38,8 @@ use crate::committer::{Source, commit_forever, read_forever};
 use crate::db::{AnyDb, Db, FaultPlan, PgSettings, Sql, SqliteDb, Val};
 use crate::known::KnownResources;
 use crate::migrate::{self, Migrated};
+use crate::queue::{NotQueued, WriteQueue, WriteShare, Writes};
+use crate::searches::Searches;
 use crate::shared::Shared;
 use crate::standing::Standing;
 use crate::tenant_room::TenantRoom;
@@ -56,6 +58,8 @@ pub struct SqlSettings {
     pub margin: MarginRules,
     /// Jobs that may wait for the committer before callers are told to come back later.
     pub backlog_max: usize,
+    /// Writes of one tenant that may wait for the committer.
+    pub write_share: WriteShare,
     /// Chance, for run ids and jitter. The same seed gives the same ledger.
     pub seed: u64,
     /// Whether a ledger that is not there may be made, and an older one brought to this version's shape.
@@ -73,6 +77,7 @@ impl SqlSettings {
             key_ttl_ms: 72 * 3_600_000,
             margin: MarginRules::default(),
             backlog_max: 50_000,
+            write_share: WriteShare::default(),
             seed: 7,
             make: true,
             observer: None,
@@ -89,7 +94,7 @@ pub type Driver = Pin<Box<dyn Future<Output = ()>>>;
 /// A ledger on either engine.
 pub struct SqlLedger {
     pub(crate) shared: Arc<Shared>,
-    wishes: mpsc::Sender<Command>,
+    writes: Writes,
     /// `None`: questions go through the committer, for ledgers with one connection.
     looks: Option<mpsc::Sender<Look>>,
     /// Room for submissions. Everything else is bounded by the number of workers, and must get through.
@@ -97,6 +102,7 @@ pub struct SqlLedger {
     room_max: usize,
     /// How much of it each tenant has.
     room_of: TenantRoom,
+    searches: Searches,
     own: Own,
     closing: AtomicBool,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -110,7 +116,6 @@ impl std::fmt::Debug for SqlLedger {
     }
 }
 
-const WISHES_MAX: usize = 65_536;
 const READERS: usize = 2;
 const OWN_ADD: Sql = Sql::Same("insert into ledger (key, value) values ($1, $2) on conflict do nothing");
 const OWN: Sql = Sql::Same("select value from ledger where key = $1");
@@ -202,7 +207,7 @@ impl SqlLedger {
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut writer, &shared, &mut rng, settings.make))?;
         let mut threads = vec![writer.tune_writer(&path)?];
-        let (wishes, line) = mpsc::channel(WISHES_MAX);
+        let (writes, queue) = WriteQueue::new(settings.write_share);
         let (looks, questions) = mpsc::channel::<Look>(1_024);
         let questions = Arc::new(tokio::sync::Mutex::new(questions));
         for n in 0..READERS {
@@ -212,13 +217,12 @@ impl SqlLedger {
                 block_on(read_forever(Source::Held(Box::new(AnyDb::Sqlite(reader))), questions));
             })?);
         }
-        let line = Arc::new(tokio::sync::Mutex::new(line));
         let for_writer = Arc::clone(&shared);
         threads.push(spawn("ledger-write".to_owned(), move || {
             let source = Source::Held(Box::new(AnyDb::Sqlite(writer)));
-            block_on(commit_forever(source, line, for_writer, rng));
+            block_on(commit_forever(source, queue, for_writer, rng));
         })?);
-        Ok(Self::new(shared, wishes, Some(looks), settings, own, threads, Some(lock), migrated))
+        Ok(Self::new(shared, writes, Some(looks), settings, own, threads, Some(lock), migrated))
     }
 
     /// A ledger in memory, on a thread of its own. It is gone with whoever holds it.
@@ -227,14 +231,13 @@ impl SqlLedger {
         let mut db = SqliteDb::open_memory(shared.clock.clone())?;
         let mut rng = StdRng::seed_from_u64(settings.seed);
         let (migrated, own) = at_once(prepare(&mut db, &shared, &mut rng, true))?;
-        let (wishes, line) = mpsc::channel(WISHES_MAX);
-        let line = Arc::new(tokio::sync::Mutex::new(line));
+        let (writes, queue) = WriteQueue::new(settings.write_share);
         let for_writer = Arc::clone(&shared);
         let thread = spawn("ledger-write".to_owned(), move || {
             let source = Source::Held(Box::new(AnyDb::Sqlite(db)));
-            block_on(commit_forever(source, line, for_writer, rng));
+            block_on(commit_forever(source, queue, for_writer, rng));
         })?;
-        Ok(Self::new(shared, wishes, None, settings, own, vec![thread], None, migrated))
+        Ok(Self::new(shared, writes, None, settings, own, vec![thread], None, migrated))
     }
 
     /// A ledger in memory, driven by the caller: the future must be polled for anything to happen. For tests and
@@ -259,33 +262,32 @@ impl SqlLedger {
         if let Some(faults) = faults {
             db.inject(faults);
         }
-        let (wishes, line) = mpsc::channel(WISHES_MAX);
-        let line = Arc::new(tokio::sync::Mutex::new(line));
+        let (writes, queue) = WriteQueue::new(settings.write_share);
         let source = Source::Held(Box::new(AnyDb::Sqlite(db)));
-        let driver = Box::pin(commit_forever(source, line, Arc::clone(&shared), rng));
-        (Self::new(shared, wishes, None, settings, own, Vec::new(), None, migrated), driver)
+        let driver = Box::pin(commit_forever(source, queue, Arc::clone(&shared), rng));
+        (Self::new(shared, writes, None, settings, own, Vec::new(), None, migrated), driver)
     }
 
     /// Opens or makes the ledger in a PostgreSQL database. Several processes may have it.
     pub async fn open_postgres(pg: PgSettings, settings: &SqlSettings) -> StoreResult<Self> {
         let shared = shared(settings, KnownResources::default());
-        let (wishes, line) = mpsc::channel(WISHES_MAX);
+        let (writes, queue) = WriteQueue::new(settings.write_share);
         let (looks, questions) = mpsc::channel::<Look>(1_024);
         let (ready, opened) = oneshot::channel();
         let (seed, make) = (settings.seed, settings.make);
         let for_thread = Arc::clone(&shared);
         let thread = spawn("ledger-pg".to_owned(), move || {
-            postgres::run(pg, for_thread, line, questions, seed, make, ready);
+            postgres::run(pg, for_thread, queue, questions, seed, make, ready);
         })?;
         let opened = opened.await.map_err(|_| StoreError::Unavailable("the ledger's thread ended".to_owned()))?;
         let (migrated, own) = opened?;
-        Ok(Self::new(shared, wishes, Some(looks), settings, own, vec![thread], None, migrated))
+        Ok(Self::new(shared, writes, Some(looks), settings, own, vec![thread], None, migrated))
     }
 
     #[expect(clippy::too_many_arguments, reason = "private; the parts come from three ways to open a ledger")]
     fn new(
         shared: Arc<Shared>,
-        wishes: mpsc::Sender<Command>,
+        writes: Writes,
         looks: Option<mpsc::Sender<Look>>,
         settings: &SqlSettings,
         own: Own,
@@ -295,11 +297,12 @@ impl SqlLedger {
     ) -> Self {
         Self {
             shared,
-            wishes,
+            writes,
             looks,
             room: Semaphore::new(settings.backlog_max),
             room_max: settings.backlog_max,
             room_of: TenantRoom::new(settings.backlog_max),
+            searches: Searches::new(READERS),
             own,
             closing: AtomicBool::new(false),
             threads: Mutex::new(threads),
@@ -321,7 +324,7 @@ impl SqlLedger {
     ) -> StoreResult<T> {
         self.is_open()?;
         let (line, answer) = oneshot::channel();
-        self.wishes.send(make(line)).await.map_err(|_| StoreError::Unavailable("the ledger has stopped".to_owned()))?;
+        self.writes.0.push(make(line)).map_err(not_queued)?;
         // A line that is dropped without an answer means the committer died in mid-batch: it may be stored.
         answer.await.unwrap_or_else(|_| Err(StoreError::Unknown("the ledger stopped in mid-commit".to_owned())))
     }
@@ -345,7 +348,7 @@ impl SqlLedger {
         let away = || StoreError::Unavailable("the ledger cannot be read now".to_owned());
         match &self.looks {
             Some(looks) => looks.try_send(look).map_err(|_| away())?,
-            None => self.wishes.send(Command::Look(look)).await.map_err(|_| away())?,
+            None => self.writes.0.push(Command::Look(look)).map_err(|_| away())?,
         }
         answer.await.map_err(|_| away())?
     }
@@ -374,6 +377,13 @@ async fn prepare(db: &mut SqliteDb, shared: &Shared, rng: &mut StdRng, make: boo
     learn_time(db, &shared.clock).await?;
     let own = own(db, rng).await?;
     Ok((migrated, own))
+}
+
+fn not_queued(why: NotQueued) -> StoreError {
+    match why {
+        NotQueued::Full => StoreError::Busy("too many writes of this tenant are waiting to be stored".to_owned()),
+        NotQueued::Closed => StoreError::Unavailable("the ledger has stopped".to_owned()),
+    }
 }
 
 fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> StoreResult<thread::JoinHandle<()>> {
@@ -413,7 +423,7 @@ impl JobStore for SqlLedger {
         let share = jobs.first().map(|job| self.room_of.take(job.tenant, jobs.len()));
         if matches!(share, Some(None)) {
             let why = "too many submissions of this tenant are waiting to be stored";
-            return Err(StoreError::Unavailable(why.to_owned()));
+            return Err(StoreError::Busy(why.to_owned()));
         }
         let Ok(_room) = self.room.try_acquire_many(weight) else {
             return Err(StoreError::Unavailable("too many submissions are waiting to be stored".to_owned()));
@@ -442,7 +452,13 @@ impl JobStore for SqlLedger {
         before: Option<JobId>,
         limit: u32,
     ) -> StoreResult<Page<JobRecord, JobId>> {
-        self.look(move |db| Box::pin(async move { read::list_jobs(db, tenant, &filter, before, limit).await })).await
+        let search = if filter.text.is_some() { self.searches.enter(tenant).await } else { None };
+        let list = async move |db: &mut AnyDb| {
+            let found = read::list_jobs(db, tenant, &filter, before, limit).await;
+            drop(search);
+            found
+        };
+        self.look(move |db| Box::pin(list(db))).await
     }
 
     async fn cancel_job(&self, order: JobOrder) -> StoreResult<OrderAnswer> {
@@ -478,7 +494,7 @@ impl RunStore for SqlLedger {
         if self.shared.channels.has_active() {
             // Something may be there already: any transaction will do, and nobody waits for its answer.
             let (line, _) = oneshot::channel();
-            drop(self.wishes.send(Command::Ping((), line)).await);
+            let _ = self.writes.0.push(Command::Ping((), line));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the ledger has stopped".to_owned())))
     }
@@ -679,8 +695,9 @@ impl MaintenanceStore for SqlLedger {
     }
 
     async fn close(&self) {
-        // Whoever is in the line already is served: the answer to this wish comes after theirs.
-        drop(tokio::time::timeout(Duration::from_secs(10), self.ping()).await);
+        // Whoever is in the queue already is served.
+        let served = async { while self.ping().await.is_ok() && !self.writes.0.is_empty() {} };
+        drop(tokio::time::timeout(Duration::from_secs(10), served).await);
         self.closing.store(true, Ordering::Release);
         // The threads end when the last handle goes; they hold nothing that a sudden end could harm.
         drop(std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)));

@@ -10,11 +10,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 use tokio_postgres::AsyncMessage;
 
-use crate::command::{Command, Look};
+use crate::command::Look;
 use crate::committer::{Source, commit_forever, read_forever};
 use crate::db::{Db, Mode, PgDb, PgSettings, PgTarget, Sql, Val, connect_postgres};
 use crate::ledger::{Own, own};
 use crate::migrate::{self, Migrated};
+use crate::queue::WriteQueue;
 use crate::shared::Shared;
 use crate::write::learn_time;
 
@@ -31,7 +32,7 @@ type Opened = oneshot::Sender<StoreResult<(Migrated, Own)>>;
 pub fn run(
     settings: PgSettings,
     shared: Arc<Shared>,
-    wishes: mpsc::Receiver<Command>,
+    writes: Arc<WriteQueue>,
     looks: mpsc::Receiver<Look>,
     seed: u64,
     make: bool,
@@ -48,14 +49,13 @@ pub fn run(
                 return;
             }
         }
-        let wishes = Arc::new(tokio::sync::Mutex::new(wishes));
         let looks = Arc::new(tokio::sync::Mutex::new(looks));
         let source = || Source::postgres(&settings, &shared);
         let mut committers = Vec::new();
         for n in 0..COMMITTERS {
             let rng = StdRng::seed_from_u64(seed.wrapping_add(n + 1));
-            let (line, shared) = (Arc::clone(&wishes), Arc::clone(&shared));
-            committers.push(spawn_local(commit_forever(source(), line, shared, rng)));
+            let (writes, shared) = (Arc::clone(&writes), Arc::clone(&shared));
+            committers.push(spawn_local(commit_forever(source(), writes, shared, rng)));
         }
         for _ in 0..READERS {
             spawn_local(read_forever(source(), Arc::clone(&looks)));

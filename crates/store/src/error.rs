@@ -15,6 +15,9 @@ pub enum StoreError {
     /// A quota of the tenant is used up; nothing was written. Ask again when there is room.
     #[error("the quota {quota} of this tenant is used up: {used} of {max}")]
     Quota { quota: &'static str, used: u64, max: u64 },
+    /// The tenant's share of what is shared is full; nothing was written. Ask again in a moment.
+    #[error("{0}")]
+    Busy(String),
     /// A mistake of ours. Nothing was written.
     #[error("the ledger refused a statement: {0}")]
     Broken(String),

@@ -265,6 +265,8 @@ pub struct LimitsConfig {
     pub connections_per_address: Option<usize>,
     /// Submissions that may wait to be stored before callers are told to come back later.
     pub backlog_jobs: usize,
+    /// Other writes of one tenant that may wait to be stored: about one for each event, run, result or resource.
+    pub waiting_writes_per_tenant: usize,
 }
 
 impl Default for LimitsConfig {
@@ -281,6 +283,7 @@ impl Default for LimitsConfig {
             connections: 20_000,
             connections_per_address: None,
             backlog_jobs: 50_000,
+            waiting_writes_per_tenant: 16_384,
         }
     }
 }
@@ -412,6 +415,7 @@ impl LimitsConfig {
             ("limits.polls_per_tenant", self.polls_per_tenant),
             ("limits.connections", Some(self.connections)),
             ("limits.connections_per_address", self.connections_per_address),
+            ("limits.waiting_writes_per_tenant", Some(self.waiting_writes_per_tenant)),
         ] {
             errors.check("limits", must(count != Some(0), format!("{name} must be more than 0")));
         }

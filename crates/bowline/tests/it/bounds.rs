@@ -411,3 +411,36 @@ async fn an_execution_remembers_so_many_signals_and_its_context_can_be_read() {
     let admin = server.admin();
     until_done(&server, &admin, &json!({"job_id": second})).await;
 }
+
+#[tokio::test]
+async fn a_tenant_that_floods_the_ledger_with_writes_is_refused_and_others_are_not() {
+    let config = "[limits]\nwaiting_writes_per_tenant = 1\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let writer = async |name: &str| {
+        let tenant = tenant(&server, name).await;
+        let token =
+            json!({"kind": "api", "name": name, "tenant_id": tenant, "scopes": ["resources.write", "fleet.write"]});
+        let made = server.post("/tokens", token).await.expect(201);
+        made["token"].as_str().expect("a token").to_owned()
+    };
+    let (greedy, other) = (writer("greedy").await, writer("acme").await);
+    let spec = json!({"spec": {"argv": ["true"]}});
+    let put = async |token: &str, name: String| {
+        let path = format!("/resources/command/{name}");
+        server.send("PUT", &path, token, Some(spec.clone())).await
+    };
+    let mut refused = None;
+    for round in 0..100 {
+        let flood = (0..50).map(|n| put(&greedy, format!("c{round}-{n}")));
+        let (flood, through) = tokio::join!(futures_util::future::join_all(flood), put(&other, format!("c{round}")));
+        through.expect(201);
+        assert!(flood.iter().any(|answer| answer.status == 201), "a part of them gets through");
+        refused = flood.into_iter().find(|answer| answer.status != 201);
+        if refused.is_some() {
+            break;
+        }
+    }
+    let refused = refused.expect("one write waits at a time");
+    assert_eq!((refused.status, refused.code()), (429, "RATE_LIMITED"));
+    assert_eq!(refused.body["error"]["details"]["of"], "tenant");
+}

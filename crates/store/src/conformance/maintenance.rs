@@ -246,8 +246,8 @@ pub async fn a_full_backlog_is_unavailable(bench: &Bench) {
         bench.ledger.submit(jobs()),
     );
     assert_eq!(first.map(|answers| answers.len()), Ok(room));
-    assert!(matches!(second, Err(StoreError::Unavailable(_))), "{second:?}");
-    assert!(matches!(third, Err(StoreError::Unavailable(_))), "{third:?}");
+    assert!(matches!(second, Err(StoreError::Busy(_))), "{second:?}");
+    assert!(matches!(third, Err(StoreError::Busy(_))), "{third:?}");
     assert_eq!(bench.ledger.backlog().0, 0, "the room is free again");
     assert!(!is_there(bench, late.id).await, "nothing was written");
     bench.submit(late).await;

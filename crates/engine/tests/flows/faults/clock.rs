@@ -51,6 +51,7 @@ async fn a_run_for_now_begins_although_the_ledgers_clock_is_behind() {
         ahead,
         checks,
         std::sync::Arc::default() as std::sync::Arc<bowline_backbone::MemoryBlobs>,
+        std::sync::Arc::clone(&house.engine.quotas),
     );
     let mut request = crate::ask(row(&[]), json!(null));
     request.run_at = Some(start_of_time().plus_millis(1_000));

@@ -1,0 +1,271 @@
+//! The queue in front of the committer: a share of every batch, and of the room to wait, for each tenant.
+//!
+//! Writes of one tenant are stored in the order in which they came. Between tenants a batch is filled in turns, a
+//! [`QUANTUM`] at a time, so a write waits for the batch that is under way and for those of as many tenants as fill a batch,
+//! not for everything that another tenant has asked for. The server's own writes come first; there are few of them.
+//!
+//! A tenant whose writes fill its share of the room is told so at once (`StoreError::Busy`). One write alone always fits.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_model::TenantId;
+use tokio::sync::Notify;
+
+use crate::command::Command;
+
+/// What one tenant takes of a batch before others have their turn, by weight.
+const QUANTUM: usize = 100;
+
+/// What may wait of one tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteShare {
+    /// By weight: about one for each job, event or run.
+    pub weight: usize,
+    pub bytes: usize,
+}
+
+impl Default for WriteShare {
+    fn default() -> Self {
+        Self { weight: 16_384, bytes: 64 << 20 }
+    }
+}
+
+/// What does not fit.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotQueued {
+    /// The share of its tenant is full.
+    Full,
+    /// Nobody takes anything from the queue any more.
+    Closed,
+}
+
+#[derive(Debug, Default)]
+struct OfTenant {
+    writes: VecDeque<Command>,
+    weight: usize,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The server's own.
+    own: VecDeque<Command>,
+    tenants: HashMap<TenantId, OfTenant>,
+    /// Tenants that have something waiting, each once; the next one first.
+    turns: VecDeque<TenantId>,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+pub struct WriteQueue {
+    share: WriteShare,
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+/// The end of the queue that writes are put in at. When it goes, the committers end.
+#[derive(Debug)]
+pub struct Writes(pub Arc<WriteQueue>);
+
+impl Drop for Writes {
+    fn drop(&mut self) {
+        self.0.waiting().is_closed = true;
+        self.0.arrived.notify_waiters();
+        self.0.arrived.notify_one();
+    }
+}
+
+impl WriteQueue {
+    pub fn new(share: WriteShare) -> (Writes, Arc<Self>) {
+        let queue = Arc::new(Self { share, waiting: Mutex::default(), arrived: Notify::new() });
+        (Writes(Arc::clone(&queue)), queue)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let waiting = self.waiting();
+        waiting.own.is_empty() && waiting.turns.is_empty()
+    }
+
+    pub fn push(&self, write: Command) -> Result<(), NotQueued> {
+        let mut waiting = self.waiting();
+        if waiting.is_closed {
+            return Err(NotQueued::Closed);
+        }
+        match write.tenant() {
+            None => waiting.own.push_back(write),
+            Some(tenant) => {
+                let (weight, bytes) = share_of(&write);
+                let of = waiting.tenants.entry(tenant).or_default();
+                let is_first = of.writes.is_empty();
+                if !is_first && (of.weight + weight > self.share.weight || of.bytes + bytes > self.share.bytes) {
+                    return Err(NotQueued::Full);
+                }
+                of.weight += weight;
+                of.bytes += bytes;
+                of.writes.push_back(write);
+                if is_first {
+                    waiting.turns.push_back(tenant);
+                }
+            }
+        }
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Everybody who waits, up to a batch; nothing when nobody can come any more.
+    pub async fn batch(&self, weight_max: usize, batch: &mut Vec<Command>) -> bool {
+        loop {
+            let arrived = self.arrived.notified();
+            {
+                let mut waiting = self.waiting();
+                waiting.take(weight_max, batch);
+                if !batch.is_empty() {
+                    let is_left = !waiting.own.is_empty() || !waiting.turns.is_empty();
+                    drop(waiting);
+                    if is_left {
+                        // For another committer.
+                        self.arrived.notify_one();
+                    }
+                    return true;
+                }
+                if waiting.is_closed {
+                    return false;
+                }
+            }
+            arrived.await;
+        }
+    }
+}
+
+/// What a write takes of its tenant's share. How many jobs may wait is bounded by the room for submissions.
+fn share_of(write: &Command) -> (usize, usize) {
+    let weight = if matches!(write, Command::Submit(..)) { 0 } else { write.weight() };
+    (weight, write.bytes())
+}
+
+impl Waiting {
+    fn take(&mut self, weight_max: usize, batch: &mut Vec<Command>) {
+        let mut weight = 0;
+        while weight < weight_max
+            && let Some(own) = self.own.pop_front()
+        {
+            weight += own.weight();
+            batch.push(own);
+        }
+        // The server's own leave room for at least one turn.
+        let mut is_first = true;
+        while (weight < weight_max || is_first)
+            && let Some(tenant) = self.turns.pop_front()
+        {
+            is_first = false;
+            let Some(of) = self.tenants.get_mut(&tenant) else { continue };
+            let mut taken = 0;
+            while taken < QUANTUM
+                && let Some(write) = of.writes.pop_front()
+            {
+                let (weight, bytes) = share_of(&write);
+                of.weight = of.weight.saturating_sub(weight);
+                of.bytes = of.bytes.saturating_sub(bytes);
+                taken += write.weight();
+                batch.push(write);
+            }
+            weight += taken;
+            if of.writes.is_empty() {
+                self.tenants.remove(&tenant);
+            } else {
+                self.turns.push_back(tenant);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::{EventKind, Timestamp};
+    use bowline_store::Notice;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn tenant(n: u8) -> TenantId {
+        TenantId::mint(Timestamp::from_millis(1), [n; 10])
+    }
+
+    fn write(n: u8) -> Command {
+        let (reply, _) = oneshot::channel();
+        let notice = Notice { tenant: tenant(n), kind: EventKind::EvaluationResumed, data: Default::default() };
+        Command::Note(notice, reply)
+    }
+
+    async fn batch(queue: &WriteQueue) -> Vec<Option<TenantId>> {
+        let mut batch = Vec::new();
+        assert!(queue.batch(2_000, &mut batch).await);
+        batch.iter().map(Command::tenant).collect()
+    }
+
+    /// Batches until the write that came last is in one.
+    async fn batches_until_last(queue: &WriteQueue, last: TenantId, count: usize) -> usize {
+        let mut seen = 0;
+        for n in 1.. {
+            seen += batch(queue).await.iter().filter(|of| **of == Some(last)).count();
+            if seen == count {
+                return n;
+            }
+        }
+        unreachable!()
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_one_tenant_does_not_hold_up_another() {
+        let (_writes, queue) = WriteQueue::new(WriteShare::default());
+        for _ in 0..16_000 {
+            queue.push(write(1)).expect("room");
+        }
+        queue.push(write(2)).expect("room");
+        assert_eq!(batches_until_last(&queue, tenant(2), 1).await, 1, "it is in the next batch");
+        // The control: where both share one queue, it is in the last one.
+        let (_writes, queue) = WriteQueue::new(WriteShare::default());
+        for _ in 0..16_001 {
+            queue.push(write(1)).expect("room");
+        }
+        assert_eq!(batches_until_last(&queue, tenant(1), 16_001).await, 9);
+    }
+
+    #[tokio::test]
+    async fn a_tenant_fills_its_share_and_no_more() {
+        let (writes, queue) = WriteQueue::new(WriteShare { weight: 3, bytes: 1 << 20 });
+        for _ in 0..3 {
+            queue.push(write(1)).expect("room");
+        }
+        assert_eq!(queue.push(write(1)), Err(NotQueued::Full));
+        queue.push(write(2)).expect("another tenant has its own share");
+        let (reply, _) = oneshot::channel();
+        queue.push(Command::Ping((), reply)).expect("the server's own writes have no share");
+        assert_eq!(batch(&queue).await, [None, Some(tenant(1)), Some(tenant(1)), Some(tenant(1)), Some(tenant(2))]);
+        queue.push(write(1)).expect("there is room again");
+        drop(writes);
+        assert_eq!(queue.push(write(1)), Err(NotQueued::Closed));
+        assert_eq!(batch(&queue).await.len(), 1, "what was in the queue is taken");
+        assert!(!queue.batch(2_000, &mut Vec::new()).await, "then it ends");
+    }
+
+    #[tokio::test]
+    async fn tenants_take_turns_within_a_batch() {
+        let (_writes, queue) = WriteQueue::new(WriteShare::default());
+        for _ in 0..150 {
+            queue.push(write(1)).expect("room");
+        }
+        for _ in 0..150 {
+            queue.push(write(2)).expect("room");
+        }
+        let order = batch(&queue).await;
+        let of = |n: u8, len: usize| vec![Some(tenant(n)); len];
+        assert_eq!(order, [of(1, 100), of(2, 100), of(1, 50), of(2, 50)].concat());
+    }
+}
