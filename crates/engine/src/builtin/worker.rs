@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::handlers::{HandlerFuture, Handlers, Task};
 use super::outbox::{self, Outbox};
@@ -239,6 +240,9 @@ impl BuiltInWorker {
             self.end(&run, Err::<Done, _>(error), false, true);
             return;
         };
+        // What a handler logs has the job and the run in it.
+        let span = tracing::info_span!("run", job.id = %run.job, run.id = %run.run, attempt = run.attempt);
+        let entered = span.enter();
         // Work that is done at the first look needs no task of its own.
         let mut future: HandlerFuture = match std::panic::catch_unwind(AssertUnwindSafe(|| handler.handle(task))) {
             Ok(future) => future,
@@ -252,6 +256,7 @@ impl BuiltInWorker {
             Err(panic) => return self.end(&run, Err::<Done, _>(broken(&*panic)), false, true),
             Ok(Poll::Pending) => {}
         }
+        drop(entered);
         let in_slot = !(handler.only_waits() && self.waiting.load(Ordering::Relaxed) < WAITING_MAX);
         if !in_slot {
             self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -262,7 +267,7 @@ impl BuiltInWorker {
         let held = Held { stop: stop.clone(), canceled: false, stale: false, since, tenant, in_slot };
         self.held().insert(run.run, held);
         let worker = Arc::clone(self);
-        self.tasks.spawn(async move {
+        let work = async move {
             let limit = Duration::from_millis(run.timeout_ms);
             let guarded = CatchPanic(future);
             let outcome = match tokio::time::timeout(limit, guarded).await {
@@ -285,7 +290,8 @@ impl BuiltInWorker {
             } else {
                 worker.end(&run, outcome, canceled, in_slot);
             }
-        });
+        };
+        self.tasks.spawn(work.instrument(span));
     }
 
     fn is_large(&self, outcome: &HandlerOutcome) -> bool {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_model::TenantId;
+use bowline_model::{JobId, TenantId};
 use bowline_workflow::flow::Flow;
 
 /// Runs that are kept. Whoever waits for long is not among them.
@@ -18,12 +18,20 @@ const KEPT_BYTES_MAX: usize = 128 << 20;
 #[derive(Debug, Clone)]
 pub struct About {
     pub number: i64,
+    pub job: JobId,
     pub tenant: TenantId,
     pub depth: u32,
     pub actor: Arc<str>,
     pub email: Option<Arc<str>>,
     pub trace_id: Option<Arc<str>>,
     pub correlation_id: Option<Arc<str>>,
+}
+
+impl About {
+    /// Around everything that is done for the execution, so that what is logged meanwhile names it.
+    pub fn span(&self) -> tracing::Span {
+        tracing::info_span!("execution", job.id = %self.job)
+    }
 }
 
 /// A run at one of its versions.

@@ -16,6 +16,7 @@ use bowline_store::{
 use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
 use bowline_workflow::node::Ended;
 use serde_json::{Map, Value};
+use tracing::Instrument;
 
 use super::asked::Asked;
 use super::calls::NotMade;
@@ -247,6 +248,7 @@ impl Flows {
         if !later {
             let about = About {
                 number: 0,
+                job,
                 tenant,
                 depth: 0,
                 actor: Arc::clone(&origin.actor),
@@ -266,7 +268,8 @@ impl Flows {
                 .into_iter()
                 .map(|point| Message::Steer { order: Order::Break(point), by: origin.actor.to_string(), reason: None })
                 .collect();
-            flow.first = Some(self.take_turn(hands, &mut run, messages, FIRST_STEPS, now).await?);
+            let span = run.about.span();
+            flow.first = Some(self.take_turn(hands, &mut run, messages, FIRST_STEPS, now).instrument(span).await?);
             run.version = 1;
             kept = Some(run);
         }

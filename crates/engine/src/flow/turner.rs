@@ -15,6 +15,7 @@ use bowline_workflow::node::Ended;
 use bowline_workflow::program::Program;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::asked::Asked;
 use super::definitions::DefinitionError;
@@ -45,7 +46,7 @@ pub async fn turn_forever(engine: Arc<Engine>, stop: CancellationToken) -> anyho
             Ok(0) => SAFETY_NET,
             Ok(_) => Duration::ZERO,
             Err(error) => {
-                tracing::warn!("workflows do not go on: {error}");
+                tracing::warn!(%error, "cannot advance executions, retrying");
                 Duration::from_millis(250)
             }
         };
@@ -124,7 +125,8 @@ impl Flows {
                     other => other,
                 });
             }
-            match self.take_turn(hands, &mut run, messages, TURN_STEPS, now).await {
+            let span = run.about.span();
+            match self.take_turn(hands, &mut run, messages, TURN_STEPS, now).instrument(span).await {
                 Ok(turn) => {
                     orders.push(TurnOrder { flow, version: run.version, heard, turn });
                     turned.push(run);
@@ -195,12 +197,12 @@ impl Flows {
 
     /// Ends a run that cannot go on, whoever it is that cannot make it: its records, its definition or its next turn.
     async fn give_up(&self, flow: i64, version: u64, heard: Vec<i64>, why: String) {
-        tracing::error!("workflow #{flow} cannot go on: {why}");
+        tracing::error!(job.number = flow, error = %why, "cannot advance an execution, giving it up");
         let error = Some(RunError::new(ErrorClass::Handler, why));
         let standing = FlowStanding { error, ..FlowStanding::of(JobStatus::Error) };
         let turn = NewTurn { gives_up: true, ..NewTurn::standing(write_records(&[]).into(), (0, 0), standing) };
         if let Err(error) = self.ledger.turn_flows(vec![TurnOrder { flow, version, heard, turn }]).await {
-            tracing::error!("workflow #{flow} could not be given up: {error}");
+            tracing::error!(job.number = flow, %error, "cannot give up an execution");
         }
     }
 
@@ -284,6 +286,7 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
     }
     let about = About {
         number: stored.number,
+        job: stored.job,
         tenant: stored.tenant,
         depth: stored.depth,
         actor: Arc::clone(&stored.actor),

@@ -6,6 +6,7 @@ mod builtin;
 mod calls;
 mod faults;
 mod graphs;
+mod logs;
 mod odd;
 mod steering;
 mod step_details;
@@ -104,6 +105,7 @@ fn engine_on(
     let mut handlers = Handlers::standard();
     handlers.add(TaskType::new("flaky").expect("a name"), Arc::new(flaky));
     handlers.add(TaskType::new("endless").expect("a name"), Arc::new(endless));
+    handlers.add(TaskType::new("warns").expect("a name"), Arc::new(logs::warns));
     for name in ["witnessed", "http_request", "rabbitmq_publish"] {
         let witness = Arc::clone(witness);
         let handler = move |task| witnessed(Arc::clone(&witness), task);
