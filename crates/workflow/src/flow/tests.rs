@@ -757,3 +757,78 @@ fn what_an_execution_remembers_is_bounded_in_number_and_size() {
     let again = Flow::restore(Arc::clone(flow.program()), flow.snapshot()).expect("the same nodes");
     assert_eq!(again.remembered(), kept, "a snapshot knows as much");
 }
+
+/// A person comes before an event, an event before the clock, and work before all of them.
+#[test]
+fn a_run_that_waits_on_several_paths_says_what_it_waits_for() {
+    let nodes = json!([
+        {"id": "start", "type": "start"},
+        {"id": "all", "type": "parallel"},
+        {"id": "nap", "type": "sleep", "config": {"duration_ms": 5_000}},
+        {"id": "paid", "type": "wait_event", "config": {"event": "paid", "timeout_ms": 60_000}},
+        {"id": "ask", "type": "approval", "config": {"title": "Go on?", "timeout_ms": 9_000}},
+        {"id": "work", "type": "task", "config": {"type": "work"}},
+        {"id": "meet", "type": "join", "config": {"mode": "all"}},
+        {"id": "end", "type": "end"},
+    ]);
+    let mut edges = vec![("start", "all", "success"), ("meet", "end", "success")];
+    for node in ["nap", "paid", "ask", "work"] {
+        edges.extend([("all", node, "success"), (node, "meet", "success")]);
+    }
+    let mut run = Run::new(graph(nodes, &edges));
+    run.hear([]);
+    let nap_ends = run.now.plus_millis(5_000);
+    assert_eq!(run.flow.standing(), (JobStatus::Running, None, Some(nap_ends)));
+    let job = run.flow.jobs().next();
+    run.hear([Message::Ended(Ended { job, status: JobStatus::Succeeded, result: json!({}), error: None })]);
+    assert_eq!(run.flow.standing(), (JobStatus::Paused, Some(PausedFor::Approval), Some(nap_ends)));
+    let (node, by) = ("ask".into(), "ann".to_owned());
+    run.hear([Message::Decided { node, visit: 1, approved: true, by, reason: None }]);
+    assert_eq!(run.flow.standing(), (JobStatus::Paused, Some(PausedFor::Event), Some(nap_ends)));
+    run.hear([Message::Event { name: "paid".into(), key: None, payload: json!(1) }]);
+    assert_eq!(run.flow.standing(), (JobStatus::Paused, Some(PausedFor::Sleep), Some(nap_ends)));
+    run.now = nap_ends.plus_millis(-1);
+    assert_eq!(run.hear([Message::Due { at: None }]), Vec::<String>::new(), "a millisecond too early");
+    run.now = nap_ends;
+    assert_eq!(run.hear([Message::Due { at: None }]), ["nap", "meet", "end"]);
+    assert_eq!(run.flow.standing(), (JobStatus::Succeeded, None, None));
+}
+
+#[test]
+fn the_oldest_of_too_many_early_events_is_forgotten() {
+    let nodes = json!([
+        {"id": "start", "type": "start"},
+        {"id": "nap", "type": "sleep", "config": {"duration_ms": 1_000}},
+        {"id": "first", "type": "wait_event", "config": {"event": "e", "key": "0"}},
+        {"id": "end", "type": "end"},
+    ]);
+    let edges = [("start", "nap", "success"), ("nap", "first", "success"), ("first", "end", "success")];
+    let program = graph(nodes, &edges);
+    for (events, hears_the_first) in [(2_000, true), (2_001, false)] {
+        let mut run = Run::new(Arc::clone(&program));
+        run.hear([]);
+        let early = |n: u32| Message::Event { name: "e".into(), key: Some(n.to_string()), payload: json!(n) };
+        run.hear((0..events).map(early));
+        run.now = run.now.plus_millis(1_000);
+        run.hear([Message::Due { at: None }]);
+        assert_eq!(run.flow.ending().is_some(), hears_the_first, "of {events}");
+    }
+}
+
+#[test]
+fn a_run_takes_as_many_steps_as_it_may_and_not_one_more() {
+    let around = |max_steps: u32| {
+        let spec = json!({
+            "max_steps": max_steps,
+            "nodes": [{"id": "start", "type": "start"}, {"id": "say", "type": "log", "config": {"message": "a"}},
+                      {"id": "end", "type": "end"}],
+            "edges": [{"source": "start", "target": "say"}, {"source": "say", "target": "end"}],
+        });
+        let spec = serde_json::from_value(spec).expect("a workflow");
+        let mut run = Run::new(Arc::new(Program::compile(&spec).expect("no mistakes")));
+        run.hear([]);
+        (run.flow.steps(), run.flow.ending().map(|ending| ending.status))
+    };
+    assert_eq!(around(3), (3, Some(JobStatus::Succeeded)));
+    assert_eq!(around(2), (2, Some(JobStatus::Failed)));
+}
