@@ -32,6 +32,15 @@ target_of() {
   esac
 }
 
+# The tests that a mutant is tried against first. The slow fault tests are left out: they fill disks and kill processes for
+# minutes, and none is about one line. The keeper of a run and its control groups are tested by fault tests only; those are quick.
+tests_of() {
+  case $1 in
+    execute) echo 'not binary(/^faults_/) | binary(faults_keeper) | binary(faults_agent)' ;;
+    *) echo 'not binary(/^faults_/)' ;;
+  esac
+}
+
 for crate in "${crates[@]}"; do
   [[ " ${all_crates[*]} " == *" $crate "* ]] || {
     echo "mutants: no target is set for crate $crate; known: ${all_crates[*]}" >&2
@@ -99,8 +108,7 @@ for crate in "${crates[@]}"; do
   cargo mutants --list --colors never -p "bowline-$crate" >"$work/$crate/all"
   shuf -n "$sample" --random-source=<(yes "$seed" 2>/dev/null) "$work/$crate/all" | sort >"$work/$crate/sample"
 
-  # The slow fault tests are left out: they fill disks and kill processes for minutes, and none is about one line.
-  try "$work/$crate/own" "$deadline" "$work/$crate/sample" -p "bowline-$crate" -- -E 'not binary(/^faults_/)'
+  try "$work/$crate/own" "$deadline" "$work/$crate/sample" -p "bowline-$crate" -- -E "$(tests_of "$crate")"
   sampled "$work/$crate/sample" "$work/$crate/own" missed >"$work/$crate/survivors"
   if [[ $crate != store-sql && -s $work/$crate/survivors ]]; then
     try "$work/$crate/ledger" "$deadline" "$work/$crate/survivors" -p "bowline-$crate" \

@@ -151,3 +151,105 @@ impl Place {
         disk::remove_if_there(&self.reserve())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, Place) {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::new(directory.path());
+        (directory, place)
+    }
+
+    fn marker() -> Marker {
+        let keeper = Identity::of(std::process::id()).unwrap();
+        Marker { keeper, cgroups: Cgroups::default(), inside: true }
+    }
+
+    #[test]
+    fn every_file_has_its_own_name() {
+        let place = Place::new("/runs/1");
+        let files = [
+            place.events(),
+            place.stream(Stream::Stdout),
+            place.stream(Stream::Stderr),
+            place.cancel(),
+            place.work(),
+            place.tmp(),
+            place.lock(),
+            place.marker(),
+            place.reserve(),
+            place.manifest(),
+        ];
+        let names: Vec<&str> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+        // Agents of other versions look for the same ones.
+        let known = "events.log stdout stderr cancel work tmp keeper.lock started reserve manifest.json";
+        assert_eq!(names.join(" "), known);
+        assert!(files.iter().all(|file| file.parent() == Some(place.path())));
+    }
+
+    #[test]
+    fn a_run_is_started_once() {
+        let (_directory, place) = place();
+        assert!(!place.is_started().unwrap());
+        assert_eq!(place.read_marker(), None);
+        place.mark_started(&marker()).unwrap();
+        assert!(place.is_started().unwrap());
+        assert_eq!(place.read_marker(), Some(marker()));
+        assert_eq!(place.mark_started(&marker()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        let mode = fs::metadata(place.marker()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::write(place.marker(), "{").unwrap();
+        assert!(place.is_started().unwrap(), "a marker that was cut short is one");
+        assert_eq!(place.read_marker(), None);
+    }
+
+    #[test]
+    fn a_marker_of_an_older_version_is_of_this_host() {
+        let (_directory, place) = place();
+        let keeper = serde_json::to_value(marker().keeper).unwrap();
+        fs::write(place.marker(), serde_json::json!({"keeper": keeper}).to_string()).unwrap();
+        assert_eq!(place.read_marker(), Some(Marker { inside: false, ..marker() }));
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_for_as_long_as_it_is_open() {
+        let (_directory, place) = place();
+        let first = place.try_lock().unwrap().unwrap();
+        assert!(place.try_lock().unwrap().is_none());
+        let copy = first.try_clone().unwrap();
+        drop(first);
+        assert!(place.try_lock().unwrap().is_none(), "a copy is as good");
+        drop(copy);
+        assert!(place.try_lock().unwrap().is_some());
+        let nowhere = Place::new("/does/not/exist");
+        assert!(nowhere.try_lock().is_err());
+    }
+
+    #[test]
+    fn room_is_set_aside_and_given_up_once() {
+        let (_directory, place) = place();
+        place.make_reserve(10_000).unwrap();
+        assert_eq!(fs::metadata(place.reserve()).unwrap().len(), 10_000);
+        assert!(place.make_reserve(10_000).is_err(), "it is there");
+        place.give_up_reserve().unwrap();
+        assert!(!place.reserve().exists());
+        place.give_up_reserve().unwrap();
+    }
+
+    #[test]
+    fn a_handover_does_not_grow_in_memory_whatever_is_in_it() {
+        let value = "\u{1}\"\\".repeat(20_000);
+        let secrets: Secrets = serde_json::from_value(serde_json::json!({"token": value})).unwrap();
+        let handover = Handover { secrets, cgroup_parent: Some("/x".into()) };
+        let text = handover.text().unwrap();
+        let room = 8 + 6 * ("token".len() + value.len()) + 8_192;
+        assert!(text.len() <= room && text.capacity() == room, "{} {} {room}", text.len(), text.capacity());
+        let back: Handover = serde_json::from_slice(&text).unwrap();
+        assert_eq!(back.secrets.get("token"), Some(value.as_str()));
+        assert_eq!(back.cgroup_parent, Some("/x".into()));
+    }
+}

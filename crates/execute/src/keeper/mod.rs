@@ -258,3 +258,63 @@ fn message(manifest: &Manifest, seen: &watch::Seen, cut_off: bool, cgroups: &Cgr
     }
     (!words.is_empty()).then(|| words.join("; "))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::log::Children;
+
+    fn manifest() -> Manifest {
+        let text = r#"{"version": 1, "run": "01890a5d-ac96-774b-bcce-b302099a8057", "job": "01890a5d-ac96-774b-bcce-b302099a8058",
+            "host": "web1", "fence": 1, "attempt": 0, "host_fence": 1, "lock": "exclusive", "argv": ["true"], "timeout_ms": 5000}"#;
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn seen(ending: Option<Ending>, children: Option<(ChildrenBecame, usize)>, left: usize) -> watch::Seen {
+        let children =
+            children.map(|(became, count)| Children { became, count, killed: 0, remain: left, processes: Vec::new() });
+        watch::Seen { exit: None, ending, ended_after: Duration::ZERO, children, left }
+    }
+
+    #[test]
+    fn an_end_says_what_people_should_know_and_nothing_else() {
+        let said =
+            |seen: &watch::Seen, cut_off| message(&manifest(), seen, cut_off, &Cgroups::default()).unwrap_or_default();
+        assert_eq!(said(&seen(None, None, 0), false), "");
+        assert_eq!(said(&seen(Some(Ending::Canceled), None, 0), false), "");
+        assert_eq!(said(&seen(Some(Ending::TimedOut), None, 0), false), "it took longer than 5000 ms");
+        assert_eq!(
+            said(&seen(Some(Ending::TimedOut), None, 2), true),
+            "it took longer than 5000 ms; processes that did not end when they were killed: 2; what those write is not \
+             recorded any more"
+        );
+        let left = seen(None, Some((ChildrenBecame::Left, 3)), 3);
+        assert_eq!(said(&left, false), "processes that it left running: 3", "those that stay were not killed");
+        let ended = seen(None, Some((ChildrenBecame::Ended, 3)), 0);
+        assert_eq!(said(&ended, false), "processes that it left running and that were ended: 3");
+        let remaining = seen(None, Some((ChildrenBecame::Ended, 3)), 1);
+        assert_eq!(
+            said(&remaining, false),
+            "processes that it left running and that were ended: 3; processes that did not end when they were killed: 1"
+        );
+    }
+
+    #[test]
+    fn the_lock_of_a_run_that_has_a_keeper_is_not_taken() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::new(directory.path());
+        let held = take_lock(&place).unwrap();
+        assert!(held.is_some(), "standard error of this test is not the lock, so it has one of its own");
+        assert!(matches!(take_lock(&place), Err(NotStarted::Kept)));
+        drop(held);
+        assert!(take_lock(&place).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_error_says_what_was_being_done() {
+        let failed: Result<(), io::Error> = Err(io::Error::other("broken"));
+        assert_eq!(failed.doing("cannot look").unwrap_err().to_string(), "cannot look: broken");
+    }
+}

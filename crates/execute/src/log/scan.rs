@@ -133,3 +133,134 @@ pub(crate) fn last_ended(path: &Path) -> io::Result<Option<Ended>> {
         _ => Ok(None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use bowline_model::Timestamp;
+
+    use super::*;
+    use crate::log::{ChildrenBecame, EndedAs, HeldBy, Truncation};
+
+    fn sealed(seq: u64, happening: Happening) -> Vec<u8> {
+        let record = Record { seq, at: Timestamp::from_millis(1_767_398_400_000), happening };
+        line::seal(&serde_json::to_string(&record).unwrap()).into_bytes()
+    }
+
+    fn output(stream: Stream, offset: u64, bytes: u64) -> Happening {
+        Happening::Output { stream, offset, bytes, sha256: "ab".repeat(32) }
+    }
+
+    fn started() -> Happening {
+        let limits = [("pids_max".to_owned(), HeldBy::Group)].into();
+        Happening::Started { pid: 7, boot_id: "b".to_owned(), start_time: 9, unenforced: Vec::new(), limits }
+    }
+
+    fn ended(exit_code: i32) -> Ended {
+        Ended {
+            outcome: EndedAs::Failed,
+            exit_code: Some(exit_code),
+            signal: None,
+            message: None,
+            children: Some((ChildrenBecame::Ended, 1)),
+            duration_ms: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            last_seq: 0,
+        }
+    }
+
+    fn scanned(parts: &[Vec<u8>]) -> Summary {
+        scan(Cursor::new(parts.concat())).unwrap()
+    }
+
+    #[test]
+    fn a_whole_log_is_summed_up() {
+        let truncated = Happening::OutputTruncated { stream: Stream::Stderr, offset: 5, why: Truncation::Limit };
+        let parts = [
+            sealed(1, started()),
+            sealed(2, output(Stream::Stdout, 0, 10)),
+            sealed(4, output(Stream::Stdout, 10, 3)),
+            sealed(5, output(Stream::Stderr, 0, 5)),
+            sealed(6, truncated),
+            sealed(7, Happening::Ended(ended(3))),
+        ];
+        let summary = scanned(&parts);
+        assert_eq!(summary.good_bytes, parts.concat().len() as u64);
+        assert_eq!((summary.last_seq, summary.highest_seq, summary.bad_bytes), (7, 7, 0));
+        assert!(!summary.is_damaged());
+        assert_eq!(summary.started, Some((7, "b".to_owned(), 9)));
+        assert_eq!((summary.ended.clone(), summary.ended_behind.clone()), (Some(ended(3)), None));
+        assert_eq!(summary.kept(Stream::Stdout), Kept { bytes: 13, cut: false });
+        assert_eq!(summary.kept(Stream::Stderr), Kept { bytes: 5, cut: true });
+    }
+
+    #[test]
+    fn a_torn_tail_is_not_damage_and_a_record_behind_it_is() {
+        let (first, second) = (sealed(1, started()), sealed(2, output(Stream::Stdout, 0, 10)));
+        let torn = second[..second.len() - 3].to_vec();
+        let summary = scanned(&[first.clone(), torn.clone()]);
+        assert_eq!((summary.good_bytes, summary.bad_bytes), (first.len() as u64, torn.len() as u64));
+        assert_eq!((summary.last_seq, summary.highest_seq, summary.is_damaged()), (1, 1, false));
+        let garbage = b"no record\n".to_vec();
+        let (third, end) = (sealed(3, output(Stream::Stdout, 10, 1)), sealed(9, Happening::Ended(ended(4))));
+        let summary = scanned(&[first.clone(), garbage.clone(), third.clone(), garbage.clone(), end.clone()]);
+        assert_eq!(summary.good_bytes, first.len() as u64);
+        assert_eq!(summary.bad_bytes, (2 * garbage.len() + third.len() + end.len()) as u64);
+        assert_eq!((summary.records_behind, summary.is_damaged()), (2, true));
+        assert_eq!((summary.last_seq, summary.highest_seq), (1, 9), "no number is used twice");
+        assert_eq!((summary.ended, summary.ended_behind), (None, Some(ended(4))));
+        assert_eq!(summary.streams, [Kept::default(); 2], "what is behind the damage is not believed");
+    }
+
+    #[test]
+    fn a_number_that_does_not_grow_is_damage() {
+        for again in [2, 1] {
+            let (first, second) = (sealed(2, started()), sealed(again, output(Stream::Stdout, 0, 10)));
+            let summary = scanned(&[first.clone(), second.clone()]);
+            assert_eq!((summary.good_bytes, summary.bad_bytes), (first.len() as u64, second.len() as u64), "{again}");
+            assert_eq!((summary.records_behind, summary.last_seq, summary.highest_seq), (1, 2, 2), "{again}");
+        }
+    }
+
+    #[test]
+    fn an_empty_log_says_nothing() {
+        assert_eq!(scanned(&[]), Summary::default());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_read_in_pieces() {
+        let endless = vec![b'x'; usize::try_from(LINE_MAX_BYTES).unwrap() + 10];
+        let mut lines = Lines::new(Cursor::new(endless));
+        let first = lines.next().unwrap().unwrap();
+        assert_eq!((first.text, first.bytes), (None, LINE_MAX_BYTES));
+        let rest = lines.next().unwrap().unwrap();
+        assert_eq!((rest.text, rest.bytes), (None, 10));
+        assert!(lines.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_the_last_whole_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.log");
+        assert_eq!(last_ended(&path).unwrap(), None, "there is no log");
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        assert!(last_ended(&directory.path().join("file/events.log")).is_err(), "it cannot be known");
+        let (start, end) = (sealed(1, started()), sealed(2, Happening::Ended(ended(3))));
+        let wrote = |parts: &[&[u8]]| {
+            std::fs::write(&path, parts.concat()).unwrap();
+            last_ended(&path).unwrap()
+        };
+        assert_eq!(wrote(&[]), None);
+        assert_eq!(wrote(&[&start, &end]), Some(ended(3)));
+        assert_eq!(wrote(&[&start]), None);
+        assert_eq!(wrote(&[&end, &start]), None, "something came after it");
+        assert_eq!(wrote(&[&start, &end[..end.len() - 1]]), None, "its line does not end");
+        assert_eq!(wrote(&[&end, b"x"]), None);
+        // Only the end of a long log is read, and it begins in the middle of a line.
+        let long = sealed(1, output(Stream::Stdout, 0, 10)).repeat(5_000);
+        assert!(long.len() as u64 > LINE_MAX_BYTES);
+        assert_eq!(wrote(&[&long, &end]), Some(ended(3)));
+    }
+}

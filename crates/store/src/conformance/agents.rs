@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bowline_model::admission::{Admission, Reach};
 use bowline_model::host::Connection;
-use bowline_model::{ErrorClass, EventKind, JobStatus, Labels, Outcome, RunStatus, TenantId};
+use bowline_model::{ErrorClass, EventKind, JobStatus, Labels, Outcome, RunStatus, TenantId, WorkerName};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, labels, worker_name};
@@ -261,7 +261,7 @@ pub async fn agents_are_listed_by_name_in_pages_with_who_admitted_them(bench: &B
     };
     let (items, next) = list(None).await;
     let names: Vec<&str> = items.iter().map(|entry| entry.agent.name.as_str()).collect();
-    assert_eq!((names, next.as_ref().map(|name| name.as_str())), (vec!["a1", "a2"], Some("a2")));
+    assert_eq!((names, next.as_ref().map(WorkerName::as_str)), (vec!["a1", "a2"], Some("a2")));
     assert_eq!(items[0].join_token.as_deref(), Some("j-a1"));
     assert!(items[0].worker.is_none(), "it never registered");
     assert_eq!(items[1].worker, Some(super::workers::registration(bench, "a2")));
