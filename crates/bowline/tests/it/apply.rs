@@ -97,7 +97,10 @@ async fn applying_twice_is_applying_once() {
             "+        port: 8080",
         ]
     );
-    let (code, out) = said(&apply(&["--note", "more room"]));
+    let (code, out) = said(&apply(&["--reason", "more room"]));
+    let audit = server.get("/audit?action=resource.put").await.expect(200);
+    let reasons: Vec<&Value> = audit["records"].as_array().expect("records").iter().map(|one| &one["reason"]).collect();
+    assert!(reasons.contains(&&json!("more room")), "{audit}");
     assert_eq!(code, 0);
     assert!(out.contains("cleanup        updated v2") && out.contains("restart-nginx  unchanged"), "{out}");
 

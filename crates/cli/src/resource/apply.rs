@@ -36,8 +36,8 @@ pub struct ApplyArgs {
     /// Store new versions, but let those count that count now
     #[arg(long)]
     no_activate: bool,
-    /// A note for whoever reads the versions later
-    #[arg(long)]
+    /// Why; kept with the new versions and as the reason in the audit trail
+    #[arg(long, visible_alias = "reason")]
     note: Option<String>,
 }
 
