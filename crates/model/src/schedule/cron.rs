@@ -188,6 +188,12 @@ fn read_days(text: &str) -> Result<(u64, bool), NotACron> {
     Ok((days, last))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Days and months that were looked at, on this thread.
+    pub(super) static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 impl Cron {
     fn day_matches(&self, date: Date) -> bool {
         let day = self.days >> date.day() & 1 == 1 || (self.last_day && date.day() == date.days_in_month());
@@ -217,6 +223,8 @@ impl Cron {
         let last_year = from.year().saturating_add(YEARS_MAX);
         let (mut date, mut time) = (from.date(), from.time());
         while date.year() <= last_year {
+            #[cfg(test)]
+            LOOKED_AT.with(|days| days.set(days.get() + 1));
             if self.months >> date.month() & 1 == 0 {
                 date = date.first_of_month().checked_add(1.month()).ok()?;
             } else if let Some(found) = Some(time).filter(|_| self.day_matches(date)).and_then(|t| self.time_from(t)) {

@@ -45,3 +45,46 @@ impl Pattern {
         self.regex.is_match(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Pieces that unfold: repetitions of repetitions, and classes of many characters.
+    fn hostile() -> impl Strategy<Value = String> {
+        let piece = prop::sample::select(vec!["a", ".", "\\w", "\\pL", "[a-z]", "(?i)ss", "x*", "(a|b|ab)*", "^", "$"]);
+        let leaf = prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat());
+        leaf.prop_recursive(4, 16, 3, |inner| {
+            prop_oneof![
+                (inner.clone(), 1..1_000_u32).prop_map(|(inner, times)| format!("({inner}){{{times}}}")),
+                (inner.clone(), 1..100_u32).prop_map(|(inner, times)| format!("({inner}){{0,{times}}}")),
+                (inner.clone(), inner).prop_map(|(left, right)| format!("({left}|{right})")),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        /// Whatever unfolds to more than its size is refused; what is compiled costs its steps, two for each byte at worst.
+        #[test]
+        fn no_pattern_is_larger_or_costs_more_than_its_budget(pattern in hostile(), bytes in 0..(1_usize << 20)) {
+            match Pattern::compile(&pattern, 0) {
+                Err(_) => {}
+                Ok(compiled) => {
+                    prop_assert!(pattern.len() <= PATTERN_BYTES_MAX);
+                    let (largest, most) = SIZES[SIZES.len() - 1];
+                    let fits = RegexBuilder::new(&pattern).size_limit(largest * 1024).build();
+                    prop_assert!(fits.is_ok(), "larger than {largest} KiB");
+                    prop_assert!(compiled.steps(bytes) <= bytes * most / 16);
+                    // A pattern that is larger than the smallest size costs more than the smallest price.
+                    let (small, least) = SIZES[0];
+                    let is_small = RegexBuilder::new(&pattern).size_limit(small * 1024).build().is_ok();
+                    prop_assert_eq!(compiled.steps(16) == least, is_small);
+                }
+            }
+        }
+    }
+}

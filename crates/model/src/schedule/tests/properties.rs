@@ -7,6 +7,7 @@ use jiff::civil::DateTime;
 use proptest::prelude::*;
 
 use super::cron;
+use crate::schedule::cron::{Cron, LOOKED_AT};
 use crate::time::Timestamp;
 
 const ZONES: [&str; 6] =
@@ -143,5 +144,37 @@ proptest! {
             after = next;
         }
         prop_assert_eq!(fired.len() as u64 + missed, all);
+    }
+}
+
+fn field(texts: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(texts.to_vec())
+}
+
+/// What one search may look at: every day of nine years, anew after each of the changes of a zone's clock in them.
+const DAYS_MAX: u64 = 200_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Patterns that are never or hardly ever due are those that take long.
+    #[test]
+    fn no_pattern_looks_at_more_days_than_its_budget(
+        minute in field(&["*", "0", "59", "*/7", "1,2,3"]),
+        hour in field(&["*", "0", "2", "23", "*/5"]),
+        day in field(&["*", "29", "30", "31", "L", "1-7", "29,30,31"]),
+        month in field(&["*", "2", "2,4", "4,6,9,11", "11", "*/2"]),
+        weekday in field(&["*", "0", "5", "1-5"]),
+        zone in prop::sample::select(ZONES.to_vec()),
+        year in 1_900_i64..2_200,
+    ) {
+        // A schedule that is never due is refused; the pattern alone is looked for all the same.
+        let Ok(pattern) = format!("{minute} {hour} {day} {month} {weekday}").parse::<Cron>() else { return Ok(()) };
+        let rules = cron("0 0 * * *", zone).timezone;
+        let after = format!("{year:04}-03-01T00:00:00Z").parse::<jiff::Timestamp>().expect("a moment");
+        let before = LOOKED_AT.with(std::cell::Cell::get);
+        let _ = pattern.next_in(&rules, Timestamp::from_micros(after.as_microsecond()));
+        let looked_at = LOOKED_AT.with(std::cell::Cell::get) - before;
+        prop_assert!(looked_at <= DAYS_MAX, "{looked_at} for {minute} {hour} {day} {month} {weekday} in {zone}");
     }
 }
