@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_store::{Ledger, Listened};
+use bowline_store::{Ledger, Listened, Reaped, ReapedRun};
 use bowline_supervise::Meters;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -51,17 +51,7 @@ pub async fn reap_forever(
                 meters.runs_lost.inc_by(reaped.lost);
                 meters.runs_returned.inc_by(reaped.returned);
                 meters.runs_unnamed.inc_by(reaped.unnamed);
-                if reaped.lost + reaped.returned + reaped.overdue > 0 {
-                    tracing::warn!(
-                        lost = reaped.lost,
-                        returned = reaped.returned,
-                        overdue = reaped.overdue,
-                        "gave up {} lost, {} unconfirmed and {} overdue runs",
-                        reaped.lost,
-                        reaped.returned,
-                        reaped.overdue
-                    );
-                }
+                log(&reaped);
             }
             Err(error) => {
                 mark.ledger_away();
@@ -69,4 +59,22 @@ pub async fn reap_forever(
             }
         }
     }
+}
+
+/// Names what was given up: the first runs one by one, and how many there are in all.
+fn log(reaped: &Reaped) {
+    if reaped.given_up() == 0 {
+        return;
+    }
+    for ReapedRun { run, job, worker, host, verdict } in &reaped.runs {
+        let host = host.as_deref();
+        tracing::warn!(job.id = %job, run.id = %run, worker.id = %worker, host.name = host, verdict, "gave up a run");
+    }
+    tracing::warn!(
+        lost = reaped.lost,
+        unconfirmed = reaped.returned,
+        overdue = reaped.overdue,
+        not_named = reaped.given_up().saturating_sub(reaped.runs.len() as u64),
+        "gave up runs"
+    );
 }

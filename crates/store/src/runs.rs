@@ -180,8 +180,11 @@ pub enum TellAnswer {
     NotFound,
 }
 
+/// Runs that one round of the reaper names; the others are counted.
+pub const REAPED_NAMED_MAX: usize = 20;
+
 /// What the reaper did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reaped {
     pub lost: u64,
     pub returned: u64,
@@ -189,6 +192,33 @@ pub struct Reaped {
     /// Of those that were overdue, how many a worker had that has never named a run.
     pub unnamed: u64,
     pub active: u64,
+    /// The first runs that were given up, at most [`REAPED_NAMED_MAX`].
+    pub runs: Vec<ReapedRun>,
+}
+
+impl Reaped {
+    /// How many runs were given up.
+    pub const fn given_up(&self) -> u64 {
+        self.lost + self.returned + self.overdue
+    }
+
+    /// The numbers alone.
+    #[must_use]
+    pub fn counts(self) -> Self {
+        Self { runs: Vec::new(), ..self }
+    }
+}
+
+/// A run that the reaper gave up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReapedRun {
+    pub run: RunId,
+    /// The job; of a command's run on a host, the command.
+    pub job: JobId,
+    pub worker: String,
+    pub host: Option<String>,
+    /// lost, unconfirmed or overdue.
+    pub verdict: &'static str,
 }
 
 /// What the timer did.

@@ -1,11 +1,13 @@
 //! Giving up leases: silent workers, hand-outs nobody confirmed, runs that do not end.
 
+use std::collections::HashMap;
+
 use bowline_model::event::EventData;
 use bowline_model::job::Fact;
 use bowline_model::lease::{Lease, LeaseTimes, Verdict};
 use bowline_model::run::RunFact;
-use bowline_model::{ErrorClass, RunError, RunId, TenantId, WorkerName};
-use bowline_store::{Listened, Reaped, StoreResult};
+use bowline_model::{ErrorClass, JobId, RunError, RunId, TenantId, WorkerName};
+use bowline_store::{Listened, REAPED_NAMED_MAX, Reaped, ReapedRun, StoreResult};
 
 use super::Desk;
 use super::kept::{keep, keep_all};
@@ -35,7 +37,7 @@ pub async fn reap(
     // Judged once more now that they are locked: a heartbeat or a report may have come in between.
     let leases = db.query_many(LEASES, &[Col::Id(suspects)], read_lease).await?;
     let mut changes = Changes::at(desk.now);
-    let (mut missing, mut overdue) = (Vec::new(), Vec::new());
+    let (mut missing, mut overdue, mut named) = (Vec::new(), Vec::new(), Vec::new());
     for (run, lease) in leases {
         let verdict = lease.verdict(times, listened.since, at);
         let Some(row) = runs.get(&bowline_model::RunId::from_uuid(run)) else { continue };
@@ -50,6 +52,9 @@ pub async fn reap(
             continue;
         }
         *counter += 1;
+        if named.len() < REAPED_NAMED_MAX {
+            named.push((row, word(verdict)));
+        }
         match verdict {
             Verdict::Lost => missing.push(row),
             Verdict::Overdue => overdue.push(run),
@@ -59,12 +64,37 @@ pub async fn reap(
     }
     let heard = changes.write(db).await?;
     keep(db, desk, &missing).await?;
+    reaped.runs = name(db, &named).await?;
     if !overdue.is_empty() {
         reaped.unnamed = db.query_many(UNNAMED, &[Col::Id(overdue)], |row| row.int(0)).await?.len() as u64;
     }
     reaped.active =
         db.query(ACTIVE, &[], |row| row.int(0)).await?.first().map_or(0, |n| u64::try_from(*n).unwrap_or(0));
     Ok((reaped, heard))
+}
+
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Lost => "lost",
+        Verdict::Return => "unconfirmed",
+        Verdict::Overdue => "overdue",
+        Verdict::Valid => "valid",
+    }
+}
+
+/// The runs with the job and the host that people know.
+async fn name(db: &mut impl Db, runs: &[(&RunRow, &'static str)]) -> StoreResult<Vec<ReapedRun>> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = runs.iter().map(|(row, _)| *row.run.as_uuid()).collect();
+    let found = db.query_many(NAMES, &[Col::Id(ids)], |row| Ok((row.id(0)?, (row.id(1)?, row.opt_text(2)?)))).await?;
+    let mut found: HashMap<uuid::Uuid, (uuid::Uuid, Option<String>)> = found.into_iter().collect();
+    let named = runs.iter().map(|(row, verdict)| {
+        let (job, host) = found.remove(row.run.as_uuid()).unwrap_or((*row.job.id.as_uuid(), None));
+        ReapedRun { run: row.run, job: JobId::from_uuid(job), worker: row.worker.clone(), host, verdict }
+    });
+    Ok(named.collect())
 }
 
 fn read_lease(row: &dyn Row) -> StoreResult<(uuid::Uuid, Lease)> {
@@ -166,6 +196,12 @@ const CANDIDATES: Sql =
 const LEASES: Sql = Sql::Each {
     sqlite: "select run, accepted, renewed_at, deadline_at from lease where run = ?1",
     postgres: "select run, accepted, renewed_at, deadline_at from lease where run = any ($1::uuid[]) order by number",
+};
+const NAMES: Sql = Sql::Each {
+    sqlite: "select r.id, coalesce(p.id, j.id), h.name from run r join job j on j.number = r.number
+             left join job p on p.number = j.parent left join host h on h.id = j.host where r.id = ?1",
+    postgres: "select r.id, coalesce(p.id, j.id), h.name from run r join job j on j.number = r.number
+               left join job p on p.number = j.parent left join host h on h.id = j.host where r.id = any ($1::uuid[])",
 };
 const UNNAMED: Sql = Sql::Each {
     sqlite: "select r.number from run r join worker w on w.tenant = r.tenant and w.name = r.worker

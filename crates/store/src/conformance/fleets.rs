@@ -659,7 +659,12 @@ pub async fn a_lost_host_that_did_succeed_corrects_its_command(bench: &Bench) {
     let job = bench.commanded(spec(), Rollout::default()).await;
     let runs = bench.begin().await;
     bench.succeed(&on(&runs, "h0001")).await;
-    bench.silence().await;
+    let named = bench.silence().await.runs;
+    assert_eq!(
+        (named.len(), named[0].job, named[0].host.as_deref()),
+        (1, job, Some("h0000")),
+        "the command and its host"
+    );
     bench.conduct().await;
     assert_eq!(bench.status(job).await, JobStatus::Failed);
     assert_eq!(bench.unit(job, "h0000").await.state.status, JobStatus::Error, "it is not idempotent: a person decides");

@@ -3,7 +3,7 @@
 use bowline_model::{JobPolicy, JobStatus, RunStatus, TenantId};
 
 use super::bench::{self, Bench, TIMES, policy, worker_name};
-use crate::{BeatAnswer, Claimant, Heartbeat, Listened, NewJob, Reaped};
+use crate::{BeatAnswer, Claimant, Heartbeat, Listened, NewJob, REAPED_NAMED_MAX, Reaped, ReapedRun};
 
 pub async fn a_heartbeat_confirms_a_run(bench: &Bench) {
     let id = bench.submit(bench.job()).await;
@@ -53,12 +53,36 @@ pub async fn a_heartbeat_speaks_only_for_its_own_runs(bench: &Bench) {
     assert_eq!(bench.reap().await.lost, 1, "nobody else could renew it");
 }
 
+pub async fn runs_that_are_given_up_are_named(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let named = ReapedRun {
+        run: run.run,
+        job: run.job,
+        worker: bench.find(run.job).await.1[0].worker.to_string(),
+        host: None,
+        verdict: "lost",
+    };
+    let reaped = bench.silence().await;
+    assert_eq!((reaped.given_up(), reaped.runs), (1, vec![named]));
+    let again = bench.claim_one().await;
+    bench.pass_ms(TIMES.accept_ms + 1);
+    let reaped = bench.reap().await;
+    assert_eq!((reaped.runs.len(), reaped.runs[0].run, reaped.runs[0].verdict), (1, again.run, "unconfirmed"));
+    assert_eq!(bench.reap().await.runs, []);
+    // Many at once are counted.
+    bench.submit_many(REAPED_NAMED_MAX + 5).await;
+    let claimant = bench.insider(u32::try_from(REAPED_NAMED_MAX + 6).expect("few"));
+    assert_eq!(bench.claim(claimant).await.len(), REAPED_NAMED_MAX + 6);
+    let reaped = bench.silence().await;
+    assert_eq!((reaped.given_up(), reaped.runs.len()), (REAPED_NAMED_MAX as u64 + 6, REAPED_NAMED_MAX));
+}
+
 pub async fn a_silent_run_is_lost_and_its_job_queued_again(bench: &Bench) {
     let run = bench.running(bench.job()).await;
     bench.pass_ms(TIMES.ttl_ms);
     assert_eq!(bench.reap().await.lost, 0, "a whole lease has not passed yet");
     bench.pass_ms(1);
-    assert_eq!(bench.reap().await, Reaped { lost: 1, ..Reaped::default() });
+    assert_eq!(bench.reap().await.counts(), Reaped { lost: 1, ..Reaped::default() });
     let (job, runs) = bench.find(run.job).await;
     assert_eq!((job.state.status, job.state.losses, job.state.failures), (JobStatus::Queued, 1, 0));
     assert_eq!((runs[0].status, runs[0].finished_at), (RunStatus::Lost, Some(bench.now())));
@@ -116,7 +140,7 @@ pub async fn an_unconfirmed_hand_out_returns_without_counting(bench: &Bench) {
     bench.pass_ms(TIMES.accept_ms);
     assert_eq!(bench.reap().await.returned, 0, "there is still time to confirm");
     bench.pass_ms(1);
-    assert_eq!(bench.reap().await, Reaped { returned: 1, ..Reaped::default() });
+    assert_eq!(bench.reap().await.counts(), Reaped { returned: 1, ..Reaped::default() });
     let (job, runs) = bench.find(id).await;
     assert_eq!((job.state.status, job.state.attempts, job.state.losses), (JobStatus::Queued, 0, 0));
     assert_eq!(runs[0].status, RunStatus::Returned);
@@ -169,7 +193,7 @@ pub async fn nobody_is_lost_before_a_whole_lease_since_the_watermark(bench: &Ben
     bench.pass_ms(TIMES.accept_ms);
     assert_eq!(bench.reap_since(watermark).await, Reaped { active: 2, ..Reaped::default() });
     bench.pass_ms(1);
-    assert_eq!(bench.reap_since(watermark).await, Reaped { returned: 1, active: 1, ..Reaped::default() });
+    assert_eq!(bench.reap_since(watermark).await.counts(), Reaped { returned: 1, active: 1, ..Reaped::default() });
     assert_eq!(bench.beat(&unconfirmed).await, BeatAnswer::Stale);
     bench.pass_ms(TIMES.ttl_ms - TIMES.accept_ms - 1);
     assert_eq!(bench.reap_since(watermark).await.lost, 0);
@@ -199,7 +223,7 @@ pub async fn a_run_that_renews_for_ever_times_out_at_last(bench: &Bench) {
     assert_eq!(bench.reap().await.overdue, 0, "it has its grace");
     bench.pass_ms(1);
     bench.beat(&run).await;
-    assert_eq!(bench.reap().await, Reaped { overdue: 1, ..Reaped::default() });
+    assert_eq!(bench.reap().await.counts(), Reaped { overdue: 1, ..Reaped::default() });
     let (job, runs) = bench.find(run.job).await;
     assert_eq!(runs[0].status, RunStatus::TimedOut);
     assert_eq!((job.state.status, job.state.failures), (JobStatus::Pending, 1), "a timeout is a failure");
@@ -213,7 +237,7 @@ pub async fn the_reaper_counts_the_leases_that_go_on(bench: &Bench) {
     assert_eq!(bench.reap().await.active, 4);
     bench.succeed(&runs[0]).await;
     assert_eq!(bench.reap().await.active, 3);
-    assert_eq!(bench.silence().await, Reaped { lost: 3, ..Reaped::default() });
+    assert_eq!(bench.silence().await.counts(), Reaped { lost: 3, ..Reaped::default() });
 }
 
 /// One worker's silence is not another's.
@@ -226,7 +250,7 @@ pub async fn only_the_silent_are_lost(bench: &Bench) {
     bench.pass_ms(TIMES.ttl_ms);
     bench.beat(&runs[1]).await;
     bench.pass_ms(1);
-    assert_eq!(bench.reap().await, Reaped { lost: 2, active: 1, ..Reaped::default() });
+    assert_eq!(bench.reap().await.counts(), Reaped { lost: 2, active: 1, ..Reaped::default() });
     let mut statuses = Vec::new();
     for id in ids {
         statuses.push(bench.status(id).await);

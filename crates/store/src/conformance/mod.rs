@@ -187,6 +187,7 @@ macro_rules! for_each_promise {
                 a_heartbeat_renews_the_lease
                 heartbeats_are_answered_in_the_order_of_the_runs
                 a_heartbeat_speaks_only_for_its_own_runs
+                runs_that_are_given_up_are_named
                 a_silent_run_is_lost_and_its_job_queued_again
                 what_was_judged_once_is_not_judged_again
                 a_lost_lease_does_not_eat_the_retry_budget
