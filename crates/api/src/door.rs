@@ -27,6 +27,7 @@ use serde_json::json;
 use crate::access_log::{self, Answered};
 use crate::app::App;
 use crate::context::Context;
+use crate::events;
 use crate::gate::Trust;
 use crate::patience::Patience;
 use crate::problem::Problem;
@@ -41,6 +42,9 @@ pub struct Plate {
     pub method: &'static str,
     pub access: Access,
 }
+
+/// The path that may be authenticated by a subprotocol.
+const SOCKET: &str = "/events/socket";
 
 /// A body of this size has arrived with the head of its request, or comes right behind it.
 const LIGHT_BODY_BYTES: u64 = 16 << 10;
@@ -171,7 +175,9 @@ async fn admit(
             (Some((scope, audience)), trust)
         }
     };
-    let caller = app.gate.admit(headers, trust).await?;
+    // Browsers cannot set headers on a WebSocket.
+    let of_socket = if plate.path == SOCKET { events::with_bearer(headers) } else { None };
+    let caller = app.gate.admit(of_socket.as_ref().unwrap_or(headers), trust).await?;
     let caller = found.get_or_init(|| Arc::new(caller));
     if let Some((scope, audience)) = needed {
         caller.require_audience(audience).map_err(denied)?;

@@ -244,7 +244,16 @@ fn work() -> Vec<Route> {
             exec(S::EventsRead),
             get(events::stream),
         )
-        .asks::<events::Wanted>(),
+        .asks::<events::StreamQuery>(),
+        Route::new(
+            "GET",
+            "/events/socket",
+            "openEventSocket",
+            "Events as they happen (WebSocket; resume with last_event_id)",
+            exec(S::EventsRead),
+            get(events::socket),
+        )
+        .asks::<events::StreamQuery>(),
         Route::new(
             "POST",
             "/agents/enroll",

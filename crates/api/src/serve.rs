@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use axum::BoxError;
+use hyper::body::{Body, Incoming};
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1::{self, UpgradeableConnection};
 use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::connections::Connections;
+use crate::connections::{Connection, Connections};
 use crate::routes::router;
 use crate::tls::ServerTls;
 use crate::workers::Unwritten;
@@ -48,7 +49,6 @@ pub async fn serve(
     let open = Connections::new(app.settings.connections);
     let service = router(app);
     let connections = TaskTracker::new();
-    let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -82,50 +82,66 @@ pub async fn serve(
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer.ip()));
             request.extensions_mut().insert(buffered.clone());
+            // For a WebSocket, which outlives the request.
+            request.extensions_mut().insert(Arc::clone(&answering));
             let (busy, answer) = (answering.busy(), inside.call(request));
             async move { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         });
+        let stopping = stop.clone();
         let Some(tls) = &tls else {
-            let watched =
-                graceful.watch(builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service));
-            connections.spawn(async move {
-                let ended = tokio::select! {
-                    ended = watched => ended,
-                    () = connection.closed() => return,
-                };
-                if let Err(error) = ended {
-                    tracing::debug!("a connection ended: {error}");
-                }
-            });
+            let http = builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service);
+            connections.spawn(drive(http.with_upgrades(), connection, stopping));
             continue;
         };
         // The peer has as long for its handshake as for its headers, and holds up no other.
-        let (acceptor, watcher, builder) = (tls.acceptor(), graceful.watcher(), builder.clone());
+        let (acceptor, builder) = (tls.acceptor(), builder.clone());
         connections.spawn(async move {
             let accepted = tokio::select! {
                 accepted = tokio::time::timeout(HEADER_TIME, acceptor.accept(stream)) => accepted,
                 () = connection.closed() => return,
+                () = stopping.cancelled() => return,
             };
             let stream = match accepted {
                 Ok(Ok(stream)) => stream,
                 Ok(Err(error)) => return tracing::debug!("no TLS with {}: {error}", peer.ip()),
                 Err(_) => return tracing::debug!("no TLS with {}: it took too long", peer.ip()),
             };
-            let watched = watcher.watch(builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service));
-            let ended = tokio::select! {
-                ended = watched => ended,
-                () = connection.closed() => return,
-            };
-            if let Err(error) = ended {
-                tracing::debug!("a connection ended: {error}");
-            }
+            let http = builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service);
+            drive(http.with_upgrades(), connection, stopping).await;
         });
     }
     drop(listener);
-    if tokio::time::timeout(CLOSE_TIME, graceful.shutdown()).await.is_err() {
+    connections.close();
+    if tokio::time::timeout(CLOSE_TIME, connections.wait()).await.is_err() {
         tracing::warn!("{} connections were cut while closing", connections.len());
     }
     Ok(())
+}
+
+/// Answers requests on a connection until it ends. When the server stops, the request in hand is answered and no other.
+async fn drive<I, S, B>(http: UpgradeableConnection<I, S>, connection: Arc<Connection>, stop: CancellationToken)
+where
+    I: Read + Write + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: Body + 'static,
+    B::Error: Into<BoxError>,
+{
+    tokio::pin!(http);
+    let mut closing = false;
+    let ended = loop {
+        tokio::select! {
+            ended = http.as_mut() => break ended,
+            () = connection.closed() => return,
+            () = stop.cancelled(), if !closing => {
+                closing = true;
+                http.as_mut().graceful_shutdown();
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
 }
 
 /// A stream that gives up on a peer that takes nothing.

@@ -2,8 +2,11 @@
 
 mod filter;
 mod list;
+mod reader;
+mod socket;
 mod stream;
 
-pub use filter::Wanted;
 pub use list::{EventList, ListQuery, Order, list};
+pub use reader::StreamQuery;
+pub use socket::{socket, with_bearer};
 pub use stream::stream;

@@ -20,6 +20,7 @@ mod dead_letters;
 mod deadlines;
 mod docs;
 mod encryption;
+mod event_socket;
 mod events;
 mod example_worker;
 mod files;
