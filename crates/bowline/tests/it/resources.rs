@@ -277,7 +277,7 @@ async fn another_tenants_resources_do_not_exist() {
 async fn b082_a_workflow_is_checked_whole_before_it_is_kept() {
     let server = TestServer::start().await;
     let path = "/resources/workflow/greet";
-    let bad = json!({"spec": {
+    let mut bad = json!({"spec": {
         "nodes": [
             {"id": "start", "type": "start"},
             {"id": "two", "type": "start"},
@@ -289,15 +289,23 @@ async fn b082_a_workflow_is_checked_whole_before_it_is_kept() {
             {"source": "a", "target": "nobody", "on": "failure"},
         ],
     }});
-    let refused = put(&server, path, bad).await;
+    let refused = put(&server, path, bad.clone()).await;
     assert_eq!(refused.status, 422);
     let error = &refused.body["error"];
     assert_eq!(error["code"], "VALIDATION_ERROR");
-    let mistakes = error["details"]["mistakes"].as_array().unwrap();
-    let places: Vec<_> = mistakes.iter().map(|mistake| mistake["path"].as_str().unwrap()).collect();
-    for place in ["spec.nodes[1].type", "spec.edges[2].target", "spec.nodes[2]", "spec.nodes[2].config.message"] {
-        assert!(places.contains(&place), "{place}: {error}");
+    let paths = |error: &Value| -> Vec<String> {
+        let mistakes = error["details"]["mistakes"].as_array().expect("all errors");
+        mistakes.iter().map(|mistake| mistake["path"].as_str().expect("a path").to_owned()).collect()
+    };
+    for place in ["spec.nodes[1].type", "spec.edges[2].target", "spec.nodes[2].config.message"] {
+        assert!(paths(error).iter().any(|path| path == place), "{place}: {error}");
     }
+    // Whether the node leads to an end is known once its edges are right.
+    bad["spec"]["edges"].as_array_mut().expect("edges").pop();
+    let refused = put(&server, path, bad).await;
+    assert_eq!(refused.status, 422);
+    let error = &refused.body["error"];
+    assert!(paths(error).iter().any(|path| path == "spec.nodes[2]"), "{error}");
     assert_eq!(server.get(path).await.status, 404);
     let good = json!({"spec": {
         "nodes": [{"id": "start", "type": "start"}, {"id": "done", "type": "end"}],
