@@ -131,7 +131,7 @@ pub async fn a_schedule_counts_from_its_activation(bench: &Bench) {
     let order = ResourceOrder { key: key(bench, "nightly"), by: "bob".into(), reason: None };
     bench.ledger.activate_resource(order, 1).await.expect("the ledger takes orders");
     let record = find(bench, "nightly").await;
-    assert_eq!((record.version, &*record.spec, record.owner.as_str()), (1, "1", "ann"));
+    assert_eq!((record.version, &*record.spec, record.owner.as_str()), (1, "1", "bob"), "whose word made it count");
     let state = record.state.expect("it counts");
     assert_eq!((state.seen, state.due_at, state.fired, state.job), (bench.now(), Some(bench.now()), None, None));
     assert_eq!(due(bench).await, ["nightly"]);
