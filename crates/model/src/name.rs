@@ -18,7 +18,9 @@ pub enum NotAName {
     BadCharacter { what: &'static str },
     #[error("at most {max} labels are allowed, there are {len}")]
     TooManyLabels { max: usize, len: usize },
-    #[error("a required amount is written >=NUMBER, with a number from 0 to 1000000000000000, not {0:?}")]
+    #[error(
+        "a required amount is written >=NUMBER, with 0 or a number from 0.000000001 to 1000000000000000, not {0:?}"
+    )]
     InvalidAmount(String),
     #[error("at most {max} numeric resources are allowed, there are {len}")]
     TooManyResources { max: usize, len: usize },
@@ -180,6 +182,9 @@ impl Labels {
     const RESOURCE: &'static str = "bowline/resource.";
     /// In front of a number, as the value of a required label: at least so much.
     const AT_LEAST: &'static str = ">=";
+    /// Amounts are 0 or from here...
+    const AMOUNT_MIN: f64 = 1e-9;
+    /// ... to here.
     const AMOUNT_MAX: f64 = 1e15;
 
     pub fn new(map: BTreeMap<String, String>) -> Result<Self, NotAName> {
@@ -222,7 +227,12 @@ impl Labels {
     }
 
     fn amount_of(text: &str) -> Option<f64> {
-        text.parse().ok().filter(|amount| (0.0..=Self::AMOUNT_MAX).contains(amount))
+        Self::within(text.parse().ok()?)
+    }
+
+    /// An amount whose text is short and reads back as the same amount: `-0` is 0, and nothing lies between 0 and the smallest.
+    fn within(amount: f64) -> Option<f64> {
+        (amount == 0.0 || (Self::AMOUNT_MIN..=Self::AMOUNT_MAX).contains(&amount)).then_some(amount + 0.0)
     }
 
     /// The same labels, and what a worker says it has of each resource.
@@ -233,8 +243,7 @@ impl Labels {
         for (name, amount) in resources {
             let key = format!("{}{name}", Self::RESOURCE);
             check("resource name", 63 - Self::RESOURCE.len(), name)?;
-            let amount = Some(*amount).filter(|amount| (0.0..=Self::AMOUNT_MAX).contains(amount));
-            let amount = amount.ok_or_else(|| NotAName::InvalidAmount(name.clone()))?;
+            let amount = Self::within(*amount).ok_or_else(|| NotAName::InvalidAmount(name.clone()))?;
             self.0.insert(key, amount.to_string());
         }
         Ok(self)
@@ -405,11 +414,25 @@ mod tests {
     }
 
     #[test]
+    fn every_amount_that_is_accepted_reads_back_from_its_text() {
+        for amount in [0.0, -0.0, 1e-9, 1.234_567_890_123_456_7e-9, 0.1, 1.0 / 3.0, 15.5, 1e15] {
+            let stored = Labels::default().with_resources(&[("gpu".to_owned(), amount)].into()).unwrap();
+            let read = Labels::from_canonical(&stored.canonical()).unwrap_or_else(|e| panic!("{amount}: {e}"));
+            assert_eq!(read.split_resources().1, [("gpu".to_owned(), amount)].into());
+            let asked = required(&[("gpu", &format!(">={amount}"))]).unwrap();
+            assert_eq!(Labels::from_canonical(&asked.canonical()), Ok(asked));
+        }
+        for amount in [5e-324, 1e-10] {
+            assert!(Labels::default().with_resources(&[("gpu".to_owned(), amount)].into()).is_err(), "{amount}");
+        }
+    }
+
+    #[test]
     fn an_amount_has_one_text_and_only_jobs_have_it() {
         let same = [">=2", ">= 2", ">=2.0", ">=02"].map(|text| required(&[("gpu", text)]).unwrap().canonical());
         assert!(same.iter().all(|text| text == "gpu=>=2"), "{same:?}");
         assert_eq!(required(&[("gpu", ">=2"), ("site", "fra")]).unwrap().described(), "gpu>=2 site=fra");
-        for bad in [">=", ">=two", ">=-1", ">=nan", ">=inf", ">=1e16", ">2", "<=2"] {
+        for bad in [">=", ">=two", ">=-1", ">=nan", ">=inf", ">=1e16", ">=5e-324", ">2", "<=2"] {
             assert!(required(&[("gpu", bad)]).is_err(), "{bad}");
         }
         assert!(Labels::new([("gpu".into(), ">=2".into())].into()).is_err());
