@@ -169,9 +169,7 @@ impl Intake {
                     self.meters.store_unavailable.inc();
                     // Once an answer was lost, a later refusal does not make it unsaid: the first ask may be stored.
                     return Err(match error {
-                        StoreError::Unavailable(why) | StoreError::Conflict(why) if asks > 0 => {
-                            StoreError::Unknown(why)
-                        }
+                        error if asks > 0 => as_unknown(error),
                         other => other,
                     });
                 }
@@ -253,6 +251,18 @@ const fn must_ask_again(error: &StoreError, asks: u32) -> bool {
     matches!(error, StoreError::Unknown(_)) || (asks > 0 && error.is_transient())
 }
 
+/// What an error says after the answer to an earlier, equal request was lost: the earlier one may be stored, so a refusal of
+/// the later one must not read as "nothing was written".
+pub(crate) fn as_unknown(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable(why) | StoreError::Conflict(why) | StoreError::Busy(why) => StoreError::Unknown(why),
+        StoreError::Quota { quota, used, max } => {
+            StoreError::Unknown(format!("the quota {quota} is used up ({used} of {max})"))
+        }
+        other => other,
+    }
+}
+
 /// What was asked for, without the keys. Only requests with a key are ever compared.
 fn hash(request: &JobRequest) -> RequestHash {
     if request.idempotency_key.is_none() && request.external_id.is_none() {
@@ -274,6 +284,22 @@ fn hash(request: &JobRequest) -> RequestHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_after_a_lost_answer_does_not_say_that_nothing_was_written() {
+        let why = || "why".to_owned();
+        for refused in [
+            StoreError::Conflict(why()),
+            StoreError::Unavailable(why()),
+            StoreError::Busy(why()),
+            StoreError::Quota { quota: "queued_jobs", used: 2, max: 1 },
+            StoreError::Unknown(why()),
+        ] {
+            assert!(matches!(as_unknown(refused.clone()), StoreError::Unknown(_)), "{refused:?}");
+        }
+        // A mistake of ours stays one.
+        assert!(matches!(as_unknown(StoreError::Broken(why())), StoreError::Broken(_)));
+    }
 
     #[test]
     fn ids_sort_in_the_order_they_were_made_whatever_the_clock_does() {

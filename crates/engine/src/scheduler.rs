@@ -17,7 +17,7 @@ use bowline_store::{
 use tokio_util::sync::CancellationToken;
 
 use crate::evaluations;
-use crate::intake::{Intake, JobRequest};
+use crate::intake::{Intake, JobRequest, as_unknown};
 use crate::rights;
 use crate::starter::{StartError, Starter};
 
@@ -290,6 +290,8 @@ impl Scheduler {
                     asks += 1;
                     tokio::time::sleep(Duration::from_millis(50 << asks)).await;
                 }
+                // Once an answer was lost, a later refusal does not make it unsaid.
+                Err(error) if asks > 0 => return Err(store(as_unknown(error))),
                 Err(error) => return Err(store(error)),
             }
         }
