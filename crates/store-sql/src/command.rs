@@ -258,6 +258,11 @@ impl Command {
         }
     }
 
+    /// Whether a worker says it about work that has started, and loses leases or outcomes where it cannot.
+    pub const fn is_of_running_work(&self) -> bool {
+        matches!(self, Self::Heartbeat(..) | Self::Report(..) | Self::Tell(..) | Self::Ship(..))
+    }
+
     /// About how much memory it holds while it waits: the texts that tenants choose the length of.
     pub fn bytes(&self) -> usize {
         let of_reports =

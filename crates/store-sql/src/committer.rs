@@ -14,7 +14,7 @@ use crate::batch::{After, attempt};
 use crate::command::{Command, Look};
 use crate::db::{AnyDb, Db, PgDb, PgSettings};
 use crate::failpoint;
-use crate::queue::WriteQueue;
+use crate::queue::Taker;
 use crate::shared::Shared;
 use crate::standing::StandingClaim;
 
@@ -51,7 +51,7 @@ impl Source {
 }
 
 /// Runs until every handle to the ledger is gone.
-pub async fn commit_forever(mut source: Source, writes: Arc<WriteQueue>, shared: Arc<Shared>, mut rng: StdRng) {
+pub async fn commit_forever(mut source: Source, writes: Taker, shared: Arc<Shared>, mut rng: StdRng) {
     let mut waiting = Vec::with_capacity(256);
     while writes.batch(BATCH_WEIGHT, &mut waiting).await {
         let batch = std::mem::take(&mut waiting);

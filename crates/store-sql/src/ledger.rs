@@ -220,7 +220,7 @@ impl SqlLedger {
         let for_writer = Arc::clone(&shared);
         threads.push(spawn("ledger-write".to_owned(), move || {
             let source = Source::Held(Box::new(AnyDb::Sqlite(writer)));
-            block_on(commit_forever(source, queue, for_writer, rng));
+            block_on(commit_forever(source, queue.taker(), for_writer, rng));
         })?);
         Ok(Self::new(shared, writes, Some(looks), settings, own, threads, Some(lock), migrated))
     }
@@ -235,7 +235,7 @@ impl SqlLedger {
         let for_writer = Arc::clone(&shared);
         let thread = spawn("ledger-write".to_owned(), move || {
             let source = Source::Held(Box::new(AnyDb::Sqlite(db)));
-            block_on(commit_forever(source, queue, for_writer, rng));
+            block_on(commit_forever(source, queue.taker(), for_writer, rng));
         })?;
         Ok(Self::new(shared, writes, None, settings, own, vec![thread], None, migrated))
     }
@@ -264,7 +264,7 @@ impl SqlLedger {
         }
         let (writes, queue) = WriteQueue::new(settings.write_share);
         let source = Source::Held(Box::new(AnyDb::Sqlite(db)));
-        let driver = Box::pin(commit_forever(source, queue, Arc::clone(&shared), rng));
+        let driver = Box::pin(commit_forever(source, queue.taker(), Arc::clone(&shared), rng));
         (Self::new(shared, writes, None, settings, own, Vec::new(), None, migrated), driver)
     }
 

@@ -54,7 +54,7 @@ pub fn run(
         let mut committers = Vec::new();
         for n in 0..COMMITTERS {
             let rng = StdRng::seed_from_u64(seed.wrapping_add(n + 1));
-            let (writes, shared) = (Arc::clone(&writes), Arc::clone(&shared));
+            let (writes, shared) = (writes.taker(), Arc::clone(&shared));
             committers.push(spawn_local(commit_forever(source(), writes, shared, rng)));
         }
         for _ in 0..READERS {

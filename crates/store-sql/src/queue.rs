@@ -5,8 +5,11 @@
 //! not for everything that another tenant has asked for. The server's own writes come first; there are few of them.
 //!
 //! A tenant whose writes fill its share of the room is told so at once (`StoreError::Busy`). One write alone always fits.
+//! Half a share more is kept for what workers report of work that has started ([`Command::is_of_running_work`]): whatever else
+//! a tenant asks for must not cost its runs their leases.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_model::TenantId;
@@ -31,12 +34,19 @@ impl Default for WriteShare {
     }
 }
 
+impl WriteShare {
+    /// The share of writes about work that has started.
+    const fn with_reserve(self) -> Self {
+        Self { weight: self.weight + self.weight / 2, bytes: self.bytes + self.bytes / 2 }
+    }
+}
+
 /// What does not fit.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotQueued {
     /// The share of its tenant is full.
     Full,
-    /// Nobody takes anything from the queue any more.
+    /// No committer takes anything from the queue any more.
     Closed,
 }
 
@@ -54,6 +64,8 @@ struct Waiting {
     tenants: HashMap<TenantId, OfTenant>,
     /// Tenants that have something waiting, each once; the next one first.
     turns: VecDeque<TenantId>,
+    /// Committers that take writes.
+    takers: usize,
     is_closed: bool,
 }
 
@@ -76,10 +88,45 @@ impl Drop for Writes {
     }
 }
 
+/// The end of the queue that writes are taken from. When the last one goes, by a panic too, whatever waits is dropped, so that
+/// its callers hear that the ledger has stopped, and nothing more is put in.
+#[derive(Debug)]
+pub struct Taker(Arc<WriteQueue>);
+
+impl Deref for Taker {
+    type Target = WriteQueue;
+
+    fn deref(&self) -> &WriteQueue {
+        &self.0
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting();
+        waiting.takers -= 1;
+        if waiting.takers > 0 {
+            return;
+        }
+        waiting.is_closed = true;
+        let left = (std::mem::take(&mut waiting.own), std::mem::take(&mut waiting.tenants));
+        waiting.turns.clear();
+        drop(waiting);
+        // Outside of the lock: dropping a write answers its caller.
+        drop(left);
+    }
+}
+
 impl WriteQueue {
     pub fn new(share: WriteShare) -> (Writes, Arc<Self>) {
         let queue = Arc::new(Self { share, waiting: Mutex::default(), arrived: Notify::new() });
         (Writes(Arc::clone(&queue)), queue)
+    }
+
+    /// One more committer that takes writes.
+    pub fn taker(self: &Arc<Self>) -> Taker {
+        self.waiting().takers += 1;
+        Taker(Arc::clone(self))
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -100,9 +147,10 @@ impl WriteQueue {
             None => waiting.own.push_back(write),
             Some(tenant) => {
                 let (weight, bytes) = share_of(&write);
+                let share = if write.is_of_running_work() { self.share.with_reserve() } else { self.share };
                 let of = waiting.tenants.entry(tenant).or_default();
                 let is_first = of.writes.is_empty();
-                if !is_first && (of.weight + weight > self.share.weight || of.bytes + bytes > self.share.bytes) {
+                if !is_first && (of.weight + weight > share.weight || of.bytes + bytes > share.bytes) {
                     return Err(NotQueued::Full);
                 }
                 of.weight += weight;
@@ -187,8 +235,8 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use bowline_model::{EventKind, Timestamp};
-    use bowline_store::Notice;
+    use bowline_model::{EventKind, Timestamp, WorkerName};
+    use bowline_store::{Heartbeat, Notice};
     use tokio::sync::oneshot;
 
     use super::*;
@@ -240,6 +288,7 @@ mod tests {
     #[tokio::test]
     async fn a_tenant_fills_its_share_and_no_more() {
         let (writes, queue) = WriteQueue::new(WriteShare { weight: 3, bytes: 1 << 20 });
+        let queue = queue.taker();
         for _ in 0..3 {
             queue.push(write(1)).expect("room");
         }
@@ -253,6 +302,40 @@ mod tests {
         assert_eq!(queue.push(write(1)), Err(NotQueued::Closed));
         assert_eq!(batch(&queue).await.len(), 1, "what was in the queue is taken");
         assert!(!queue.batch(2_000, &mut Vec::new()).await, "then it ends");
+    }
+
+    #[tokio::test]
+    async fn a_full_share_leaves_room_for_what_workers_report() {
+        let (_writes, queue) = WriteQueue::new(WriteShare { weight: 4, bytes: 1 << 20 });
+        for _ in 0..4 {
+            queue.push(write(1)).expect("room");
+        }
+        assert_eq!(queue.push(write(1)), Err(NotQueued::Full));
+        let heartbeat = || {
+            let worker = WorkerName::new("w1").expect("a name");
+            let beat = Heartbeat { worker, tenant: Some(tenant(1)), runs: Vec::new(), bare: false };
+            Command::Heartbeat(beat, oneshot::channel().0)
+        };
+        queue.push(heartbeat()).expect("the reserve has room");
+        queue.push(heartbeat()).expect("the reserve has room");
+        assert_eq!(queue.push(heartbeat()), Err(NotQueued::Full), "the reserve has an end, too");
+    }
+
+    #[tokio::test]
+    async fn writes_end_with_the_last_committer() {
+        let (_writes, queue) = WriteQueue::new(WriteShare::default());
+        let (first, second) = (queue.taker(), queue.taker());
+        let (reply, answer) = oneshot::channel();
+        queue.push(Command::Ping((), reply)).expect("the queue is open");
+        drop(first);
+        queue.push(write(1)).expect("one committer is left");
+        let panicked = tokio::spawn(async move {
+            let _taker = second;
+            panic!("a committer fails");
+        });
+        assert!(panicked.await.is_err());
+        assert!(answer.await.is_err(), "the caller that waits is answered");
+        assert_eq!(queue.push(write(1)), Err(NotQueued::Closed));
     }
 
     #[tokio::test]
