@@ -40,7 +40,20 @@ struct Command {
     /// Hosts in all.
     hosts: i64,
     /// Of a command that had no approval: the rule of the version of its type that is active now, and which version that is.
-    rule: Option<(u32, ApprovalRule)>,
+    rule: Option<Rule>,
+}
+
+struct Rule {
+    version: u32,
+    hosts_over: Option<u32>,
+    /// Parsed once for all units of the command; one that cannot be read is `Unreadable`.
+    hosts: RuleHosts,
+}
+
+enum RuleHosts {
+    All,
+    Of(Box<Selector>),
+    Unreadable,
 }
 
 struct Block {
@@ -109,7 +122,7 @@ impl Units {
         let blocks = db.query_many(BLOCKS, &[Col::Id(tenants.into_iter().collect()), Col::At(now)], read_block).await?;
         let mut trees = HashMap::new();
         let asks_by_selector =
-            |command: &Command| command.rule.as_ref().is_some_and(|(_, rule)| rule.selector.is_some());
+            |command: &Command| command.rule.as_ref().is_some_and(|rule| matches!(rule.hosts, RuleHosts::Of(_)));
         if blocks.iter().any(|block| block.selector.is_some()) || commands.values().any(asks_by_selector) {
             for inventory in inventories {
                 let groups = db.query(GROUPS, &[Val::Int(inventory)], group).await?;
@@ -137,10 +150,10 @@ impl Units {
         if let Some(why) = self.approved.superseded(job, &at, scope) {
             return Ok(Start::Superseded(why));
         }
-        if let Some((version, rule)) = &command.rule
+        if let Some(rule) = &command.rule
             && self.asks(rule, command, found)
         {
-            let name = &command.name;
+            let (name, version) = (&command.name, rule.version);
             let why = format!(
                 "version {version} of command {name} is active by now and needs approval, which this job was never given; \
                  retry the job to ask for it"
@@ -167,18 +180,18 @@ impl Units {
     }
 
     /// Whether the rule wants approval for this host. A selector that cannot be read or evaluated asks.
-    fn asks(&self, rule: &ApprovalRule, command: &Command, found: &Found) -> bool {
+    fn asks(&self, rule: &Rule, command: &Command, found: &Found) -> bool {
         if planted::on(Mistake::ApprovalUnbound) {
             return false;
-        }
-        if rule.hosts_over.is_none() && rule.selector.is_none() {
-            return true;
         }
         if rule.hosts_over.is_some_and(|max| command.hosts > i64::from(max)) {
             return true;
         }
-        let Some(text) = rule.selector.as_deref() else { return false };
-        let Ok(selector) = Selector::parse(text) else { return true };
+        let selector = match &rule.hosts {
+            RuleHosts::All => return rule.hosts_over.is_none(),
+            RuleHosts::Unreadable => return true,
+            RuleHosts::Of(selector) => selector,
+        };
         let groups = match self.trees.get(&found.inventory) {
             Some(tree) => tree.expand(&found.host.groups),
             None => found.host.groups.clone(),
@@ -267,7 +280,15 @@ fn read_command(row: &dyn Row) -> StoreResult<(i64, Command, Option<OfCommand>)>
         correlation_id: row.opt_text(5)?.map(Into::into),
         hosts: row.int(11)?,
         rule: match (row.opt_int(12)?, row.opt_text(13)?) {
-            (Some(version), Some(spec)) => read_rule(&spec)?.map(|rule| (count(version), rule)),
+            (Some(version), Some(spec)) => read_rule(&spec)?.map(|rule| Rule {
+                version: count(version),
+                hosts_over: rule.hosts_over,
+                hosts: match rule.selector.as_deref().map(Selector::parse) {
+                    None => RuleHosts::All,
+                    Some(Ok(selector)) => RuleHosts::Of(Box::new(selector)),
+                    Some(Err(_)) => RuleHosts::Unreadable,
+                },
+            }),
             _ => None,
         },
     };
