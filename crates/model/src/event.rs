@@ -226,6 +226,13 @@ pub struct EventData {
 #[serde(transparent)]
 pub struct Detail(Box<RawValue>);
 
+impl Detail {
+    /// The JSON text as it is kept.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+}
+
 impl FromStr for Detail {
     type Err = serde_json::Error;
 

@@ -9,6 +9,8 @@ use crate::job_row::count;
 
 /// How many events one page looks at before it says "go on from here".
 const SCAN_MAX: i64 = 10_000;
+/// How many bytes of data one page carries: executors choose the length of what they report. One event always fits.
+const PAGE_BYTES: usize = 1 << 20;
 /// How far the clocks of two servers may be apart without an event being missed by `since`.
 const SKEW_MS: i64 = 60_000;
 
@@ -109,20 +111,23 @@ async fn read_on(
 ) -> StoreResult<EventPage> {
     let mut page = EventPage { events: Vec::new(), end: from, more: true };
     let mut scanned = 0;
+    let mut room = Room::default();
     while page.events.len() < limit as usize && scanned < SCAN_MAX {
         // A filter that drops most events is worth larger bites.
         let bite = if filter.kinds.is_empty() && filter.trace_id.is_none() { i64::from(limit).max(100) } else { 1_000 };
         let params = [Val::Int(signed(page.end.epoch)), Val::Int(signed(page.end.number)), Val::Int(bite)];
-        let rows = db.query(statement, &params, |row| read(row, salt)).await?;
+        let rows = db.query(statement, &params, |row| room.take(row, salt, |event| filter.matches(event))).await?;
         scanned += i64::try_from(rows.len()).unwrap_or(bite);
         let short = i64::try_from(rows.len()).unwrap_or(bite) < bite;
-        for (position, event) in rows {
-            if page.events.len() == limit as usize {
-                return Ok(page);
-            }
-            page.end = position;
-            if filter.matches(&event) {
-                page.events.push((position, event));
+        for row in rows {
+            match row {
+                Taken::NoRoom => return Ok(page),
+                _ if page.events.len() == limit as usize => return Ok(page),
+                Taken::Other(position) => page.end = position,
+                Taken::Wanted(position, event) => {
+                    page.end = position;
+                    page.events.push((position, event));
+                }
             }
         }
         if short {
@@ -154,13 +159,69 @@ pub async fn job_events(
         Val::Int(i64::from(limit) + 1),
     ];
     // Two indexes, one for the ledger's own events and one for the executors'; merged here.
-    let mut items = db.query(OF_JOB, &params, |row| read(row, salt)).await?;
-    items.extend(db.query(TOLD_OF_JOB, &params, |row| read(row, salt)).await?);
+    let mut items = Vec::new();
+    // Where one of the two stops for want of room, the page ends before whatever the other one has after that.
+    let mut end = None;
+    for statement in [OF_JOB, TOLD_OF_JOB] {
+        let mut room = Room::default();
+        let rows = db.query(statement, &params, |row| room.take(row, salt, |_| true)).await?;
+        let mut last = None;
+        for row in rows {
+            match row {
+                Taken::Wanted(position, event) => {
+                    last = Some(position.number);
+                    items.push((position, event));
+                }
+                Taken::Other(_) => {}
+                Taken::NoRoom => {
+                    end = last.into_iter().chain(end).min();
+                    break;
+                }
+            }
+        }
+    }
     // Positions of one job are given under its lock: by number they are in the job's own order.
     items.sort_by_key(|(position, _)| position.number);
-    let next = (items.len() > limit as usize).then(|| items[limit as usize - 1].0);
+    let more = items.len() > limit as usize || end.is_some();
     items.truncate(limit as usize);
+    items.retain(|(position, _)| end.is_none_or(|end| position.number <= end));
+    let next = items.last().filter(|_| more).map(|(position, _)| *position);
     Ok(Some(Page { items, next }))
+}
+
+/// A row of a page.
+enum Taken {
+    Wanted(Position, Event),
+    /// The filter leaves it out.
+    Other(Position),
+    /// The page is full before it.
+    NoRoom,
+}
+
+/// What a page may still carry. Rows after the last one that fits are not parsed.
+#[derive(Default)]
+struct Room {
+    bytes: usize,
+    is_full: bool,
+}
+
+impl Room {
+    fn take(&mut self, row: &dyn Row, salt: u64, wants: impl Fn(&Event) -> bool) -> StoreResult<Taken> {
+        if self.is_full {
+            return Ok(Taken::NoRoom);
+        }
+        let (position, event) = read(row, salt)?;
+        if !wants(&event) {
+            return Ok(Taken::Other(position));
+        }
+        let bytes = event.data.detail.as_ref().map_or(0, |detail| detail.as_str().len());
+        if self.bytes > 0 && self.bytes + bytes > PAGE_BYTES {
+            self.is_full = true;
+            return Ok(Taken::NoRoom);
+        }
+        self.bytes += bytes;
+        Ok(Taken::Wanted(position, event))
+    }
 }
 
 /// Up to where retention has taken events, and the newest one that readers may rely on.

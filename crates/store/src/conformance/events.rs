@@ -73,6 +73,49 @@ pub async fn the_events_of_a_job_come_in_pages(bench: &Bench) {
     }
 }
 
+/// Executors choose how much they report: a page carries a bounded number of bytes, and the pages together everything.
+pub async fn pages_of_events_are_bounded_in_bytes(bench: &Bench) {
+    const BYTES: usize = 100_000;
+    let run = bench.running(bench.job()).await;
+    let mut told = bench.telling(&run, &(1..=30).collect::<Vec<_>>());
+    for event in &mut told.events {
+        event.detail = format!("{{\"text\":\"{}\"}}", "x".repeat(BYTES)).into();
+    }
+    bench.tell(told).await;
+    bench.succeed(&run).await;
+    let bytes = |events: &[(Position, Event)]| -> usize {
+        events.iter().filter_map(|(_, event)| event.data.detail.as_ref()).map(|detail| detail.as_str().len()).sum()
+    };
+    let (mut of_job, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = bench.ledger.job_events(bench.tenant, run.job, after, 1_000).await;
+        let page = page.expect("the ledger can be read").expect("the job is there");
+        // One event may be over; both indexes of a job have a page of their own.
+        assert!(bytes(&page.items) <= 2 * (1 << 20), "{} bytes on one page", bytes(&page.items));
+        pages += 1;
+        of_job.extend(page.items);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert!(pages > 2, "{pages} pages");
+    let kinds: Vec<EventKind> = of_job.iter().map(|(_, event)| event.kind).collect();
+    let wanted = [&[K::JobEnqueued, K::JobStarted, K::RunAccepted][..], &[K::RunProgressed; 30], &[K::JobSucceeded]];
+    assert_eq!(kinds, wanted.concat(), "each event once, in order");
+    let (mut stream, mut after) = (Vec::new(), Position::default());
+    while stream.len() < of_job.len() {
+        let page =
+            bench.ledger.events_after(after, EventFilter::default(), 1_000).await.expect("the ledger can be read");
+        assert!(bytes(&page.events) <= 1 << 20, "{} bytes on one page", bytes(&page.events));
+        after = page.end;
+        stream.extend(page.events);
+    }
+    assert_eq!(stream, of_job);
+    let newest = bench.ledger.events_before(None, EventFilter::default(), 1_000).await.expect("the ledger can be read");
+    assert!(newest.more && bytes(&newest.events) <= 1 << 20, "{} bytes on one page", bytes(&newest.events));
+}
+
 pub async fn an_unknown_job_has_no_events(bench: &Bench) {
     let nobody = JobId::mint(bench.now(), [9; 10]);
     let page = bench.ledger.job_events(bench.tenant, nobody, None, 10).await.expect("the ledger can be read");

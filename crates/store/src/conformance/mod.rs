@@ -305,6 +305,7 @@ macro_rules! for_each_promise {
             events:
                 a_life_is_told_in_its_order
                 the_events_of_a_job_come_in_pages
+                pages_of_events_are_bounded_in_bytes
                 an_unknown_job_has_no_events
                 an_event_is_the_same_for_every_reader
                 a_follower_sees_every_event_once_while_writers_are_busy
