@@ -11,6 +11,8 @@ mod closed;
 mod config;
 mod demo;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod exposure;
 mod first_start;
 mod heads;
