@@ -329,11 +329,11 @@ mod tests {
         queue.push(Command::Ping((), reply)).expect("the queue is open");
         drop(first);
         queue.push(write(1)).expect("one committer is left");
-        let panicked = tokio::spawn(async move {
+        let panicked = std::thread::spawn(move || {
             let _taker = second;
             panic!("a committer fails");
         });
-        assert!(panicked.await.is_err());
+        assert!(panicked.join().is_err());
         assert!(answer.await.is_err(), "the caller that waits is answered");
         assert_eq!(queue.push(write(1)), Err(NotQueued::Closed));
     }

@@ -190,6 +190,7 @@ pub async fn job_events(
 }
 
 /// A row of a page.
+#[expect(clippy::large_enum_variant, reason = "most rows are wanted; a box would cost an allocation for each event")]
 enum Taken {
     Wanted(Position, Event),
     /// The filter leaves it out.
