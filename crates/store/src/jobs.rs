@@ -52,6 +52,14 @@ pub struct NewJob {
     pub flow: Option<Arc<NewFlow>>,
 }
 
+impl NewJob {
+    /// The job, and the jobs that its execution starts in the advance that is stored with it.
+    pub fn with_first_children(&self) -> impl Iterator<Item = &Self> {
+        let first = self.flow.as_deref().and_then(|flow| flow.first.as_ref());
+        std::iter::once(self).chain(first.into_iter().flat_map(|first| &first.children))
+    }
+}
+
 /// What became of a [`NewJob`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submitted {

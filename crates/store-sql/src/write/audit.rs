@@ -45,28 +45,31 @@ pub fn deeds(wishes: &[Command], answers: &[Answer], diffs: &Diffs) -> StoreResu
     Ok(deeds)
 }
 
-/// The commands on hosts that a write took in: by request, by schedule, by a step of a workflow. Running something on
-/// machines is privileged even where submitting a job is not.
+/// The commands on hosts that a write took in: by request, by schedule, by a step of a workflow, also by a step that is stored
+/// together with the request. Running something on machines is privileged even where submitting a job is not.
 fn commands_started(wish: &Command, answer: &Answer) -> Vec<Deed> {
-    let accepted = |(job, submitted): (&NewJob, &Submitted)| match submitted {
-        Submitted::Accepted { .. } => about_command(job),
-        Submitted::Replayed { .. } | Submitted::Pruned { .. } | Submitted::Conflict { .. } => None,
+    let commands = |job| NewJob::with_first_children(job).filter_map(about_command);
+    let accepted = |(job, submitted): (_, &Submitted)| match submitted {
+        Submitted::Accepted { .. } => Some(commands(job)).into_iter().flatten(),
+        Submitted::Replayed { .. } | Submitted::Pruned { .. } | Submitted::Conflict { .. } => {
+            None.into_iter().flatten()
+        }
     };
     match (wish, answer) {
-        (Command::Submit(jobs, _), Answer::Submit(answers)) => jobs.iter().zip(answers).filter_map(accepted).collect(),
+        (Command::Submit(jobs, _), Answer::Submit(answers)) => jobs.iter().zip(answers).flat_map(accepted).collect(),
         (Command::FireSchedules(firings, _), Answer::FireSchedules(fired)) => {
             let done = firings.iter().zip(fired).filter_map(|(firing, fired)| match fired {
                 Fired::Done { jobs, .. } => Some(firing.jobs.iter().map(|(_, job)| job).zip(jobs)),
                 Fired::Overtaken => None,
             });
-            done.flatten().filter_map(accepted).collect()
+            done.flatten().flat_map(accepted).collect()
         }
         (Command::TriggerSchedule(trigger, _), Answer::TriggerSchedule(Triggered::Started(submitted))) => {
-            accepted((&trigger.job, submitted)).into_iter().collect()
+            accepted((&trigger.job, submitted)).collect()
         }
         (Command::Turn(turns, _), Answer::Turn(answers)) => {
             let stored = turns.iter().zip(answers).filter(|(_, answer)| **answer == TurnAnswer::Stored);
-            stored.flat_map(|(order, _)| &order.turn.children).filter_map(about_command).collect()
+            stored.flat_map(|(order, _)| &order.turn.children).flat_map(commands).collect()
         }
         _ => Vec::new(),
     }

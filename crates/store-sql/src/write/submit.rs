@@ -27,9 +27,7 @@ type Verdicts = BTreeMap<usize, (String, SecondAsk)>;
 /// The lines these jobs will wait in.
 pub fn channel_keys<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Vec<ChannelKey> {
     let mut keys: Vec<ChannelKey> = Vec::new();
-    // With each the jobs that it has begun already.
-    let begun = |job: &'a NewJob| job.flow.as_deref().and_then(|flow| flow.first.as_ref()).map(|first| &first.children);
-    for job in jobs.into_iter().flat_map(|job| std::iter::once(job).chain(begun(job).into_iter().flatten())) {
+    for job in jobs.into_iter().flat_map(NewJob::with_first_children) {
         let same = |key: &ChannelKey| {
             key.tenant == job.tenant
                 && key.lane == job.lane

@@ -294,6 +294,19 @@ pub async fn a_command_on_hosts_is_recorded_with_who_asked_for_it(bench: &Bench)
     trail(bench, ours(bench)).await;
 }
 
+/// An execution may start a command in the advance that is stored together with its submission.
+pub async fn a_command_that_starts_with_its_execution_is_recorded(bench: &Bench) {
+    bench.hosts(1).await;
+    let command = bench.command(super::fleets::spec(), Rollout::default()).await;
+    let started = command.id;
+    let execution = super::flows::starting_with(bench, vec![command]).await;
+    bench.submit(execution).await;
+    let filter = AuditFilter { action: Some("command.run".to_owned()), ..AuditFilter::default() };
+    let records = list(bench, ours(bench), filter).await;
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0].resource, format!("job/{started}"));
+}
+
 /// A refused request changes nothing, and stands in the same chain as everything else.
 pub async fn what_changed_nothing_is_recorded_too(bench: &Bench) {
     let refused = |n: u32| Deed {

@@ -48,6 +48,11 @@ fn flow_of(bench: &Bench, definition: KeptDefinition, first: Option<NewTurn>) ->
     NewJob { flow: Some(Arc::new(flow)), ..bench.job() }
 }
 
+/// An execution that has started these jobs when it is accepted.
+pub(super) async fn starting_with(bench: &Bench, children: Vec<NewJob>) -> NewJob {
+    flow(bench, Some(NewTurn { children, ..turn("[1]", JobStatus::Running) })).await
+}
+
 /// A run that goes on.
 async fn running(bench: &Bench) -> (JobId, i64) {
     let job = bench.submit(flow(bench, Some(turn("[1]", JobStatus::Running))).await).await;
