@@ -7,7 +7,7 @@ use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_engine::flow::{Definition, Forking};
 use bowline_model::workflow::WorkflowSpec;
-use bowline_model::{JobId, ResourceName, Timestamp};
+use bowline_model::{JobId, Timestamp};
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ use crate::door::Known;
 use crate::jobs::{IdempotencyView, header_key, key_conflict};
 use crate::params::Named;
 use crate::problem::Problem;
-use crate::versions::active_only;
+use crate::versions::active_execution_only;
 use crate::views::job_word;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -95,14 +95,9 @@ pub async fn fork(
         }
     };
     let (tenant, from_step) = (known.tenant()?, body.from_step);
-    if other.is_none()
-        && let Some(run) = app.engine.ledger.find_flow(tenant, job).await?
-        && let Some(version) = run.workflow_version
-    {
-        // The new run is pinned to what the old one was pinned to.
-        let kind = app.engine.flows.kind_of(tenant, job).await?;
-        let name = ResourceName::new(&run.workflow).map_err(Problem::validation)?;
-        active_only(&app, &known, kind, name, version).await?;
+    if other.is_none() {
+        // The fork is pinned to what the execution was pinned to.
+        active_execution_only(&app, &known, job).await?;
     }
     // A yes was for one run. Whoever takes it into another says it again.
     // And what is changed by hand is changed by those who may decide about it.

@@ -16,6 +16,7 @@ use crate::door::Known;
 use crate::once::{once_key, outcome, strange};
 use crate::params::Named;
 use crate::problem::Problem;
+use crate::versions::may_run_again;
 
 /// What is to be tried again.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -45,6 +46,7 @@ pub async fn retry(
         // What was approved happens again, so the second try is a decision as well.
         known.require(Scope::ApprovalsWrite)?;
     }
+    may_run_again(&app, &known, job).await?;
     let order = OrderRequest { reason: body.reason }.order(&known, job)?;
     let reason = order.reason.as_ref().map_or_else(Vec::new, |reason| [b"reason ", reason.as_bytes()].concat());
     let (commands, inventories) = (&app.engine.commands, &app.engine.inventories);

@@ -221,6 +221,39 @@ async fn only_the_active_version_runs_unless_the_caller_may_activate() {
         server.send("POST", &format!("/jobs/{old}/fork"), token, Some(json!({"from_step": 0}))).await.status
     };
     assert_eq!((fork(&runner).await, fork(&editor).await), (403, 202));
+    // So is a second try, of a command and of an execution.
+    let retry =
+        async |token: &str, job: &str| server.send("POST", &format!("/jobs/{job}/retry"), token, Some(json!({}))).await;
+    put_command(&server, "fails", json!({"argv": ["true"]})).await;
+    let stuck = json!({"spec": {
+        "nodes": [{"id": "start", "type": "start"}, {"id": "n", "type": "command", "config": {"command": "fails", "hosts": ["none"]}},
+            {"id": "end", "type": "end"}],
+        "edges": [{"source": "start", "target": "n"}, {"source": "n", "target": "end"}],
+    }});
+    put(&server, "/resources/workflow/stuck", stuck).await;
+    let stuck = ask(&server, &runner, json!({"workflow": "stuck"})).await;
+    server.until_status(&stuck, "failed").await;
+    let canceled = ask(&server, &runner, json!({"command": "fails", "hosts": ["h1"]})).await;
+    server.post(&format!("/jobs/{canceled}/cancel"), json!({})).await.expect(200);
+    server.until_status(&canceled, "canceled").await;
+    put_command(&server, "fails", json!({"argv": ["false"]})).await;
+    put(&server, "/resources/workflow/stuck", log("now it only logs")).await;
+    for job in [&stuck, &canceled] {
+        let refused = retry(&runner, job).await;
+        assert_eq!(refused.status, 403, "{refused:?}");
+        assert!(refused.body.to_string().contains("resources.write"), "{refused:?}");
+        assert_eq!(retry(&editor, job).await.status, 200);
+    }
+    // A command that was written for one job is run again by those who could write it.
+    let inline = json!({"command": {"argv": ["true"]}, "hosts": ["h1"]});
+    let inline = server.send("POST", "/jobs", &server.admin(), Some(inline)).await.expect(202);
+    let inline = inline["job_id"].as_str().expect("an id").to_owned();
+    server.post(&format!("/jobs/{inline}/cancel"), json!({})).await.expect(200);
+    server.until_status(&inline, "canceled").await;
+    let refused = retry(&runner, &inline).await;
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert!(refused.body.to_string().contains("fleet.write"), "{refused:?}");
+    assert_eq!(retry(&server.admin(), &inline).await.status, 200);
     // Whichever version runs, the active one says who must agree.
     let job = ask(&server, &editor, command(1)).await;
     let shown = server.get(&format!("/jobs/{job}")).await.expect(200);

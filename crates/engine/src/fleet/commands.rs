@@ -460,6 +460,14 @@ impl Commands {
         Ok(Some(AsItIs { hash, named, digests }))
     }
 
+    /// The command of a job, as it was pinned when the job was submitted; `None` if it is no command on hosts.
+    pub async fn pinned(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<PinnedCommand>> {
+        if self.ledger.find_fleet(tenant, job).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(self.stored_command(tenant, job).await?.map(|(command, _)| command))
+    }
+
     /// The command of a job, and its text.
     async fn stored_command(&self, tenant: TenantId, job: JobId) -> StoreResult<Option<(PinnedCommand, String)>> {
         let Some((record, _)) = self.ledger.find_job(tenant, job).await? else { return Ok(None) };

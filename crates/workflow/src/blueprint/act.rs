@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::States;
 use super::data::{Changes, data_of, failure};
-use super::perform::{Doing, begin, check_action, follow};
+use super::perform::{Doing, begin, check_chosen_action, follow};
 use super::render::Rendered;
 use crate::compile::unknown;
 use crate::expression::{Context, Insert};
@@ -46,7 +46,7 @@ impl Act {
                 Err(bad(format!("actions[0].{}: the state is final, so nothing leads on from it", action.word())))
             }
             (Some(action), None) => {
-                check_action(&action, &self.states).map_err(|what| bad(format!("actions[0].{what}")))?;
+                check_chosen_action(&action, &self.states).map_err(|what| bad(format!("actions[0].{what}")))?;
                 Ok(Some(action))
             }
             (None, _) => Ok(None),

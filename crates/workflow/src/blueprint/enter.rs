@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::States;
 use super::data::{Changes, data_of, failure};
-use super::perform::check_action;
+use super::perform::check_chosen_action;
 use crate::expression::Context;
 use crate::node::{Answer, Call, CallWhat, Done, Exit, Next, Node, Visit, Wait};
 use crate::nodes::Tree;
@@ -31,7 +31,7 @@ impl Enter {
         let mut leading = None;
         for (index, action) in answer.actions.iter().enumerate() {
             let at = |what: String| bad(format!("actions[{index}].{what}"));
-            check_action(action, &self.states).map_err(at)?;
+            check_chosen_action(action, &self.states).map_err(at)?;
             match action {
                 Action::Set(changed) => changes.data(changed.clone()).map_err(|what| at(format!("set.{what}")))?,
                 action => {
@@ -106,7 +106,7 @@ impl Node for Enter {
             if !action.leads_on() {
                 return Err(format!(".actions[{index}].{}: this leads nowhere; edit the data instead", action.word()));
             }
-            check_action(action, &self.states).map_err(|what| format!(".actions[{index}].{what}"))?;
+            check_chosen_action(action, &self.states).map_err(|what| format!(".actions[{index}].{what}"))?;
         }
         if answer.actions.len() > 1 {
             return Err(".actions: at most one of them can lead on".to_owned());

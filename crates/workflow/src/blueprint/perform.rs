@@ -104,6 +104,18 @@ pub(super) fn check_action(action: &Action, states: &States) -> Result<(), Strin
     }
 }
 
+/// The same for an action that a handler or a pin chose. Which version of a blueprint runs is said by a definition: a worker
+/// could otherwise start one that was replaced, with the approvals that it lacked.
+pub(super) fn check_chosen_action(action: &Action, states: &States) -> Result<(), String> {
+    check_action(action, states)?;
+    match action {
+        Action::RunBlueprint(run) if run.version.is_some() => {
+            Err(format!("{}.version: only a definition can name a version; the active one runs", action.word()))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_transitions(transitions: &Transitions) -> Result<(), String> {
     if transitions.is_empty() { Err("say at least one state that follows".to_owned()) } else { Ok(()) }
 }

@@ -299,6 +299,10 @@ fn bad_answers_of_handlers_fail_with_their_place() {
             json!({"actions": [{"dispatch_task": {"type": "bowline.workflow", "transitions": {"success": "b"}}}]}),
             "type:",
         ),
+        (
+            json!({"actions": [{"run_blueprint": {"blueprint": "x", "version": 1, "transitions": {"success": "b"}}}]}),
+            "run_blueprint.version: only a definition can name a version",
+        ),
         (json!({"actions": [{"sleep": {"seconds": -1.0, "then": "b"}}]}), "sleep.seconds: must be between"),
         (json!({"actions": [{"sleep": {"seconds": 1.0, "until": "x", "then": "b"}}]}), "sleep: give one of"),
     ] {
