@@ -1,5 +1,8 @@
 //! Whoever may only write jobs cannot say yes: not by pinning what asks, and not by going on from behind an answer.
 
+use std::time::Duration;
+
+use bowline_testkit::until;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, TestServer};
@@ -408,4 +411,34 @@ async fn a_second_try_of_an_approved_execution_is_a_decision() {
     assert_eq!(answer.status, 403, "{answer:?}");
     assert!(answer.body.to_string().contains("four eyes"), "{answer:?}");
     server.send("POST", &retry, &other, Some(json!({}))).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_second_try_of_a_job_behind_an_approval_is_a_decision() {
+    let server = TestServer::start().await;
+    let runner = runner(&server).await;
+    let behind_a_yes = json!({
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "ask", "type": "approval", "config": {"title": "Go?"}},
+            {"id": "n", "type": "task", "config": {"type": "consent.nobody"}},
+            {"id": "end", "type": "end"},
+        ],
+        "edges": [{"source": "start", "target": "ask"}, {"source": "ask", "target": "n"}, {"source": "n", "target": "end"}],
+    });
+    stored(&server, "workflow", "behind-a-yes", behind_a_yes).await;
+    let job = begun(&server, &runner, json!({"workflow": "behind-a-yes"})).await;
+    server.until_status(&job, "paused").await;
+    server.post(&format!("/jobs/{job}/approve"), json!({})).await.expect(200);
+    let child = until(Duration::from_secs(30), "the task has started", async || {
+        let list = server.get(&format!("/jobs?parent={job}")).await.expect(200);
+        list["jobs"][0]["id"].as_str().map(str::to_owned).ok_or_else(|| list.to_string())
+    });
+    let child = child.await;
+    server.post(&format!("/jobs/{child}/cancel"), json!({})).await.expect(200);
+    let retry = format!("/jobs/{child}/retry");
+    let answer = server.send("POST", &retry, &runner, Some(json!({}))).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert!(answer.body.to_string().contains("approvals.write"), "{answer:?}");
+    server.post(&retry, json!({})).await.expect(200);
 }

@@ -55,9 +55,12 @@ impl Flows {
         Ok(true)
     }
 
-    /// Whether an approval was given in this execution, or in one that it was started by.
+    /// Whether an approval was given in this execution, in one that it was started by, or in the one that started this job.
     pub async fn was_approved(&self, tenant: TenantId, job: JobId) -> StoreResult<bool> {
-        let mut next = Some(job);
+        let mut next = match self.ledger.find_flow(tenant, job).await? {
+            Some(_) => Some(job),
+            None => self.ledger.find_job(tenant, job).await?.and_then(|(record, _)| record.begun_by),
+        };
         for _ in 0..=DEPTH_MAX {
             let Some(job) = next else { return Ok(false) };
             let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(false) };

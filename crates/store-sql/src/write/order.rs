@@ -104,9 +104,14 @@ async fn carry_out(
     let found = db.query(JOB, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
     let Some((job, lane)) = found.into_iter().next() else { return Ok((OrderAnswer::NotFound, Heard::default())) };
     let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
-    if job.state.kind == JobKind::Workflow && !matches!(wanted, Order::Cancel) && job.state.status.is_terminal() {
+    // A job that an execution started is behind the same approvals as the execution itself.
+    let execution = if job.state.kind == JobKind::Workflow { Some(job.number) } else { job.flow };
+    if let Some(execution) = execution
+        && !matches!(wanted, Order::Cancel)
+        && job.state.status.is_terminal()
+    {
         let person = order.by.person().also(&*order.by.name);
-        if let Some(needs) = retry_needs(db, job.number, &person).await? {
+        if let Some(needs) = retry_needs(db, execution, &person).await? {
             return Ok((OrderAnswer::NeedsApproval(needs), Heard::default()));
         }
     }

@@ -1051,3 +1051,37 @@ pub async fn a_second_try_of_an_approved_run_repeats_the_approval(bench: &Bench)
     let job = failed(AskRule { quorum: 2, four_eyes: false }, &["bob", "eve"]).await;
     assert_eq!(tried(job, "kim").await, OrderAnswer::NeedsApproval(RetryNeeds::People(2)));
 }
+
+/// A job that follows an approval does what was approved, so retrying it alone needs what retrying its execution needs.
+pub async fn a_job_behind_an_approval_is_retried_as_its_execution_is(bench: &Bench) {
+    let canceled = async |rule: AskRule, voters: &[&str]| {
+        let (job, flow) = asking(bench, rule).await;
+        for voter in voters {
+            say(bench, job, voter, &[], None).await;
+        }
+        let heard = inbox(bench).await.iter().filter(|item| item.flow == flow).map(|item| item.id).collect();
+        let child = bench.job();
+        let child_id = child.id;
+        let next =
+            NewTurn { children: vec![child], closed: vec![("ask".into(), 1)], ..turn("[3]", JobStatus::Running) };
+        let version = load(bench, flow).await.version;
+        assert_eq!(add(bench, flow, version, heard, next).await, TurnAnswer::Stored);
+        let answer = bench.ledger.cancel_job(bench.order(child_id)).await.expect("an answer");
+        assert_eq!(answer, OrderAnswer::Done(JobStatus::Canceled));
+        (job, child_id)
+    };
+    let retried = async |job, by: &str| {
+        let order = JobOrder { by: Author { person: Person::named([by]), ..by.into() }, ..bench.order(job) };
+        bench.ledger.retry_job(order).await.expect("an answer")
+    };
+    let (job, child) = canceled(AskRule { quorum: 1, four_eyes: true }, &["bob"]).await;
+    let (record, _) = bench.find(job).await;
+    let starter = record.origin.actor.to_string();
+    assert_eq!(retried(child, &starter).await, OrderAnswer::NeedsApproval(RetryNeeds::OtherPerson));
+    assert_eq!(retried(child, "kim").await, OrderAnswer::Done(JobStatus::Queued));
+    let (_, child) = canceled(AskRule { quorum: 2, four_eyes: false }, &["bob", "eve"]).await;
+    assert_eq!(retried(child, "kim").await, OrderAnswer::NeedsApproval(RetryNeeds::People(2)));
+    // Where no approval was given, nothing more is needed.
+    let (_, child) = canceled(AskRule { quorum: 1, four_eyes: true }, &[]).await;
+    assert_eq!(retried(child, &starter).await, OrderAnswer::Done(JobStatus::Queued));
+}

@@ -159,6 +159,7 @@ macro_rules! for_each_promise {
                 a_decision_that_was_taken_is_heard
                 an_editor_counts_as_a_requester
                 a_second_try_of_an_approved_run_repeats_the_approval
+                a_job_behind_an_approval_is_retried_as_its_execution_is
                 waits_are_walked_page_by_page_oldest_first
                 an_event_comes_to_those_who_wait_for_it
                 a_signal_is_stored_once_and_comes_to_each_of_many_once
@@ -469,6 +470,7 @@ macro_rules! for_each_promise {
                 what_was_there_already_is_not_recorded
                 ordinary_work_is_not_recorded
                 a_command_on_hosts_is_recorded_with_who_asked_for_it
+                a_command_that_starts_with_its_execution_is_recorded
                 what_changed_nothing_is_recorded_too
                 a_change_of_configuration_is_recorded_with_what_it_changed
                 numbers_have_no_gap_while_many_act_at_once
