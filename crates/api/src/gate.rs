@@ -58,7 +58,7 @@ pub struct Gate {
     remembered: Mutex<HashMap<String, Remembered>>,
     tenants: Mutex<HashMap<TenantId, Timestamp>>,
     replays: Mutex<ReplayCache>,
-    /// When this process began to remember what it has seen, in Unix seconds.
+    /// When this process began to remember what it has seen, in Unix seconds, by the clock that service tokens are held against.
     started_s: i64,
 }
 
@@ -79,7 +79,7 @@ impl Gate {
         settings: GateSettings,
     ) -> Arc<Self> {
         Arc::new(Self {
-            started_s: clock.now().as_millis() / 1_000,
+            started_s: clock.outside().as_millis() / 1_000,
             ledger,
             clock,
             jwt,
@@ -148,10 +148,20 @@ impl Gate {
         }
     }
 
+    /// How long a caller's credential is still good. Our own tokens end by the ledger's time, those of services by the clock of
+    /// whoever made them.
+    pub fn left_ms(&self, caller: &Caller) -> Option<i64> {
+        let now = match &caller.actor {
+            Actor::Service { .. } => self.clock.outside(),
+            Actor::Token { .. } | Actor::Worker { .. } | Actor::Join { .. } => self.clock.now(),
+        };
+        Some(caller.expires_at_ms?.saturating_sub(now.as_millis()))
+    }
+
     /// Whether a caller that was let in a while ago would still be let in. While the ledger is away nobody is sent away,
     /// except those whose credential says itself that it has ended.
     pub async fn still_good(&self, caller: &Caller) -> bool {
-        if caller.expires_at_ms.is_some_and(|end| end <= self.clock.now().as_millis()) {
+        if self.left_ms(caller).is_some_and(|left| left <= 0) {
             return false;
         }
         let id = match &caller.actor {
@@ -232,7 +242,7 @@ impl Gate {
 
     async fn known_tenant(&self, tenant: TenantId) -> Result<(), Problem> {
         let now = self.clock.now();
-        if lock(&self.tenants).get(&tenant).is_some_and(|at| now.millis_since(*at) < 60_000) {
+        if lock(&self.tenants).get(&tenant).is_some_and(|at| now.millis_since(*at).abs() < 60_000) {
             return Ok(());
         }
         if self.ledger.find_tenant(tenant).await?.is_none() {
@@ -246,4 +256,107 @@ impl Gate {
 /// One answer for every credential that is not good: which part of it was wrong is nobody's business.
 fn unknown() -> Problem {
     Problem::unauthorized("the credential is missing, unknown, expired or revoked")
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use bowline_auth::{JwtConfig, JwtKeys, SecretBytes};
+    use bowline_model::clock::ClockRules;
+    use bowline_store::{LedgerClock, ManualClock};
+    use bowline_store_sql::{SqlLedger, SqlSettings};
+    use hyper::header::HeaderValue;
+    use ring::hmac;
+    use serde_json::json;
+
+    use super::*;
+
+    const SECRET: [u8; 32] = [7; 32];
+    const MINUTE_MS: i64 = 60_000;
+    const DAY_MS: i64 = 86_400_000;
+    /// How far the machine's clock is from the ledger's last known moment: both are far.
+    const FAR: [i64; 2] = [-3 * MINUTE_MS, 400 * DAY_MS];
+
+    struct Held {
+        machine: Arc<ManualClock>,
+        clock: Arc<LedgerClock>,
+        gate: Arc<Gate>,
+    }
+
+    /// A server whose clock is held, as it was last written to at one moment and its machine's clock shows another.
+    fn held(by_ms: i64) -> Held {
+        let known = Timestamp::from_millis(1_800_000_000_000);
+        let machine = ManualClock::at(known.plus_millis(by_ms));
+        let clock = LedgerClock::new(machine.clone(), Some(ClockRules::default()));
+        clock.learn(Some(known), None);
+        assert_eq!(clock.now(), known);
+        assert!(clock.is_held());
+        let ledger = SqlLedger::open_memory_alone(&SqlSettings::new(machine.clone())).expect("a ledger");
+        let jwt = JwtVerifier::new(JwtConfig {
+            issuer: "ops".to_owned(),
+            audience_control: "control".to_owned(),
+            audience_exec: "exec".to_owned(),
+            lifetime_max_s: 300,
+            keys: JwtKeys::SharedSecret(SecretBytes::new(SECRET)),
+        });
+        let jwt = Some(jwt.expect("a verifier"));
+        let gate = Gate::new(Arc::new(ledger), clock.clone(), jwt, GateSettings::default());
+        Held { machine, clock, gate }
+    }
+
+    impl Held {
+        /// The headers of a request with a service token that was issued now, or so many seconds ago.
+        fn headers(&self, jti: &str, ago_s: i64) -> HeaderMap {
+            let issued_s = self.machine.now().as_millis() / 1_000 - ago_s;
+            let claims = json!({
+                "iss": "ops", "aud": "control", "sub": "svc:ci", "iat": issued_s, "exp": issued_s + 60, "jti": jti,
+                "scopes": ["orchestrator.control.write"],
+            });
+            let parts = [json!({"alg": "HS256", "typ": "JWT"}), claims];
+            let signed = parts.map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
+            let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &SECRET), signed.as_bytes());
+            let text = format!("Bearer {signed}.{}", URL_SAFE_NO_PAD.encode(signature));
+            HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(text).expect("a header"))])
+        }
+    }
+
+    #[tokio::test]
+    async fn service_tokens_are_held_against_their_own_clock_while_the_ledgers_is_held() {
+        for by_ms in FAR {
+            let held = held(by_ms);
+            let caller = held.gate.admit(&held.headers("first", 0), Trust::Once).await;
+            assert!(caller.is_ok(), "{by_ms}: {caller:?}");
+            let again = held.gate.admit(&held.headers("first", 0), Trust::Once).await;
+            assert!(again.is_err(), "{by_ms}: the same one a second time");
+            let before = held.gate.admit(&held.headers("before", 5), Trust::Once).await;
+            assert!(before.is_err(), "{by_ms}: one from before the start may have been used already");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_token_ends_when_it_says_while_the_ledgers_clock_is_held() {
+        for by_ms in FAR {
+            let held = held(by_ms);
+            let caller = held.gate.admit(&held.headers("first", 0), Trust::Once).await.expect("a good token");
+            assert_eq!(held.gate.left_ms(&caller), Some(60_000), "{by_ms}");
+            held.machine.advance_ms(59_000);
+            assert!(held.gate.still_good(&caller).await, "{by_ms}");
+            held.machine.advance_ms(1_000);
+            assert!(!held.gate.still_good(&caller).await, "{by_ms}");
+        }
+    }
+
+    #[tokio::test]
+    async fn our_own_tokens_end_by_the_time_of_the_ledger() {
+        for by_ms in FAR {
+            let held = held(by_ms);
+            let service = held.gate.admit(&held.headers("first", 0), Trust::Once).await.expect("a good token");
+            let token = TokenText::mint(TokenKind::Api, [1; bowline_auth::token::ENTROPY_BYTES]);
+            let actor = Actor::Token { id: token.id(), name: "ci".to_owned() };
+            let expires_at_ms = Some(held.clock.now().as_millis() + 60_000);
+            let caller = Caller { actor, expires_at_ms, ..service };
+            assert_eq!(held.gate.left_ms(&caller), Some(60_000), "{by_ms}");
+        }
+    }
 }

@@ -195,20 +195,10 @@ pub async fn create(
     }
     let audiences = audiences(&known, &body)?;
     let now = app.engine.clock.now();
-    let expires_at = now.plus_millis(i64::try_from(seconds).unwrap_or(0) * 1_000);
     // Workers, agents and join tokens outlive their maker: the work goes on when somebody leaves.
-    let expires_at = match known.0.expires_at_ms.map(Timestamp::from_millis) {
-        Some(end) if body.kind == KindWord::Api && end < expires_at => {
-            if body.expires_in_s.is_some() || end <= now {
-                let left = end.millis_since(now).max(0) / 1_000;
-                return Err(Problem::validation(format!(
-                    "expires_in_s: a token ends no later than the credential it is made with, which ends at {end}; at most {left}"
-                )));
-            }
-            end
-        }
-        _ => expires_at,
-    };
+    let left_ms = app.gate.left_ms(&known.0).filter(|_| body.kind == KindWord::Api);
+    let lasts_ms = lasts_ms(seconds, body.expires_in_s.is_some(), left_ms)?;
+    let expires_at = now.plus_millis(lasts_ms);
     let kind = match body.kind {
         KindWord::Api => TokenKind::Api,
         KindWord::Worker => TokenKind::Worker,
@@ -260,6 +250,24 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(view)))
 }
 
+/// How long the new token is good: as asked for, but no longer than its maker's credential, which is still good for `left_ms`.
+/// Both are spans, as that credential may end by another clock than the token.
+fn lasts_ms(seconds: u64, was_asked: bool, left_ms: Option<i64>) -> Result<i64, Problem> {
+    let wanted_ms = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000);
+    match left_ms {
+        Some(left_ms) if left_ms < wanted_ms => {
+            if was_asked || left_ms <= 0 {
+                let left = left_ms.max(0) / 1_000;
+                return Err(Problem::validation(format!(
+                    "expires_in_s: a token ends no later than the credential it is made with, which is good for {left} more seconds"
+                )));
+            }
+            Ok(left_ms)
+        }
+        _ => Ok(wanted_ms),
+    }
+}
+
 /// Whose the new token is. An address says as which person a token counts, so only administrators give one that is not their own.
 fn email_of(known: &Known, body: &CreateRequest) -> Result<Option<String>, Problem> {
     let own = known.0.email.as_ref().map(Email::as_str);
@@ -294,4 +302,19 @@ fn audiences(known: &Known, body: &CreateRequest) -> Result<Audiences, Problem> 
     }
     known.0.require_audiences(audiences).map_err(Problem::forbidden)?;
     Ok(audiences)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_no_longer_than_what_is_left_of_its_makers_credential() {
+        let lasts = |seconds, was_asked, left_ms| lasts_ms(seconds, was_asked, left_ms).ok();
+        assert_eq!(lasts(60, false, None), Some(60_000));
+        assert_eq!(lasts(60, true, Some(60_000)), Some(60_000));
+        assert_eq!(lasts(60, false, Some(59_999)), Some(59_999));
+        assert_eq!(lasts(60, true, Some(59_999)), None, "asked for more than there is");
+        assert_eq!(lasts(60, false, Some(0)), None);
+    }
 }
