@@ -267,6 +267,7 @@ async fn a_change_counts_from_its_activation_and_what_is_disabled_starts_nothing
     house.clock.set(at("2026-01-01T18:30:00Z"));
     house.put("s", json!({"cron": "0 */2 * * *"})).await;
     assert_eq!(house.look_at("2026-01-01T18:30:00Z").await, 0, "nothing is made up for from before");
+        reason: None,
     assert_eq!(house.look_at("2026-01-01T19:00:00Z").await, 0);
     assert_eq!(house.look_at("2026-01-01T20:00:00Z").await, 1);
 }

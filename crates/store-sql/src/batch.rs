@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use bowline_model::RunId;
 use bowline_model::planted::{self, Mistake};
-use bowline_store::{Claimant, ClaimedRun, ResourceKey, StoreError, StoreResult, TellAnswer, ToldEvents};
+use bowline_store::{Claimant, ClaimedRun, StoreError, StoreResult, TellAnswer, ToldEvents};
 use rand::rngs::StdRng;
 
 use crate::changes::{AttemptEnded, Heard, Tallied};
@@ -17,7 +17,7 @@ use crate::db::{AnyDb, Db, Mode};
 use crate::shared::Shared;
 use crate::single::one;
 use crate::standing::StandingClaim;
-use crate::write::{self, Desk, Emptied};
+use crate::write::{self, Desk, Diff, Emptied};
 
 /// What is to be told once the batch is stored.
 #[derive(Debug, Default)]
@@ -37,8 +37,8 @@ pub struct After {
     pub hosts: Vec<i64>,
     /// To be added before the commit.
     pub tally: Tallied,
-    /// What changed in resources, as JSON, for the audit trail.
-    pub diffs: Vec<(ResourceKey, String)>,
+    /// What changed in configuration, for the audit trail.
+    pub diffs: Vec<Diff>,
     /// Lines that this transaction makes.
     pub lines: Vec<(i64, ChannelKey)>,
     /// A person has accepted the clock, under this name.

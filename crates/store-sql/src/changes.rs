@@ -15,11 +15,12 @@ use bowline_model::fleet::{ApprovalState, HostLock, Sweep};
 use bowline_model::job::{JobKind, Place, Step};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{EventKind, JobStatus, Lane, RunError, RunId, RunStatus, TenantId, Timestamp, WorkerName};
-use bowline_store::{ResourceKey, StoreError, StoreResult};
+use bowline_store::{StoreError, StoreResult};
 use uuid::Uuid;
 
 use crate::db::{Batch, Col, Db, Sql};
 use crate::job_row::JobRow;
+use crate::write::Diff;
 
 /// A new lease and its run.
 #[derive(Debug)]
@@ -166,8 +167,8 @@ pub struct Heard {
     pub fleets: bool,
     /// Something came in for runs of workflows.
     pub flows: bool,
-    /// What changed in resources, as JSON, for their records in the audit trail.
-    pub diffs: Vec<(ResourceKey, String)>,
+    /// What changed in configuration, for its records in the audit trail.
+    pub diffs: Vec<Diff>,
 }
 
 impl Changes {

@@ -103,7 +103,7 @@ commands! {
     Unblock((TenantId, i64, Author, Option<String>)) -> bool,
     Release(ReleaseOrder) -> Option<u64>,
     PutInventory(InventoryPut) -> PutAnswer,
-    RemoveHosts((TenantId, InventoryName, Vec<HostName>, Author)) -> u64,
+    RemoveHosts((TenantId, InventoryName, Vec<HostName>, Author, Option<String>)) -> u64,
     PutResource(ResourcePut) -> ResourceStored,
     Apply(Vec<Applying>) -> Applied,
     ActivateResource(Box<Activation>) -> Activated,
@@ -146,7 +146,7 @@ impl Command {
             | Self::SetSealingKey((_, _, _, by), _)
             | Self::Unblock((_, _, by, _), _)
             | Self::ResumeEvaluation((_, _, by), _)
-            | Self::RemoveHosts((_, _, _, by), _) => Some(by),
+            | Self::RemoveHosts((_, _, _, by, _), _) => Some(by),
             Self::RenewAgent(renewal, _) => Some(&renewal.by),
             Self::RemoveAgent(request, _) => Some(&request.by),
             Self::AcceptClock((by, _), _) => Some(by),

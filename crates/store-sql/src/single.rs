@@ -160,8 +160,9 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             after.hear(heard);
             Answer::PutInventory(answer)
         }
-        Command::RemoveHosts((tenant, inventory, hosts, by), _) => {
-            let (removed, heard) = write::remove_hosts(db, desk, *tenant, inventory, hosts, by).await?;
+        Command::RemoveHosts((tenant, inventory, hosts, by, reason), _) => {
+            let about = (*tenant, inventory);
+            let (removed, heard) = write::remove_hosts(db, desk, about, hosts, by, reason.as_deref()).await?;
             after.hear(heard);
             Answer::RemoveHosts(removed)
         }

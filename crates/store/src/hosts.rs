@@ -47,6 +47,8 @@ pub struct InventoryPut {
     pub content: Arc<Inventory>,
     pub unmentioned: Unmentioned,
     pub by: Author,
+    /// Why; kept in the audit trail.
+    pub reason: Option<String>,
 }
 
 /// What became of an [`InventoryPut`].
@@ -104,5 +106,6 @@ pub trait HostStore: Send + Sync {
         inventory: InventoryName,
         hosts: Vec<HostName>,
         by: Author,
+        reason: Option<String>,
     ) -> StoreResult<u64>;
 }

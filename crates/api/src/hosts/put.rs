@@ -17,6 +17,7 @@ use super::view::{HostView, InventoryQuery, inventory_or_default};
 use crate::app::App;
 use crate::body::ExactBody;
 use crate::door::Known;
+use crate::jobs::reason_of;
 use crate::params::{Params, Part};
 use crate::problem::Problem;
 
@@ -37,6 +38,10 @@ pub struct PutRequest {
     /// An agent of the host's own name unless given.
     #[serde(default, deserialize_with = "bowline_model::shape::by_name")]
     pub connection: Connection,
+    /// Why; kept in the audit trail.
+    #[serde(default)]
+    #[schemars(length(max = 1000))]
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -78,6 +83,7 @@ pub async fn put(
         content: Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
         unmentioned: Unmentioned::Keep,
         by: known.author(),
+        reason: reason_of(body.reason)?,
     };
     app.engine.quotas.admit_inventory(tenant, &put.content).map_err(StoreError::from)?;
     let (status, outcome) = match app.engine.ledger.put_inventory(put).await? {

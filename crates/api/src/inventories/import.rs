@@ -12,6 +12,7 @@ use super::put::{PutView, READING_MAX, UnmentionedWord, Wish, make_true, new_nam
 use crate::app::App;
 use crate::body::{FileBody, aside, check_exact};
 use crate::door::Known;
+use crate::jobs::reason_of;
 use crate::params::{Params, Part};
 use crate::patience::Patience;
 use crate::problem::Problem;
@@ -27,6 +28,9 @@ pub struct ImportQuery {
     pub unmentioned: UnmentionedWord,
     /// Only say what would change.
     pub dry_run: bool,
+    /// Why; kept in the audit trail.
+    #[schemars(length(max = 1000))]
+    pub reason: Option<String>,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -40,10 +44,12 @@ pub async fn import(
     FileBody(file): FileBody,
 ) -> Result<Json<PutView>, Problem> {
     let inventory = new_name(&name)?;
+    let reason = reason_of(query.reason)?;
     let format = query.format.as_deref().map(format).transpose()?;
     let reading = aside(move || read(&file, format, query.file.as_deref()));
     let content = patience.besides(READING_MAX, reading).await??;
-    let wish = Wish { inventory, content, unmentioned: query.unmentioned.into(), dry_run: query.dry_run };
+    let (unmentioned, dry_run) = (query.unmentioned.into(), query.dry_run);
+    let wish = Wish { inventory, content, unmentioned, reason, dry_run };
     make_true(&app, &known, &patience, wish).await.map(Json)
 }
 

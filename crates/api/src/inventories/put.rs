@@ -20,6 +20,7 @@ use super::changes::{Changes, groups_after, telling};
 use crate::app::App;
 use crate::body::{JsonText, aside, parse_exact};
 use crate::door::Known;
+use crate::jobs::reason_of;
 use crate::params::{Params, Part};
 use crate::patience::Patience;
 use crate::problem::Problem;
@@ -54,6 +55,10 @@ pub struct PutRequest {
     /// What happens to hosts and groups that are not mentioned: `keep` unless given.
     #[serde(default)]
     pub unmentioned: UnmentionedWord,
+    /// Why; kept in the audit trail.
+    #[serde(default)]
+    #[schemars(length(max = 1000))]
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -109,8 +114,8 @@ pub async fn put(
 ) -> Result<Json<PutView>, Problem> {
     let inventory = new_name(&name)?;
     let reading = aside(move || read(&text));
-    let (content, unmentioned) = patience.besides(READING_MAX, reading).await??;
-    let wish = Wish { inventory, content, unmentioned, dry_run: query.dry_run };
+    let (content, unmentioned, reason) = patience.besides(READING_MAX, reading).await??;
+    let wish = Wish { inventory, content, unmentioned, reason, dry_run: query.dry_run };
     make_true(&app, &known, &patience, wish).await.map(Json)
 }
 
@@ -119,11 +124,11 @@ pub fn new_name(text: &str) -> Result<InventoryName, Problem> {
     InventoryName::new(text).map_err(|e| Problem::validation(e).with(json!({"field": "name"})))
 }
 
-fn read(text: &[u8]) -> Result<(Inventory, Unmentioned), Problem> {
+fn read(text: &[u8]) -> Result<(Inventory, Unmentioned, Option<String>), Problem> {
     let request: PutRequest = parse_exact(text)?;
     let content = Inventory { hosts: request.hosts, groups: request.groups };
     check(&content)?;
-    Ok((content, request.unmentioned.into()))
+    Ok((content, request.unmentioned.into(), reason_of(request.reason)?))
 }
 
 /// Whether a description makes sense by itself.
@@ -151,12 +156,13 @@ pub struct Wish {
     pub inventory: InventoryName,
     pub content: Inventory,
     pub unmentioned: Unmentioned,
+    pub reason: Option<String>,
     pub dry_run: bool,
 }
 
 /// Makes it true, or says what that would change.
 pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish) -> Result<PutView, Problem> {
-    let (tenant, Wish { inventory, mut content, unmentioned, dry_run }) = (known.tenant()?, wish);
+    let (tenant, Wish { inventory, mut content, unmentioned, reason, dry_run }) = (known.tenant()?, wish);
     for (n, host) in content.hosts.iter().enumerate() {
         host.connection.check().map_err(|why| {
             let field = format!("hosts[{n}].connection.{}", why.field());
@@ -188,7 +194,7 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
     app.engine.quotas.admit_inventory(tenant, &content).map_err(StoreError::from)?;
     let content = Arc::new(content);
     let by = known.author();
-    let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by };
+    let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by, reason };
     match patience.besides(STORING_MAX, app.engine.ledger.put_inventory(put)).await? {
         PutAnswer::Circle(group) => Err(circle(group)),
         PutAnswer::Done(counts) => Ok(PutView {
@@ -227,6 +233,7 @@ pub async fn inventory_put(
     by: Author,
     inventory: InventoryName,
     mut spec: Value,
+    reason: Option<String>,
 ) -> Result<InventoryPut, Problem> {
     let unmentioned = match spec.as_object_mut().and_then(|spec| spec.remove("unmentioned")) {
         None => UnmentionedWord::default(),
@@ -240,7 +247,7 @@ pub async fn inventory_put(
         Problem::validation(format!("this is not an inventory: {error}")).with(json!({"path": error.place().path}))
     })?;
     untangle(app, tenant, &inventory, &mut content, unmentioned).await?;
-    Ok(InventoryPut { tenant, inventory, content: Arc::new(content), unmentioned, by })
+    Ok(InventoryPut { tenant, inventory, content: Arc::new(content), unmentioned, by, reason })
 }
 
 /// A group would be in itself.

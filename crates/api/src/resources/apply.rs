@@ -44,7 +44,7 @@ pub struct ApplyRequest {
     /// Whether new versions count from now on: yes, unless given.
     #[serde(default = "yes")]
     pub activate: bool,
-    /// For whoever reads the versions later.
+    /// Why. Kept with the new versions, and as the reason in the audit trail.
     #[serde(default)]
     #[schemars(length(max = 1000))]
     pub note: Option<String>,
@@ -207,7 +207,7 @@ impl Order<'_> {
         if document.kind == INVENTORY {
             self.known.require(Scope::FleetWrite)?;
             let name = InventoryName::new(&document.name).map_err(Problem::validation)?;
-            let put = inventory_put(app, tenant, self.known.author(), name, spec).await?;
+            let put = inventory_put(app, tenant, self.known.author(), name, spec, self.note.map(str::to_owned)).await?;
             return Ok(Applying::Inventory(put));
         }
         self.known.require(Scope::ResourcesWrite)?;

@@ -79,6 +79,7 @@ async fn put_hosts(stage: &Stage) -> anyhow::Result<InventoryName> {
         content,
         unmentioned: Unmentioned::Remove,
         by: "demonstration".into(),
+        reason: None,
     };
     stage.engine.ledger.put_inventory(put).await?;
     Ok(inventory)

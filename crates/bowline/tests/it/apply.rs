@@ -101,6 +101,12 @@ async fn applying_twice_is_applying_once() {
     let audit = server.get("/audit?action=resource.put").await.expect(200);
     let reasons: Vec<&Value> = audit["records"].as_array().expect("records").iter().map(|one| &one["reason"]).collect();
     assert!(reasons.contains(&&json!("more room")), "{audit}");
+    let audit = server.get("/audit?action=inventory.put").await.expect(200);
+    let newest = &audit["records"][0];
+    assert_eq!(newest["reason"], "more room", "{audit}");
+    let diff: Value = serde_json::from_str(newest["diff"].as_str().expect("a diff")).expect("JSON");
+    let port = json!([{"path": "/groups/web/vars/port", "change": "changed", "before": 80, "after": 8080}]);
+    assert_eq!(diff["diff"]["changed"], port);
     assert_eq!(code, 0);
     assert!(out.contains("cleanup        updated v2") && out.contains("restart-nginx  unchanged"), "{out}");
 
@@ -222,4 +228,36 @@ async fn a_fleet_is_kept_from_the_command_line() {
     assert_eq!((code, out.as_str()), (0, "inventory main: 1 changed, 3 removed, 1 group changed\n"));
     assert_eq!(said(&run(&["hosts", "remove", "db1"], None)).0, 0);
     assert_eq!(run(&["hosts", "remove", "db1"], None).status.code(), Some(1));
+}
+
+/// Whatever changes hosts takes a reason, and the audit trail has it.
+#[tokio::test]
+async fn changes_of_hosts_have_a_reason() {
+    let server = TestServer::start().await;
+    let run = |args: &[&str]| said(&bowline(&server, args, None));
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").expect("a file");
+    std::fs::write(file.path(), "hosts:\n  web1: {labels: {role: web}}\n").expect("written");
+    let path = file.path().to_str().expect("a path");
+    run(&["hosts", "import", path, "--reason", "import it"]);
+    run(&["hosts", "add", "web1", "--var", "port=80", "--reason", "add it"]);
+    run(&["hosts", "remove", "web1", "--reason", "remove it"]);
+    server
+        .send(
+            "PUT",
+            "/inventories/main",
+            &server.admin(),
+            Some(json!({"hosts": [{"name": "web2"}], "reason": "put it"})),
+        )
+        .await
+        .expect(200);
+    let audit = server.get("/audit").await.expect(200);
+    let records = audit["records"].as_array().expect("records").iter();
+    let hosts =
+        records.filter(|one| one["action"].as_str().is_some_and(|a| a == "inventory.put" || a == "host.remove"));
+    let reasons: Vec<&str> = hosts.filter_map(|one| one["reason"].as_str()).collect();
+    assert_eq!(reasons, ["put it", "remove it", "add it", "import it"], "{audit}");
+    let events = server.get("/events?type=inventory_changed").await.expect(200).to_string();
+    assert!(events.contains(": remove it"), "{events}");
+    let long = server.send("DELETE", &format!("/hosts/web2?reason={}", "x".repeat(1_001)), &server.admin(), None).await;
+    assert_eq!((long.status, long.code()), (400, "VALIDATION_ERROR"));
 }

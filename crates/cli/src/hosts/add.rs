@@ -49,6 +49,9 @@ pub struct AddArgs {
     /// With --via ssh or simulate: a label the agent must have; repeat for several
     #[arg(long = "through", value_name = "NAME=VALUE", value_parser = label)]
     through: Vec<(String, String)>,
+    /// Why; kept in the audit trail
+    #[arg(long)]
+    reason: Option<String>,
     #[command(flatten)]
     place: Where,
 }
@@ -83,6 +86,8 @@ struct NewHost<'a> {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     vars: BTreeMap<&'a str, &'a Value>,
     connection: NewConnection<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -139,6 +144,7 @@ pub async fn add(client: &Client, screen: &mut Screen, args: &AddArgs) -> Result
             user: args.user.as_deref(),
             through: pairs(&args.through),
         },
+        reason: args.reason.as_deref(),
     };
     let body = serde_json::to_string(&host).map_err(|error| Failure::Usage(error.to_string()))?;
     let request = Request::put(["hosts", &args.name]).query("inventory", &args.place.inventory).body(body);

@@ -33,6 +33,9 @@ pub struct ImportArgs {
     /// Do not ask before hosts are removed
     #[arg(long, short)]
     yes: bool,
+    /// Why; kept in the audit trail
+    #[arg(long)]
+    reason: Option<String>,
     #[command(flatten)]
     place: Where,
 }
@@ -131,6 +134,7 @@ async fn send(client: &Client, args: &ImportArgs, text: &str, dry_run: bool) -> 
         .query_if("file", name)
         .query_if("unmentioned", args.replace.then_some("remove"))
         .query_if("dry_run", dry_run.then_some("true"))
+        .query_if("reason", args.reason.clone())
         .file(text);
     client.call(&request).await
 }

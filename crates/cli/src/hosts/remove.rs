@@ -13,6 +13,9 @@ pub struct RemoveArgs {
     /// The hosts' names
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
+    /// Why; kept in the audit trail
+    #[arg(long)]
+    reason: Option<String>,
     #[command(flatten)]
     place: Where,
 }
@@ -20,7 +23,9 @@ pub struct RemoveArgs {
 pub async fn remove(client: &Client, screen: &mut Screen, args: &RemoveArgs) -> Result<Exit, Failure> {
     let (mut exit, mut results) = (Exit::Success, Vec::new());
     for name in &args.names {
-        let request = Request::delete(["hosts", name]).query("inventory", &args.place.inventory);
+        let request = Request::delete(["hosts", name])
+            .query("inventory", &args.place.inventory)
+            .query_if("reason", args.reason.clone());
         let removed = match client.call(&request).await {
             Ok(_) => true,
             // One that is not there does not hold up the others.

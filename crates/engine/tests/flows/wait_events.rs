@@ -41,6 +41,7 @@ async fn add_unreachable_host(house: &House) {
         content: Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
         unmentioned: Unmentioned::Keep,
         by: house.author(),
+        reason: None,
     };
     house.engine.ledger.put_inventory(put).await.expect("an inventory");
 }

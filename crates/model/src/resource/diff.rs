@@ -56,13 +56,25 @@ pub fn summary_of_changes(before: &Value, after: &Value) -> Value {
 }
 
 fn shortened(name: &str, value: &Value) -> Value {
+    let value = without_secrets(name, value);
     let text = value.to_string();
-    if sounds_secret(name) || looks_secret(&text).is_some() {
-        return json!("(looks like a secret)");
-    }
     match text.char_indices().nth(SHOWN_MAX) {
-        None => value.clone(),
+        None => value,
         Some((end, _)) => json!(format!("{}…", &text[..end])),
+    }
+}
+
+/// The same without what looks like a secret, also where it stands deep in what was added or removed as a whole.
+fn without_secrets(name: &str, value: &Value) -> Value {
+    let hidden = || json!("(looks like a secret)");
+    match value {
+        _ if sounds_secret(name) => hidden(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), without_secrets(name, value))).collect()
+        }
+        Value::Array(items) => items.iter().map(|item| without_secrets("", item)).collect(),
+        value if looks_secret(&value.to_string()).is_some() => hidden(),
+        value => value.clone(),
     }
 }
 
@@ -146,12 +158,15 @@ mod tests {
     fn a_summary_is_bounded_and_shows_no_secret() {
         let before = json!({"url": "https://a.example"});
         let after = json!({
-            "url": "https://user:hunter22@a.example", "env": {"DB_PASSWORD": "x"}, "token": "y", "script": "z".repeat(1_000),
+            "url": "https://user:hunter22@a.example", "env": {"DB_PASSWORD": "hunter23", "LANG": "C"}, "token": "y", "script": "z".repeat(1_000),
         });
         let summary = summary_of_changes(&before, &after);
         let text = summary.to_string();
         assert_eq!(summary["changes"], 4, "{text}");
-        assert!(!text.contains("hunter22") && !text.contains(&"z".repeat(SHOWN_MAX + 1)), "{text}");
+        assert!(
+            !text.contains("hunter2") && text.contains("LANG") && !text.contains(&"z".repeat(SHOWN_MAX + 1)),
+            "{text}"
+        );
         assert!(text.contains("https://a.example"), "{text}");
         let many: Value = (0..200).map(|n| (format!("k{n}"), json!(n))).collect::<serde_json::Map<_, _>>().into();
         let summary = summary_of_changes(&json!({}), &many);

@@ -116,8 +116,14 @@ pub async fn put_hosts(world: &Rc<World>, tenant: TenantId, idle: Option<&HostNa
     };
     let hosts = world.fleet.of(tenant).map(host).collect();
     let content = Arc::new(Inventory { hosts, groups: Vec::new() });
-    let put =
-        InventoryPut { tenant, inventory: inventory(), content, unmentioned: Unmentioned::Keep, by: "ops".into() };
+    let put = InventoryPut {
+        tenant,
+        inventory: inventory(),
+        content,
+        unmentioned: Unmentioned::Keep,
+        by: "ops".into(),
+        reason: None,
+    };
     call(world, |engine| async move { engine.ledger.put_inventory(put).await }).await.map(drop)
 }
 

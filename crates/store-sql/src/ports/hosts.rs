@@ -55,7 +55,8 @@ impl HostStore for SqlLedger {
         inventory: InventoryName,
         hosts: Vec<HostName>,
         by: Author,
+        reason: Option<String>,
     ) -> StoreResult<u64> {
-        self.wish(|line| Command::RemoveHosts((tenant, inventory, hosts, by), line)).await
+        self.wish(|line| Command::RemoveHosts((tenant, inventory, hosts, by, reason), line)).await
     }
 }

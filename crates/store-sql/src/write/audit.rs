@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 use bowline_model::audit::{Action, AuditRecord, Author, Chain, Deed, Digest};
 use bowline_model::fleet::Decided;
-use bowline_model::{JobId, TenantId};
+use bowline_model::{InventoryName, JobId, TenantId};
 use bowline_store::{
     Activated, Activation, Applied, AppliedOne, Applying, ApprovalAnswer, BlockAnswer, BlockedPlace, Closed,
     DeadLetterOrder, Deleted, Enrolled, Fired, FlowAnswer, InventoryPut, JobOrder, NewJob, NotApplied, Once,
@@ -27,8 +27,27 @@ use crate::keyed;
 /// The names of things in a record are at most this many; the count says how many there were.
 const NAMED_MAX: usize = 100;
 
-/// What changed in resources, as JSON.
-type Diffs = [(ResourceKey, String)];
+/// What one write of a batch changed in configuration, for its record.
+#[derive(Debug, Clone)]
+pub struct Diff {
+    pub of: Changed,
+    /// As JSON.
+    pub text: String,
+}
+
+/// What was changed, and the number that the change gave it: one batch may change a thing twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    Resource(ResourceKey, u32),
+    Inventory(TenantId, InventoryName, i64),
+}
+
+type Diffs = [Diff];
+
+fn diff_of(diffs: &Diffs, of: &Changed) -> Value {
+    let diff = diffs.iter().find(|diff| diff.of == *of);
+    diff.and_then(|diff| serde_json::from_str(&diff.text).ok()).unwrap_or_default()
+}
 
 /// What is to be recorded of a batch.
 pub fn deeds(wishes: &[Command], answers: &[Answer], diffs: &Diffs) -> StoreResult<Vec<Deed>> {
@@ -315,7 +334,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
             form.if_so(*lifted, "not_found")
         }
         (Command::PutInventory(put, _), Answer::PutInventory(answer)) => {
-            return Ok(about_inventory(form, put, answer).into_iter().collect());
+            return Ok(about_inventory(form, put, answer, diffs).into_iter().collect());
         }
         (Command::Apply(documents, _), Answer::Apply(answer)) => {
             return Ok(about_documents(form, documents, answer, diffs));
@@ -354,8 +373,9 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
                 None => form.result("not_found"),
             }
         }
-        (Command::RemoveHosts((tenant, inventory, hosts, _), _), Answer::RemoveHosts(removed)) => {
+        (Command::RemoveHosts((tenant, inventory, hosts, _, reason), _), Answer::RemoveHosts(removed)) => {
             let form = form(Some(*tenant), Action::HostRemove, format!("inventory/{inventory}"));
+            let form = form.why(reason.as_deref());
             let named: Vec<_> = hosts.iter().take(NAMED_MAX).collect();
             form.with(json!({"removed": removed, "mentioned": named})).if_so(*removed > 0, "not_found")
         }
@@ -471,16 +491,19 @@ fn about_inventory(
     form: impl Fn(Option<TenantId>, Action, String) -> Form,
     put: &InventoryPut,
     answer: &PutAnswer,
+    diffs: &Diffs,
 ) -> Option<Deed> {
     let form = form(Some(put.tenant), Action::InventoryPut, format!("inventory/{}", put.inventory));
+    let form = form.why(put.reason.as_deref());
     match answer {
         PutAnswer::Circle(group) => Some(form.refused(format_args!("the group {group} would be in itself"))),
         PutAnswer::Done(counts) if counts.created + counts.changed + counts.removed + counts.groups == 0 => None,
         PutAnswer::Done(counts) => {
             let hosts: Vec<_> = put.content.hosts.iter().take(NAMED_MAX).map(|host| &host.name).collect();
+            let diff = diff_of(diffs, &Changed::Inventory(put.tenant, put.inventory.clone(), counts.revision));
             let form = form.with(json!({
                 "created": counts.created, "changed": counts.changed, "removed": counts.removed,
-                "groups": counts.groups, "revision": counts.revision, "mentioned": hosts,
+                "groups": counts.groups, "revision": counts.revision, "mentioned": hosts, "diff": diff,
             }));
             Some(form.result("done"))
         }
@@ -497,9 +520,7 @@ fn about_resource(
     let sum = Digest::of(put.spec.as_bytes());
     match stored {
         ResourceStored::Stored { version, active } => {
-            let diff =
-                diffs.iter().find(|(key, _)| *key == put.key).and_then(|(_, diff)| serde_json::from_str(diff).ok());
-            let diff: Value = diff.unwrap_or_default();
+            let diff = diff_of(diffs, &Changed::Resource(put.key.clone(), *version));
             let diff = json!({"version": version, "active": active, "sha256": sum, "diff": diff});
             Some(form.with(diff).result("done"))
         }
@@ -527,7 +548,7 @@ fn about_documents(
             .filter_map(|(document, done)| match (document, done) {
                 (Applying::Resource(put), AppliedOne::Resource(stored)) => about_resource(form, put, stored, diffs),
                 (Applying::Inventory(put), AppliedOne::Inventory(counts)) => {
-                    about_inventory(form, put, &PutAnswer::Done(*counts))
+                    about_inventory(form, put, &PutAnswer::Done(*counts), diffs)
                 }
                 _ => None,
             })
@@ -538,7 +559,7 @@ fn about_documents(
                     about_resource(form, put, &ResourceStored::Overtaken { latest: *latest }, diffs)
                 }
                 (Some(Applying::Inventory(put)), NotApplied::Circle(group)) => {
-                    about_inventory(form, put, &PutAnswer::Circle(group.clone()))
+                    about_inventory(form, put, &PutAnswer::Circle(group.clone()), diffs)
                 }
                 _ => None,
             };

@@ -4,13 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bowline_model::event::EventData;
 use bowline_model::host::{Group, GroupTree, Host};
+use bowline_model::resource::summary_of_changes;
 use bowline_model::{EventKind, HostName, InventoryName, TenantId};
 use bowline_store::{InventoryPut, PutAnswer, PutCounts, StoreError, StoreResult, Unmentioned};
 
+use serde_json::{Map, Value, json};
+
 use super::Desk;
+use super::audit::{Changed, Diff};
 use crate::changes::{Changes, Heard};
 use crate::db::{Col, Db, Sql, Val};
 use crate::host_row::{Texts, group, group_text, host, host_columns, vars_text};
+
+/// Hosts, and groups, whose change a record in the audit trail looks into. The counts beside it say how many there were.
+const LOOKED_INTO_MAX: usize = 50;
 
 pub async fn put_inventory(db: &mut impl Db, desk: &Desk<'_>, put: &InventoryPut) -> StoreResult<(PutAnswer, Heard)> {
     let (inventory, revision) = ensure(db, desk, put.tenant, &put.inventory).await?;
@@ -19,24 +26,29 @@ pub async fn put_inventory(db: &mut impl Db, desk: &Desk<'_>, put: &InventoryPut
     if let Err(circle) = GroupTree::new(groups.result.iter().map(|(name, group)| (*name, &group.groups))) {
         return Ok((PutAnswer::Circle(circle.0), Heard::default()));
     }
-    let mut counts = put_hosts(db, desk, inventory, put).await?;
+    let mut diff = InventoryDiff::default();
+    let mut counts = put_hosts(db, desk, inventory, put, &mut diff).await?;
+    groups.describe(&known, &mut diff);
     counts.groups = groups.write(db, inventory).await?;
     counts.revision = revision;
     if counts.created + counts.changed + counts.removed + counts.groups == 0 {
         return Ok((PutAnswer::Done(counts), Heard::default()));
     }
     counts.revision += 1;
-    let heard = tell(db, desk, inventory, put.tenant, &put.inventory, &put.by, &counts).await?;
+    let (about, why) = ((put.tenant, &put.inventory), put.reason.as_deref());
+    let mut heard = tell(db, desk, inventory, about, &put.by, why, &counts).await?;
+    let of = Changed::Inventory(put.tenant, put.inventory.clone(), counts.revision);
+    heard.diffs.push(Diff { of, text: diff.summary().to_string() });
     Ok((PutAnswer::Done(counts), heard))
 }
 
 pub async fn remove_hosts(
     db: &mut impl Db,
     desk: &Desk<'_>,
-    tenant: TenantId,
-    name: &InventoryName,
+    (tenant, name): (TenantId, &InventoryName),
     hosts: &[HostName],
     by: &str,
+    reason: Option<&str>,
 ) -> StoreResult<(u64, Heard)> {
     let key = [Val::Id(*tenant.as_uuid()), Val::Text(name.as_str())];
     let Some(inventory) = db.query(LOCK, &key, |row| row.int(0)).await?.into_iter().next() else {
@@ -52,7 +64,7 @@ pub async fn remove_hosts(
         return Ok((0, Heard::default()));
     }
     let counts = PutCounts { removed, ..PutCounts::default() };
-    Ok((removed, tell(db, desk, inventory, tenant, name, by, &counts).await?))
+    Ok((removed, tell(db, desk, inventory, (tenant, name), by, reason, &counts).await?))
 }
 
 /// The inventory, locked, and its revision.
@@ -63,7 +75,13 @@ async fn ensure(db: &mut impl Db, desk: &Desk<'_>, tenant: TenantId, name: &Inve
     found.into_iter().next().ok_or_else(|| StoreError::Conflict("the inventory went away".to_owned()))
 }
 
-async fn put_hosts(db: &mut impl Db, desk: &Desk<'_>, inventory: i64, put: &InventoryPut) -> StoreResult<PutCounts> {
+async fn put_hosts(
+    db: &mut impl Db,
+    desk: &Desk<'_>,
+    inventory: i64,
+    put: &InventoryPut,
+    diff: &mut InventoryDiff,
+) -> StoreResult<PutCounts> {
     // Whoever stands twice in a description is what the last line says.
     let wanted: BTreeMap<&HostName, &Host> = put.content.hosts.iter().map(|host| (&host.name, host)).collect();
     let key = [Col::Int(vec![inventory; wanted.len()]), Col::Text(wanted.keys().map(|name| name.as_str()).collect())];
@@ -78,8 +96,14 @@ async fn put_hosts(db: &mut impl Db, desk: &Desk<'_>, inventory: i64, put: &Inve
     for host in wanted.values() {
         match known.get(&host.name) {
             Some((_, there)) if there == *host => counts.unchanged += 1,
-            Some((id, _)) => changed.push((*id, *host, Texts::of(host)?)),
-            None => made.push((*host, Texts::of(host)?)),
+            Some((id, there)) => {
+                diff.host(&host.name, Some(there), Some(*host));
+                changed.push((*id, *host, Texts::of(host)?));
+            }
+            None => {
+                diff.host(&host.name, None, Some(*host));
+                made.push((*host, Texts::of(host)?));
+            }
         }
     }
     counts.created = made.len() as u64;
@@ -113,6 +137,11 @@ async fn put_hosts(db: &mut impl Db, desk: &Desk<'_>, inventory: i64, put: &Inve
         let wanted: BTreeSet<&str> = wanted.keys().map(|name| name.as_str()).collect();
         let gone: Vec<&str> = there.iter().map(String::as_str).filter(|name| !wanted.contains(name)).collect();
         counts.removed = gone.len() as u64;
+        let shown: Vec<&str> = gone.iter().copied().take(LOOKED_INTO_MAX).collect();
+        let shown = [Col::Int(vec![inventory; shown.len()]), Col::Text(shown)];
+        for record in db.query_many(HOSTS, &shown, host).await? {
+            diff.host(&record.host.name, Some(&record.host), None);
+        }
         let cols =
             [Col::Int(vec![inventory; gone.len()]), Col::Text(gone.clone()), Col::At(vec![desk.now; gone.len()])];
         db.execute_many(REMOVE, &cols).await?;
@@ -144,6 +173,16 @@ impl<'a> GroupChanges<'a> {
         Self { result, put: changed, removed }
     }
 
+    fn describe(&self, known: &[Group], diff: &mut InventoryDiff) {
+        let before = |name: &str| known.iter().find(|group| group.name.as_str() == name);
+        for group in self.put.iter().take(LOOKED_INTO_MAX) {
+            diff.group(group.name.as_str(), before(group.name.as_str()), Some(group));
+        }
+        for name in self.removed.iter().take(LOOKED_INTO_MAX) {
+            diff.group(name, before(name), None);
+        }
+    }
+
     async fn write(&self, db: &mut impl Db, inventory: i64) -> StoreResult<u64> {
         if !self.put.is_empty() {
             let groups: Vec<String> = self.put.iter().map(|group| group_text(&group.groups)).collect();
@@ -163,19 +202,60 @@ impl<'a> GroupChanges<'a> {
     }
 }
 
+/// What the first hosts and groups that change were, and what they are: by name, hosts and groups apart.
+#[derive(Default)]
+struct InventoryDiff {
+    hosts: [Map<String, Value>; 2],
+    groups: [Map<String, Value>; 2],
+}
+
+impl InventoryDiff {
+    fn host(&mut self, name: &HostName, before: Option<&Host>, after: Option<&Host>) {
+        note(&mut self.hosts, name.as_str(), before, after);
+    }
+
+    fn group(&mut self, name: &str, before: Option<&Group>, after: Option<&Group>) {
+        note(&mut self.groups, name, before, after);
+    }
+
+    /// Field by field. Without a count: what was not looked into is not in it.
+    fn summary(self) -> Value {
+        let ([hosts_before, hosts_after], [groups_before, groups_after]) = (self.hosts, self.groups);
+        let before = json!({"hosts": hosts_before, "groups": groups_before});
+        let after = json!({"hosts": hosts_after, "groups": groups_after});
+        let mut summary = summary_of_changes(&before, &after);
+        json!({"changed": summary["changed"].take()})
+    }
+}
+
+fn note<T: serde::Serialize>(sides: &mut [Map<String, Value>; 2], name: &str, before: Option<&T>, after: Option<&T>) {
+    let is_full = sides.iter().any(|side| side.len() >= LOOKED_INTO_MAX);
+    for (side, value) in sides.iter_mut().zip([before, after]) {
+        // What cannot be written as JSON is as good as nothing: the change itself must not fail for it.
+        if let Some(mut value) = value.filter(|_| !is_full).and_then(|value| serde_json::to_value(value).ok()) {
+            value.as_object_mut().and_then(|fields| fields.remove("name"));
+            side.insert(name.to_owned(), value);
+        }
+    }
+}
+
 async fn tell(
     db: &mut impl Db,
     desk: &Desk<'_>,
     inventory: i64,
-    tenant: TenantId,
-    name: &InventoryName,
+    (tenant, name): (TenantId, &InventoryName),
     by: &str,
+    why: Option<&str>,
     counts: &PutCounts,
 ) -> StoreResult<Heard> {
     db.execute(TOUCH, &[Val::Int(inventory), Val::At(desk.now)]).await?;
     let PutCounts { created, changed, removed, groups, .. } = counts;
-    let reason =
+    let mut reason =
         format!("{name}: {created} hosts added, {changed} changed, {removed} removed, {groups} groups changed");
+    if let Some(why) = why {
+        reason.push_str(": ");
+        reason.push_str(why);
+    }
     let mut changes = Changes::at(desk.now);
     let data = EventData { by: Some(by.to_owned()), reason: Some(reason), ..EventData::default() };
     changes.tell(tenant, None, None, EventKind::InventoryChanged, data);

@@ -48,7 +48,7 @@ use crate::channels::Channels;
 pub use agents::{enroll_agent, remove_agent, renew_agent, set_sealing_key};
 pub use apply::apply;
 pub use approvals::decide;
-pub use audit::{append as append_audit, deeds};
+pub use audit::{Diff, append as append_audit, deeds};
 pub use blocks::{block, unblock};
 pub use bounds::{resume_evaluation, set_aside};
 pub use claim::{Emptied, claim};

@@ -9,6 +9,7 @@ use bowline_store::{
 };
 
 use super::Desk;
+use super::audit::{Changed, Diff};
 use super::once::{Known, find_once, keep_once};
 use super::schedules::{begin_schedule, forget_schedule};
 use crate::changes::{Changes, Heard};
@@ -78,7 +79,7 @@ pub async fn put_resource(
         told.push_str(note);
     }
     let mut heard = tell(db, desk, key, EventKind::ResourceStored, &put.by, told).await?;
-    heard.diffs.push((key.clone(), diff));
+    heard.diffs.push(Diff { of: Changed::Resource(key.clone(), version), text: diff });
     Ok((ResourceStored::Stored { version, active }, heard))
 }
 

@@ -57,6 +57,7 @@ fn hosts(bench: &Bench) -> InventoryPut {
         content: std::sync::Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
         unmentioned: Unmentioned::Keep,
         by: "ops".into(),
+        reason: None,
     }
 }
 
@@ -108,7 +109,7 @@ pub async fn every_privileged_deed_is_recorded(bench: &Bench) {
     ledger.put_inventory(hosts(bench)).await.expect("inventories");
     let gone = vec![HostName::new("a").expect("a name")];
     let inventory = InventoryName::new("main").expect("a name");
-    assert_eq!(ledger.remove_hosts(bench.tenant, inventory, gone, "ops".into()).await, Ok(1));
+    assert_eq!(ledger.remove_hosts(bench.tenant, inventory, gone, "ops".into(), None).await, Ok(1));
     ledger.put_resource(put(bench, "{}")).await.expect("resources");
     ledger.put_resource(put(bench, "[]")).await.expect("resources");
     let order = || ResourceOrder { key: key(bench), by: "bob".into(), reason: Some("it broke".to_owned()) };
@@ -336,4 +337,43 @@ pub async fn a_change_of_configuration_is_recorded_with_what_it_changed(bench: &
         {"path": "/cwd", "change": "added", "after": "/"},
     ]});
     assert_eq!((&diff["version"], &diff["diff"]), (&serde_json::json!(2), &changed));
+}
+
+/// The same for hosts and groups: which fields, what they were, what they are, and why. It is bounded, whatever was put.
+pub async fn a_change_of_hosts_is_recorded_with_what_it_changed(bench: &Bench) {
+    let host = |name: &str, vars: serde_json::Value| {
+        let vars = vars.as_object().cloned().unwrap_or_default();
+        Host { vars, ..Host::named(HostName::new(name).expect("a name")) }
+    };
+    let put = |hosts: Vec<Host>, reason: &str| InventoryPut {
+        content: std::sync::Arc::new(Inventory { hosts, groups: Vec::new() }),
+        unmentioned: Unmentioned::Remove,
+        reason: Some(reason.to_owned()),
+        ..self::hosts(bench)
+    };
+    let (a, b) = (host("a", serde_json::json!({"port": 80})), host("b", serde_json::json!({"db_password": "hunter2"})));
+    bench.ledger.put_inventory(put(vec![a, b], "two")).await.expect("stored");
+    bench.ledger.put_inventory(put(vec![host("a", serde_json::json!({"port": 81}))], "one")).await.expect("stored");
+    let many = (0..200).map(|n| host(&format!("h{n:03}"), serde_json::json!({"text": "x".repeat(1_000)}))).collect();
+    bench.ledger.put_inventory(put(many, "many")).await.expect("stored");
+    let main = InventoryName::new("main").expect("a name");
+    let gone = vec![HostName::new("h000").expect("a name")];
+    let removed = bench.ledger.remove_hosts(bench.tenant, main, gone, "ops".into(), Some("broken".to_owned())).await;
+    assert_eq!(removed, Ok(1));
+    let records = trail(bench, ours(bench)).await;
+    let reasons: Vec<_> = records.iter().map(|record| record.reason.as_deref()).collect();
+    assert_eq!(reasons, [Some("two"), Some("one"), Some("many"), Some("broken")]);
+    let diffs: Vec<serde_json::Value> = records
+        .iter()
+        .map(|record| serde_json::from_str(record.diff.as_deref().expect("a diff")).expect("JSON"))
+        .collect();
+    let changed = &diffs[1]["diff"]["changed"];
+    assert_eq!(
+        changed[0],
+        serde_json::json!({"path": "/hosts/a/vars/port", "change": "changed", "before": 80, "after": 81})
+    );
+    assert_eq!((&changed[1]["path"], &changed[1]["change"]), (&"/hosts/b".into(), &"removed".into()));
+    assert!(!format!("{records:?}").contains("hunter2"), "a value that sounds like a secret is not kept: {records:?}");
+    assert_eq!((&diffs[2]["created"], diffs[2]["diff"]["changed"].as_array().map(Vec::len)), (&200.into(), Some(50)));
+    assert!(records[2].diff.as_ref().is_some_and(|diff| diff.len() < 50 * 500), "{:?}", records[2].diff);
 }

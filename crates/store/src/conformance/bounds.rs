@@ -93,6 +93,7 @@ pub async fn stored_bytes_count_executions_their_messages_and_variables_of_hosts
         content: Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
         unmentioned: Unmentioned::Keep,
         by: "ann".into(),
+        reason: None,
     };
     bench.ledger.put_inventory(put).await.expect("stored");
     grown(&mut before, "variables of a host").await;

@@ -41,7 +41,8 @@ impl Bench {
     pub(super) async fn put_hosts(&self, hosts: Vec<Host>, groups: Vec<Group>) {
         let content = Arc::new(Inventory { hosts, groups });
         let (tenant, by) = (self.tenant, "ops".into());
-        let put = InventoryPut { tenant, inventory: inventory(), content, unmentioned: Unmentioned::Keep, by };
+        let put =
+            InventoryPut { tenant, inventory: inventory(), content, unmentioned: Unmentioned::Keep, by, reason: None };
         self.ledger.put_inventory(put).await.expect("the ledger takes inventories");
     }
 
@@ -647,7 +648,7 @@ pub async fn nothing_runs_on_a_host_that_was_taken_out(bench: &Bench) {
     bench.hosts(2).await;
     let job = bench.commanded(spec(), Rollout::default()).await;
     let hosts = vec![host_name("h0000")];
-    bench.ledger.remove_hosts(bench.tenant, inventory(), hosts, "ops".into()).await.expect("orders");
+    bench.ledger.remove_hosts(bench.tenant, inventory(), hosts, "ops".into(), None).await.expect("orders");
     let runs = bench.begin().await;
     assert_eq!(names(&runs), ["h0001"]);
     assert_eq!(bench.unit(job, "h0000").await.state.status, JobStatus::Canceled);

@@ -51,7 +51,7 @@ fn full(name: &str) -> Host {
 
 fn wish(bench: &Bench, hosts: Vec<Host>, groups: Vec<Group>, unmentioned: Unmentioned) -> InventoryPut {
     let content = Arc::new(Inventory { hosts, groups });
-    InventoryPut { tenant: bench.tenant, inventory: inventory(), content, unmentioned, by: "ops".into() }
+    InventoryPut { tenant: bench.tenant, inventory: inventory(), content, unmentioned, by: "ops".into(), reason: None }
 }
 
 async fn put(bench: &Bench, hosts: Vec<Host>, groups: Vec<Group>, unmentioned: Unmentioned) -> PutAnswer {
@@ -117,9 +117,10 @@ pub async fn what_is_not_mentioned_stays_or_goes_as_wanted(bench: &Bench) {
 pub async fn a_host_that_comes_back_is_another_host(bench: &Bench) {
     counts(bench, vec![host("a")], vec![], Unmentioned::Keep).await;
     let first = all(bench).await[0].id;
-    let gone = bench.ledger.remove_hosts(bench.tenant, inventory(), vec![host_name("a"), host_name("x")], "ops".into());
+    let gone =
+        bench.ledger.remove_hosts(bench.tenant, inventory(), vec![host_name("a"), host_name("x")], "ops".into(), None);
     assert_eq!(gone.await.expect("the ledger takes orders"), 1);
-    let again = bench.ledger.remove_hosts(bench.tenant, inventory(), vec![host_name("a")], "ops".into());
+    let again = bench.ledger.remove_hosts(bench.tenant, inventory(), vec![host_name("a")], "ops".into(), None);
     assert_eq!(again.await.expect("the ledger takes orders"), 0);
     assert!(all(bench).await.is_empty());
     counts(bench, vec![host("a")], vec![], Unmentioned::Keep).await;
@@ -204,7 +205,7 @@ pub async fn nobody_sees_or_changes_a_neighbours_inventory(bench: &Bench) {
     assert!(ledger.list_groups(stranger, inventory()).await.expect("read").is_empty());
     assert!(ledger.list_hosts(stranger, inventory(), None, 10).await.expect("read").items.is_empty());
     assert_eq!(ledger.find_host(stranger, inventory(), host_name("a")).await.expect("read"), None);
-    let gone = ledger.remove_hosts(stranger, inventory(), vec![host_name("a")], "eve".into()).await;
+    let gone = ledger.remove_hosts(stranger, inventory(), vec![host_name("a")], "eve".into(), None).await;
     assert_eq!(gone.expect("the ledger takes orders"), 0);
     let own = InventoryPut {
         tenant: stranger,
@@ -212,6 +213,7 @@ pub async fn nobody_sees_or_changes_a_neighbours_inventory(bench: &Bench) {
         content: Arc::new(Inventory::default()),
         unmentioned: Unmentioned::Remove,
         by: "eve".into(),
+        reason: None,
     };
     ledger.put_inventory(own).await.expect("it is an inventory of their own");
     assert_eq!(all(bench).await.len(), 1);

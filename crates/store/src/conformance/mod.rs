@@ -473,6 +473,7 @@ macro_rules! for_each_promise {
                 a_command_that_starts_with_its_execution_is_recorded
                 what_changed_nothing_is_recorded_too
                 a_change_of_configuration_is_recorded_with_what_it_changed
+                a_change_of_hosts_is_recorded_with_what_it_changed
                 numbers_have_no_gap_while_many_act_at_once
                 a_second_decision_is_refused_and_recorded
                 a_chain_belongs_to_its_tenant

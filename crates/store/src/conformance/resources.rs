@@ -275,6 +275,7 @@ pub async fn documents_are_applied_together_or_not_at_all(bench: &Bench) {
             content: Arc::new(content),
             unmentioned: Unmentioned::Keep,
             by: "ann".into(),
+            reason: None,
         })
     };
     let resource = |name: &str, seen: Option<u32>| {

@@ -25,6 +25,7 @@ pub async fn play(house: &House) -> JoinSet<()> {
         content: Arc::new(Inventory { hosts: vec![host("h-0"), host("h-2")], groups: Vec::new() }),
         unmentioned: Unmentioned::Keep,
         by: house.author(),
+        reason: None,
     };
     house.engine.ledger.put_inventory(put).await.expect("an inventory");
     let labels = Labels::new(BTreeMap::from([(Connection::REACH_LABEL.to_owned(), "simulate".to_owned())]));
