@@ -7,12 +7,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_model::Event;
+use bowline_model::{Event, TenantId};
 use bowline_store::{JobRecord, Ledger};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::commands::{ApprovalView, CommandView};
+use crate::jobs::bounded;
+use crate::problem::Problem;
 use crate::views::{EventView, JobView};
 
 /// Somebody who acted, with the name people know.
@@ -108,6 +110,12 @@ impl Actors {
             views.push(self.event(event).await);
         }
         views
+    }
+
+    /// The ids of the actors that a filter means, which is an id or a name; `None` if there is no such filter.
+    pub async fn named(&self, tenant: TenantId, wanted: Option<String>) -> Result<Option<Vec<String>>, Problem> {
+        let Some(text) = bounded("actor", wanted)? else { return Ok(None) };
+        Ok(Some(self.ledger.actors_named(tenant, text).await?))
     }
 
     async fn token(&self, id: &str) -> Option<Found> {

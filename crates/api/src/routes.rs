@@ -647,6 +647,7 @@ fn command_routes() -> Vec<Route> {
             exec(S::FleetRead),
             get(commands::blocks),
         )
+        .asks::<commands::BlocksQuery>()
         .gives::<commands::BlockList>(200),
         Route::new(
             "POST",

@@ -43,7 +43,7 @@ fn only_shows(command: &ClientCommand) -> bool {
         ClientCommand::Approvals(command) => {
             matches!(command, ApprovalsCommand::List { .. } | ApprovalsCommand::Show { .. })
         }
-        ClientCommand::Blocks(command) => matches!(command, BlocksCommand::List),
+        ClientCommand::Blocks(command) => matches!(command, BlocksCommand::List { .. }),
         ClientCommand::Dlq(command) => matches!(command, DlqCommand::List(_)),
         ClientCommand::Evaluations(command) => matches!(command, EvaluationsCommand::List),
         ClientCommand::Evidence(EvidenceCommand::List) => true,

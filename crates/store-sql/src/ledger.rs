@@ -624,6 +624,10 @@ impl TokenStore for SqlLedger {
         self.look(move |db| Box::pin(read::list_tokens(db, tenant))).await
     }
 
+    async fn actors_named(&self, tenant: TenantId, text: String) -> StoreResult<Vec<String>> {
+        self.look(move |db| Box::pin(async move { read::actors_named(db, tenant, &text).await })).await
+    }
+
     async fn revoke_token(&self, order: RevokeToken, by: Author) -> StoreResult<Option<RevokedTokens>> {
         self.wish(|line| Command::RevokeToken((order, by), line)).await.map(|revoked| revoked.map(|revoked| *revoked))
     }

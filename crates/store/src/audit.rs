@@ -11,7 +11,7 @@ use crate::{Page, StoreResult};
 /// Which records to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    pub actor: Option<String>,
+    pub actors: Option<Vec<String>>,
     pub action: Option<String>,
     /// The thing itself, or everything below it: `job` means every `job/…`.
     pub resource: Option<String>,

@@ -53,6 +53,8 @@ pub struct EventFilter {
     pub severity_min: Option<Severity>,
     pub trace_id: Option<String>,
     pub since: Option<Timestamp>,
+    /// Told of one of these actors, by id; `None` is anybody.
+    pub actors: Option<Vec<String>>,
 }
 
 impl EventFilter {
@@ -63,6 +65,7 @@ impl EventFilter {
             && self.severity_min.is_none_or(|min| event.kind.severity() >= min)
             && self.trace_id.as_deref().is_none_or(|id| event.trace_id.as_deref() == Some(id))
             && self.since.is_none_or(|since| event.at >= since)
+            && self.actors.as_ref().is_none_or(|actors| event.data.by.as_ref().is_some_and(|by| actors.contains(by)))
     }
 }
 

@@ -80,6 +80,9 @@ pub trait TokenStore: Send + Sync {
     async fn find_token(&self, id: String) -> StoreResult<Option<TokenRecord>>;
     /// All tokens of a tenant; of everybody for `None`.
     async fn list_tokens(&self, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>>;
+    /// The ids of the actors that a text names: an id, or the name of tokens of the tenant (or of none), of a service or of a
+    /// worker. As they stand in jobs, events and the audit trail.
+    async fn actors_named(&self, tenant: TenantId, text: String) -> StoreResult<Vec<String>>;
     /// Ends a token and the API tokens made with it, and tells who did. `None` if there is no such token, or nothing of it
     /// was left to end.
     async fn revoke_token(&self, order: RevokeToken, by: Author) -> StoreResult<Option<RevokedTokens>>;

@@ -21,7 +21,7 @@ use crate::problem::Problem;
 pub struct ListQuery {
     /// The caller's own tenant unless given; another one, or `system`, is for administrators.
     pub chain: Option<Chain>,
-    /// Who, such as `token:0123456789abcdef`.
+    /// Who, such as `token:0123456789abcdef`, or a token of this name.
     pub actor: Option<String>,
     /// What, such as `token.revoke`.
     pub action: Option<String>,
@@ -94,7 +94,7 @@ pub async fn list(
         Order::Newest => AuditFrom::Before(place),
     };
     let filter = AuditFilter {
-        actor: query.actor,
+        actors: app.actors.named(own, query.actor).await?,
         action: query.action,
         resource: query.resource,
         since: query.since,

@@ -20,6 +20,8 @@ use crate::problem::Problem;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovalsQuery {
+    /// What this actor asked for, such as `token:2h3463nfj9yk1hn9`, or a token of this name.
+    pub actor: Option<String>,
     pub limit: Option<u32>,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
@@ -68,6 +70,7 @@ pub struct WaitingCommand {
 pub struct ApprovalPage {
     /// Nodes of workflows first, then commands; oldest first within each sort.
     pub approvals: Vec<WaitingView>,
+    /// Where the next page begins. A page may be short although there is one.
     pub next_cursor: Option<String>,
 }
 
@@ -130,6 +133,8 @@ pub async fn approvals(
 ) -> Result<Json<ApprovalPage>, Problem> {
     let tenant = known.tenant()?;
     let limit = page_size(query.limit, &app)?;
+    let actors = app.actors.named(tenant, query.actor).await?;
+    let is_wanted = |actor: &str| actors.as_ref().is_none_or(|actors| actors.iter().any(|one| one == actor));
     let place = match query.cursor {
         None => Place::Node(None),
         Some(text) => Place::read(&app.cursors.read("approvals", tenant, &text)?)
@@ -142,7 +147,7 @@ pub async fn approvals(
         Place::Command(number) => after = Some(number),
         Place::Node(place) => {
             let page = app.engine.ledger.list_waits(tenant, WaitKind::Approval, place, limit).await?;
-            for waiting in page.items {
+            for waiting in page.items.into_iter().filter(|waiting| is_wanted(&waiting.actor)) {
                 let requester = app.actors.view(&waiting.actor).await;
                 approvals.push(node(waiting, requester));
             }
@@ -157,7 +162,7 @@ pub async fn approvals(
         return Ok(Json(ApprovalPage { approvals, next_cursor: cursor(Place::Command(0)) }));
     }
     let page = app.engine.ledger.list_approvals(tenant, after, room).await?;
-    for waiting in page.items {
+    for waiting in page.items.into_iter().filter(|waiting| is_wanted(&waiting.approval.requester)) {
         let mut approval = waiting.approval.into();
         app.actors.approval(&mut approval).await;
         approvals.push(WaitingView::Command(Box::new(WaitingCommand {

@@ -16,7 +16,7 @@ use crate::door::Known;
 use crate::hosts::{inventory_or_default, selector};
 use crate::jobs::reason_of;
 use crate::once::{Before, once_key, outcome, strange};
-use crate::params::{Nameable, Part};
+use crate::params::{Nameable, Params, Part};
 use crate::problem::Problem;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -159,8 +159,22 @@ fn parts(block: &NewBlock) -> Vec<u8> {
     json!([block.inventory, place, block.command, block.reason, block.expires_at]).to_string().into_bytes()
 }
 
-pub async fn blocks(State(app): State<App>, known: Known) -> Result<Json<BlockList>, Problem> {
-    let blocks = app.engine.ledger.list_blocks(known.tenant()?).await?;
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BlocksQuery {
+    /// What this actor forbade, such as `token:2h3463nfj9yk1hn9`, or a token of this name.
+    pub actor: Option<String>,
+}
+
+pub async fn blocks(
+    State(app): State<App>,
+    known: Known,
+    Params(query): Params<BlocksQuery>,
+) -> Result<Json<BlockList>, Problem> {
+    let tenant = known.tenant()?;
+    let actors = app.actors.named(tenant, query.actor).await?;
+    let mut blocks = app.engine.ledger.list_blocks(tenant).await?;
+    blocks.retain(|block| actors.as_ref().is_none_or(|actors| actors.contains(&block.by)));
     let now = app.engine.clock.now();
     let mut views = Vec::with_capacity(blocks.len());
     for block in blocks {

@@ -13,7 +13,9 @@ mod view;
 mod webhook;
 
 pub use approvals::{ApprovalPage, ApprovalsQuery, approvals};
-pub use blocks::{BlockList, BlockRequest, BlockView, UnblockRequest, UnblockedView, block, blocks, unblock};
+pub use blocks::{
+    BlockList, BlockRequest, BlockView, BlocksQuery, UnblockRequest, UnblockedView, block, blocks, unblock,
+};
 pub use decide::{DecideRequest, DecidedView, approve, refusal, reject};
 pub use host::{UnitAnswer, host};
 pub use hosts::{HostsQuery, UnitPage, hosts};

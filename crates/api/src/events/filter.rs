@@ -5,6 +5,7 @@ use bowline_store::EventFilter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::app::App;
 use crate::problem::Problem;
 
 /// The filters both endpoints know.
@@ -19,17 +20,20 @@ pub struct Wanted {
     pub severity: Option<String>,
     pub job_id: Option<JobId>,
     pub trace_id: Option<String>,
+    /// Events of this actor, such as `token:2h3463nfj9yk1hn9`, or of a token of this name.
+    pub actor: Option<String>,
     /// Events from this moment on. A stream begins with them instead of with the next one.
     pub since: Option<Timestamp>,
 }
 
 impl Wanted {
-    pub fn filter(self, tenant: TenantId) -> Result<EventFilter, Problem> {
+    pub async fn filter(self, app: &App, tenant: TenantId) -> Result<EventFilter, Problem> {
         if self.tenant_id.is_some_and(|asked| asked != tenant) {
             return Err(Problem::not_found("TENANT_NOT_FOUND", "tenant"));
         }
         let kinds: Result<Vec<EventKind>, _> =
             self.r#type.as_deref().unwrap_or("").split(',').filter(|t| !t.is_empty()).map(str::parse).collect();
+        let actors = app.actors.named(tenant, self.actor).await?;
         Ok(EventFilter {
             tenant: Some(tenant),
             job: self.job_id,
@@ -42,6 +46,7 @@ impl Wanted {
                 .map_err(Problem::validation)?,
             trace_id: self.trace_id,
             since: self.since,
+            actors,
         })
     }
 }

@@ -62,7 +62,7 @@ pub async fn list(
     let list = query.order.list();
     let cursor = query.cursor.map(|text| app.cursors.read(list, tenant, &text)).transpose()?;
     let place: Option<Position> = cursor.map(|text| text.parse()).transpose().map_err(Problem::validation)?;
-    let (ledger, filter) = (&app.engine.ledger, query.wanted.filter(tenant)?);
+    let (ledger, filter) = (&app.engine.ledger, query.wanted.filter(&app, tenant).await?);
     let page = match query.order {
         Order::Oldest => ledger.events_after(place.unwrap_or_default(), filter, limit).await?,
         Order::Newest => ledger.events_before(place, filter, limit).await?,

@@ -86,7 +86,7 @@ impl Reader {
         let tenant = known.tenant()?;
         let last = last_seen(headers, query.last_event_id.as_deref())?;
         let since = query.wanted.since;
-        let filter = query.wanted.filter(tenant)?;
+        let filter = query.wanted.filter(&app, tenant).await?;
         let place = app.streams.take(&known)?;
         let live = app.engine.tail.listen();
         let (pruned, newest) = app.engine.ledger.event_range().await?;

@@ -49,7 +49,8 @@ pub struct JobPage {
 /// Texts longer than this are in no job.
 const TEXT_MAX: usize = 200;
 
-fn bounded(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
+/// A text to look for: as long as one that may be found.
+pub fn bounded(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
     match text {
         Some(text) if text.is_empty() || text.chars().count() > TEXT_MAX || text.contains('\0') => {
             let what = format!("{field}: between 1 and {TEXT_MAX} characters are expected");

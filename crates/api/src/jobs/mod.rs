@@ -15,7 +15,7 @@ pub use batch::{BatchAnswer, BatchRequest, submit_batch};
 pub use cancel::cancel;
 pub use events::{EventsQuery, events};
 pub use get::{JobAnswer, get, no_job};
-pub use list::{JobPage, ListQuery, list};
+pub use list::{JobPage, ListQuery, bounded, list};
 pub use order::{OrderRequest, OrderView, reason_of};
 pub use result::result;
 pub use retry::{RetryRequest, retry};

@@ -128,3 +128,24 @@ async fn a_stream_ends_with_its_token() {
     let to_its_end = async { while let Ok(Some(_)) = answer.chunk().await {} };
     tokio::time::timeout(Duration::from_secs(20), to_its_end).await.expect("the stream ends");
 }
+
+#[tokio::test]
+async fn a_stream_of_one_actor_has_nothing_of_others() {
+    let server = TestServer::start().await;
+    let ann = server.token(json!({"kind": "api", "name": "ann", "scopes": ["jobs.write"]})).await;
+    server.submit(json!({"type": "noop"})).await;
+    let submit = async || {
+        let asked = server.send("POST", "/jobs", &ann, Some(json!({"type": "noop"}))).await.expect(202);
+        asked["job_id"].as_str().expect("a job").to_owned()
+    };
+    let before = submit().await;
+    let path = "/events/stream?since=2020-01-01T00:00:00Z&actor=ann";
+    let enqueued = |events: &[Value], job: &str| events.iter().any(|one| one["data"]["job_id"] == job);
+    let (events, last) = read(&server, path, None, |events| enqueued(events, &before)).await;
+    server.submit(json!({"type": "noop"})).await;
+    let after = submit().await;
+    let (more, _) = read(&server, path, Some(&last), |events| enqueued(events, &after)).await;
+    let all: Vec<&Value> = events.iter().chain(&more).collect();
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(all.iter().all(|one| one["actor"]["name"] == "ann" && one["type"] == "job_enqueued"), "{all:?}");
+}

@@ -82,6 +82,60 @@ async fn approvals_blocks_tokens_and_versions_name_who_made_them() {
     assert_ne!(of_ann["maker"]["name"], of_ann["maker"]["id"], "the administrator's token has a name: {of_ann}");
 }
 
+/// Lists say who did what they list, and can be asked for one of them, by name or by id.
+#[tokio::test]
+async fn lists_are_filtered_by_who_did_it() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    let scopes = ["jobs.write", "jobs.read", "fleet.write", "fleet.read", "resources.write", "events.read"];
+    let (token, id) = ann(&server, &scopes).await;
+    let workflow = json!({
+        "nodes": [{"id": "start", "type": "start"}, {"id": "ask", "type": "approval", "config": {"title": "go on?"}}],
+        "edges": [{"source": "start", "target": "ask"}],
+    });
+    let spec = json!({"argv": ["true"], "approval": {"quorum": 1}});
+    for (path, spec) in [("workflow/asks", workflow), ("command/check", spec)] {
+        let path = format!("/resources/{path}");
+        let put = server.send("PUT", &path, &server.admin(), Some(json!({ "spec": spec }))).await;
+        assert!((200..300).contains(&put.status), "{put:?}");
+    }
+    // Each does the same.
+    for token in [server.admin(), token.clone()] {
+        let asked = server.send("POST", "/jobs", &token, Some(json!({"workflow": "asks"}))).await.expect(202);
+        server.until_status(asked["job_id"].as_str().expect("a job"), "paused").await;
+        let command = json!({"command": "check", "selector": "all"});
+        server.send("POST", "/jobs", &token, Some(command)).await.expect(202);
+        let block = json!({"selector": "all", "reason": "not today"});
+        server.send("POST", "/blocks", &token, Some(block)).await.expect(201);
+    }
+    for actor in ["ann", &id] {
+        let list = async |path: &str, items: &str| {
+            let page = server.get(&format!("{path}actor={actor}")).await.expect(200);
+            page[items].as_array().cloned().expect("a list")
+        };
+        let approvals = list("/approvals?", "approvals").await;
+        assert_eq!(approvals.len(), 2, "{approvals:?}");
+        assert_eq!(
+            (&approvals[0]["requester"]["id"], &approvals[1]["approval"]["requester"]["id"]),
+            (&json!(id), &json!(id))
+        );
+        let blocks = list("/blocks?", "blocks").await;
+        assert_eq!((blocks.len(), &blocks[0]["actor"]["id"]), (1, &json!(id)));
+        let records = list("/audit?", "records").await;
+        assert!(!records.is_empty() && records.iter().all(|one| one["actor"] == json!(id)), "{records:?}");
+        let events = list("/events?limit=500&", "events").await;
+        assert!(!events.is_empty() && events.iter().all(|one| one["actor"]["id"] == json!(id)), "{events:?}");
+        assert!(events.iter().any(|one| one["type"] == "host_blocked"), "{events:?}");
+    }
+    for path in ["/events", "/events?order=newest", "/approvals", "/blocks", "/audit"] {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let page = server.get(&format!("{path}{sign}actor=nobody")).await.expect(200);
+        let items = ["events", "approvals", "blocks", "records"].map(|items| page[items].as_array().map(Vec::len));
+        assert!(items.contains(&Some(0)), "{page}");
+        assert_eq!(server.get(&format!("{path}{sign}actor=")).await.status, 400, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_command_on_hosts_is_in_the_audit_trail() {
     let server = TestServer::start().await;

@@ -62,9 +62,9 @@ fn row(screen: &Screen, waiting: &WaitingView) -> Vec<Cell> {
     ]
 }
 
-pub async fn list(client: &Client, screen: &mut Screen, limit: u64) -> Result<Exit, Failure> {
+pub async fn list(client: &Client, screen: &mut Screen, actor: Option<String>, limit: u64) -> Result<Exit, Failure> {
     let mut listing = Listing::new(screen, "approvals", Some(limit), &COLUMNS, row);
-    listing.read(client, Request::get(["approvals"])).await?;
+    listing.read(client, Request::get(["approvals"]).query_if("actor", actor)).await?;
     listing.finish("Nothing waits for approval.")?;
     Ok(Exit::Success)
 }

@@ -16,6 +16,9 @@ use crate::output::Screen;
 pub enum ApprovalsCommand {
     /// List what waits, oldest first
     List {
+        /// Only what this actor asked for: the name of a token, or as `whoami` says
+        #[arg(long)]
+        actor: Option<String>,
         /// How many
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
         limit: u64,
@@ -66,7 +69,7 @@ pub struct ApproveArgs {
 
 pub async fn run(client: &Client, screen: &mut Screen, command: ApprovalsCommand) -> Result<Exit, Failure> {
     match command {
-        ApprovalsCommand::List { limit } => list::list(client, screen, limit).await,
+        ApprovalsCommand::List { actor, limit } => list::list(client, screen, actor, limit).await,
         ApprovalsCommand::Show { job } => show::show(client, screen, job.resolve(client).await?).await,
         ApprovalsCommand::Approve(args) => decide::approve(client, screen, &args).await,
         ApprovalsCommand::Reject { job, node, reason } => {

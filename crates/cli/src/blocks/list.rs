@@ -61,9 +61,9 @@ fn row(screen: &Screen, block: &BlockView) -> Vec<Cell> {
     ]
 }
 
-pub async fn list(client: &Client, screen: &mut Screen) -> Result<Exit, Failure> {
+pub async fn list(client: &Client, screen: &mut Screen, actor: Option<String>) -> Result<Exit, Failure> {
     let mut listing = Listing::new(screen, "blocks", None, &COLUMNS, row);
-    listing.read(client, Request::get(["blocks"])).await?;
+    listing.read(client, Request::get(["blocks"]).query_if("actor", actor)).await?;
     listing.finish("No blocks: commands may run everywhere.")?;
     Ok(Exit::Success)
 }

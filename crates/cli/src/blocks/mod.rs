@@ -14,7 +14,11 @@ use crate::output::Screen;
 #[derive(Debug, Clone, Subcommand)]
 pub enum BlocksCommand {
     /// List the blocks, newest first
-    List,
+    List {
+        /// Only blocks of this actor: the name of a token, or as `whoami` says
+        #[arg(long)]
+        actor: Option<String>,
+    },
     /// Forbid commands on hosts
     ///
     /// A block counts for whatever is about to start; what runs is left alone.
@@ -32,7 +36,7 @@ pub enum BlocksCommand {
 
 pub async fn run(client: &Client, screen: &mut Screen, command: BlocksCommand) -> Result<Exit, Failure> {
     match command {
-        BlocksCommand::List => list::list(client, screen).await,
+        BlocksCommand::List { actor } => list::list(client, screen, actor).await,
         BlocksCommand::Add(args) => add::add(client, screen, &args).await,
         BlocksCommand::Lift { id, reason } => lift::lift(client, screen, id, reason.as_deref()).await,
     }

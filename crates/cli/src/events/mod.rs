@@ -33,6 +33,9 @@ pub struct EventsArgs {
     /// Only events of this trace
     #[arg(long, value_name = "ID")]
     trace_id: Option<String>,
+    /// Only events of this actor: the name of a token, or as `whoami` says
+    #[arg(long)]
+    actor: Option<String>,
     /// Only events from this moment on, oldest first instead of newest first
     #[arg(long, value_name = "RFC3339")]
     since: Option<Timestamp>,
@@ -54,6 +57,7 @@ impl EventsArgs {
             .query_if("severity", self.severity.clone())
             .query_if("job_id", self.job_id())
             .query_if("trace_id", self.trace_id.clone())
+            .query_if("actor", self.actor.clone())
     }
 }
 

@@ -114,7 +114,8 @@ async fn read_on(
     let mut room = Room::default();
     while page.events.len() < limit as usize && scanned < SCAN_MAX {
         // A filter that drops most events is worth larger bites.
-        let bite = if filter.kinds.is_empty() && filter.trace_id.is_none() { i64::from(limit).max(100) } else { 1_000 };
+        let is_wide = filter.kinds.is_empty() && filter.trace_id.is_none() && filter.actors.is_none();
+        let bite = if is_wide { i64::from(limit).max(100) } else { 1_000 };
         let params = [Val::Int(signed(page.end.epoch)), Val::Int(signed(page.end.number)), Val::Int(bite)];
         let rows = db.query(statement, &params, |row| room.take(row, salt, |event| filter.matches(event))).await?;
         scanned += i64::try_from(rows.len()).unwrap_or(bite);

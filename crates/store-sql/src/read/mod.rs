@@ -40,6 +40,6 @@ pub use lanes::lane_depths;
 pub use output::{find_output, held_to, judge_range, list_output, may_bring};
 pub use resources::{count_stopped, find_resource, list_active, list_owned, list_resources, list_versions};
 pub use schedules::{due_schedules, find_schedule, list_schedules};
-pub use tokens::{find_tenant, find_token, list_made, list_tenants, list_tokens};
+pub use tokens::{actors_named, find_tenant, find_token, list_made, list_tenants, list_tokens};
 pub use verify::verify;
 pub use workers::{find_worker, list_draining, list_workers, running_by_worker};

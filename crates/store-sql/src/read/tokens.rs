@@ -50,6 +50,14 @@ pub async fn list_made(db: &mut impl Db, id: &str) -> StoreResult<Vec<TokenRecor
     db.query(MADE, &[Val::Text(id)], token).await
 }
 
+/// The ids of the actors that a text names.
+pub async fn actors_named(db: &mut impl Db, tenant: TenantId, text: &str) -> StoreResult<Vec<String>> {
+    let mut actors = vec![text.to_owned(), format!("service:{text}"), format!("worker:{text}")];
+    let named = db.query(NAMED, &[Val::Id(*tenant.as_uuid()), Val::Text(text)], |row| row.text(0)).await?;
+    actors.extend(named.iter().flat_map(|id| [format!("token:{id}"), format!("join:{id}")]));
+    Ok(actors)
+}
+
 pub async fn list_tokens(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>> {
     match tenant {
         None => db.query(TOKENS, &[], token).await,
@@ -57,6 +65,10 @@ pub async fn list_tokens(db: &mut impl Db, tenant: Option<TenantId>) -> StoreRes
     }
 }
 
+/// The newest ones: a name may be used again and again.
+const NAMED: Sql = Sql::Same(
+    "select id from token where name = $2 and (tenant is null or tenant = $1) order by created_at desc, id limit 1000",
+);
 const TENANT: Sql = Sql::Same("select id, name, created_at from tenant where id = $1");
 const TENANTS: Sql = Sql::Same("select id, name, created_at from tenant order by created_at, name");
 const TOKEN: Sql = Sql::Same(

@@ -257,7 +257,10 @@ pub async fn records_are_listed_either_way_in_pages_and_by_what_is_asked(bench: 
         async |filter: AuditFilter| list(bench, ours(bench), filter).await.iter().map(|r| r.number).collect::<Vec<_>>();
     let some = |text: &str| Some(text.to_owned());
     let none = AuditFilter::default();
-    assert_eq!(numbers(AuditFilter { actor: some("bob"), ..none.clone() }).await, [8]);
+    assert_eq!(
+        numbers(AuditFilter { actors: Some(vec!["eve".to_owned(), "bob".to_owned()]), ..none.clone() }).await,
+        [8]
+    );
     assert_eq!(numbers(AuditFilter { action: some("token.revoke"), ..none.clone() }).await, [8]);
     assert_eq!(numbers(AuditFilter { resource: some("token/t3"), ..none.clone() }).await, [4, 8]);
     assert_eq!(numbers(AuditFilter { resource: some("token"), ..none.clone() }).await.len(), 8);

@@ -225,6 +225,12 @@ pub async fn a_filter_narrows_the_stream(bench: &Bench) {
     assert_eq!(seen(EventFilter { severity_min: Some(Severity::Error), ..all.clone() }).await, [of_one[3]]);
     let trace_id = Some("4bf92f3577b34da6a3ce929d0e0e4736".to_owned());
     assert_eq!(seen(EventFilter { trace_id, ..all.clone() }).await, of_one);
+    // The start of a job is told of whoever asked for it.
+    let actors = Some(vec!["nobody".to_owned(), bench.job().origin.actor.to_string()]);
+    let by = seen(EventFilter { actors, tenant: Some(bench.tenant), ..all.clone() }).await;
+    assert_eq!(by, [of_one[0], (K::JobEnqueued, Some(two))]);
+    let nobody = EventFilter { actors: Some(vec!["nobody".to_owned()]), ..all.clone() };
+    assert_eq!(seen(nobody).await, []);
     let since = EventFilter { since: Some(later), tenant: Some(bench.tenant), ..all };
     assert_eq!(seen(since).await, [(K::JobEnqueued, Some(two))]);
     let told = bench.history(one).await;
