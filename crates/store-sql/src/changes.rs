@@ -332,6 +332,12 @@ impl Changes {
         self.inbox.push((flow, None, Some(GO_ON.into())));
     }
 
+    /// The clock was put back: a workflow's run moves what it reckoned from a later time.
+    pub fn move_waits(&mut self, flow: i64, after: Timestamp, by_us: i64) {
+        let message = format!(r#"{{"is":"clock_moved","after":"{after}","by_us":{by_us}}}"#);
+        self.inbox.push((flow, None, Some(message.into())));
+    }
+
     /// Where the units of a command stand is counted, so that nobody has to count them.
     fn count(&mut self, job: &JobRow, before: Option<&bowline_model::JobState>, next: &bowline_model::JobState) {
         let Some(command) = job.parent else { return };

@@ -237,7 +237,7 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
             let (answer, accepted, heard) = write::accept_clock(db, desk).await?;
             after.accepted_clock = accepted;
             after.timers |= answer.was_held;
-            after.hear(heard);
+            heard.into_iter().for_each(|h| after.hear(h));
             Answer::AcceptClock(answer)
         }
         Command::Submit(..)

@@ -302,6 +302,8 @@ impl Flows {
         now: Timestamp,
     ) -> Result<NewTurn, StoreError> {
         let (before, was_over, began) = (run.flow.steps(), run.flow.ending().is_some(), self.clock.now());
+        // While the clock is held, nothing ends by it that somebody waits for.
+        let expires = !self.ledger.clock_status().is_held();
         let mut whole = Turn::default();
         let mut children: Vec<NewJob> = Vec::new();
         loop {
@@ -314,7 +316,7 @@ impl Flows {
             let mark = || evaluations::current().enter(run.about.tenant, subject);
             let open = (run.about.number != 0).then(mark).transpose();
             let open = open.map_err(|aside| StoreError::Broken(aside.to_string()))?;
-            let turn = run.flow.turn(messages, &mut Turning { now, mint: &mut mint, limit: some });
+            let turn = run.flow.turn(messages, &mut Turning { now, expires, mint: &mut mint, limit: some });
             drop(open);
             whole.records.extend(turn.records);
             whole.cancels.extend(turn.cancels);

@@ -26,6 +26,7 @@ use bowline_engine::flow::{FlowRequest, FlowSubmitted, INLINE, StepView, Workflo
 use bowline_engine::secrets::{SecretRules, Secrets};
 use bowline_engine::{Engine, EngineSettings, TenantRules};
 use bowline_model::audit::Author;
+use bowline_model::clock::ClockRules;
 use bowline_model::lane::LaneWeights;
 use bowline_model::lease::LeaseTimes;
 use bowline_model::worker::Strategy;
@@ -96,7 +97,7 @@ enum Calls {
 /// An engine with everything but its loops.
 fn engine_on(
     ledger: Arc<dyn Ledger>,
-    clock: &Arc<ManualClock>,
+    as_clock: Arc<dyn Clock>,
     witness: &Witness,
     name: &str,
     seed: u64,
@@ -124,7 +125,6 @@ fn engine_on(
         server_name: name.to_owned(),
         seed,
     };
-    let as_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
     let secrets = Secrets::new(Arc::clone(&ledger), Arc::clone(&as_clock), SecretRules::default(), BTreeMap::default());
     if calls == Calls::Made {
         let here = vec!["127.0.0.1/32".parse().expect("a network")];
@@ -204,8 +204,30 @@ impl House {
     }
 
     fn around(ledger: Arc<dyn Ledger>, clock: Arc<ManualClock>, home: Home, moves: bool, calls: Calls) -> Self {
+        let deciding = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
+        Self::around_by(deciding, ledger, clock, home, moves, calls)
+    }
+
+    /// A house whose clock is not believed when it is far from what the ledger knows.
+    pub fn open_doubting() -> Self {
+        let clock = ManualClock::at(start_of_time());
+        let as_clock = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
+        let settings = SqlSettings { clock_rules: Some(ClockRules::default()), ..SqlSettings::new(as_clock) };
+        let ledger = SqlLedger::open_memory_alone(&settings).expect("a ledger");
+        let deciding = ledger.clock();
+        Self::around_by(deciding, Arc::new(ledger), clock, Home::Memory, true, Calls::Witnessed)
+    }
+
+    fn around_by(
+        deciding: Arc<dyn Clock>,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<ManualClock>,
+        home: Home,
+        moves: bool,
+        calls: Calls,
+    ) -> Self {
         let witness = Witness::default();
-        let engine = engine_on(ledger, &clock, &witness, "test", 7, calls);
+        let engine = engine_on(ledger, deciding, &witness, "test", 7, calls);
         let supervisor = Supervisor::new();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -219,7 +241,8 @@ impl House {
 
     /// A second engine beside the first: on the same ledger, or on another door to it.
     pub fn neighbour(&self, ledger: Arc<dyn Ledger>) -> Arc<Engine> {
-        let engine = engine_on(ledger, &self.clock, &self.witness, "neighbour", 8, Calls::Witnessed);
+        let engine =
+            engine_on(ledger, Arc::<ManualClock>::clone(&self.clock), &self.witness, "neighbour", 8, Calls::Witnessed);
         let _inside = self.runtime.as_ref().expect("a runtime").enter();
         engine.start(&self.supervisor);
         engine

@@ -163,3 +163,102 @@ async fn a_run_goes_on_after_the_server_died_while_a_job_was_out() {
     assert_eq!(house.path(job).await, ["start", "first", "nap", "second", "out"]);
     house.check().await;
 }
+
+const HOUR_MS: i64 = 3_600_000;
+
+fn late(id: &str, kind: &str, config: Value, way: &str) -> Value {
+    json!({
+        "nodes": [node("start", "start", json!({})), node(id, kind, config), node("late", "end", json!({"output": "late"}))],
+        "edges": [{"source": "start", "target": id}, {"source": id, "target": "late", "on": way}],
+    })
+}
+
+/// Sleeps go on; a person, an event and a job are waited for until somebody has believed the clock.
+#[tokio::test]
+async fn nothing_that_is_waited_for_ends_by_a_clock_that_is_held() {
+    let house = House::open_doubting();
+    let ledger = &house.engine.ledger;
+    let event = late("wait", "wait_event", json!({"event": "paid", "timeout": "1h"}), "expired");
+    let call = late("work", "task", json!({"type": "nobody.takes.this", "deadline": "1h"}), "failure");
+    let nap = row(&[node("nap", "sleep", json!({"duration": "2h"})), node("out", "end", json!({"output": "awake"}))]);
+    let asks = house.begin(approval(), json!({"sum": 7})).await;
+    let event = house.begin(event, json!(null)).await;
+    let call = house.begin(call, json!(null)).await;
+    let nap = house.begin(nap, json!(null)).await;
+    for job in [asks, event, nap] {
+        house.until(job, |status| status == JobStatus::Paused).await;
+    }
+    ledger.note_time().await.expect("the time is noted");
+    house.clock.advance_ms(400 * DAY_MS);
+    ledger.note_time().await.expect("the time is noted");
+    assert!(ledger.clock_status().is_held());
+    house.clock.advance_ms(3 * HOUR_MS);
+    assert_eq!(result_of(&house.until(nap, JobStatus::is_terminal).await), json!("awake"));
+    // Something makes it take a turn.
+    let told = house.engine.flows.tell(house.tenant, call, "news", None, json!(1), house.author()).await;
+    assert_eq!(told.unwrap(), FlowAnswer::Taken);
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    let statuses = [house.job(asks).await, house.job(event).await, house.job(call).await].map(|job| job.state.status);
+    assert_eq!(statuses, [JobStatus::Paused, JobStatus::Paused, JobStatus::Running]);
+    let yes = house.engine.flows.decide(house.tenant, asks, None, true, house.author(), None).await;
+    assert_eq!(yes.unwrap(), FlowAnswer::Taken);
+    assert_eq!(result_of(&house.until(asks, JobStatus::is_terminal).await)["by"], json!("ada"));
+    house.engine.ledger.accept_clock("ops".into(), None).await.expect("accepted");
+    for job in [event, call] {
+        assert_eq!(result_of(&house.until(job, JobStatus::is_terminal).await), json!("late"));
+    }
+    house.check().await;
+}
+
+/// What a run reckoned from a time that was not true moves with the clock. What somebody named stays where it is.
+#[tokio::test]
+async fn waits_that_began_in_a_wrong_future_move_with_the_clock() {
+    let house = House::open_doubting();
+    let ledger = &house.engine.ledger;
+    let (right, wrong) = (crate::start_of_time(), crate::start_of_time().plus_millis(400 * DAY_MS));
+    ledger.note_time().await.expect("the time is noted");
+    let out = || node("out", "end", json!({"output": "awake"}));
+    let nap = row(&[node("nap", "sleep", json!({"duration": "1h"})), out()]);
+    let early = house.begin(row(&[node("nap", "sleep", json!({"duration": "500d"})), out()]), json!(null)).await;
+    house.until(early, |status| status == JobStatus::Paused).await;
+    house.clock.set(wrong);
+    ledger.note_time().await.expect("the time is noted");
+    ledger.accept_clock("ops".into(), None).await.expect("accepted, wrongly");
+    let named = wrong.plus_millis(DAY_MS);
+    let until = row(&[node("nap", "sleep", json!({"until": named.to_string()})), out()]);
+    let call = late("work", "task", json!({"type": "nobody.takes.this", "deadline": "1h"}), "failure");
+    let call = house.begin(call, json!(null)).await;
+    house.until(call, |status| status == JobStatus::Running).await;
+    let (nap, until, asks) = (
+        house.begin(nap, json!(null)).await,
+        house.begin(until, json!(null)).await,
+        house.begin(approval(), json!({"sum": 7})).await,
+    );
+    for job in [nap, until, asks] {
+        house.until(job, |status| status == JobStatus::Paused).await;
+    }
+    ledger.note_time().await.expect("the time is noted");
+    house.clock.set(right);
+    ledger.note_time().await.expect("the time is noted");
+    assert!(ledger.clock_status().is_held());
+    ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
+    let hour = right.plus_millis(HOUR_MS);
+    for (job, due_at) in
+        [(nap, hour), (asks, hour), (call, hour), (until, named), (early, right.plus_millis(500 * DAY_MS))]
+    {
+        for _ in 0..500 {
+            if house.job(job).await.state.due_at == Some(due_at) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert_eq!(house.job(job).await.state.due_at, Some(due_at));
+    }
+    house.clock.advance_ms(HOUR_MS);
+    assert_eq!(result_of(&house.until(nap, JobStatus::is_terminal).await), json!("awake"));
+    for job in [asks, call] {
+        assert_eq!(result_of(&house.until(job, JobStatus::is_terminal).await), json!("late"));
+    }
+    assert_eq!(house.job(until).await.state.status, JobStatus::Paused);
+    house.check().await;
+}

@@ -1,7 +1,8 @@
 //! The clock that decides, as the ledger remembers it: the newest moment it was written to, and the last acceptance.
 
-use bowline_model::job::{Fact, JobKind};
-use bowline_model::{JobStatus, Lane, Timestamp};
+use bowline_model::event::EventData;
+use bowline_model::job::{Fact, JobKind, JobState, Step};
+use bowline_model::{EventKind, JobStatus, Lane, Timestamp};
 use bowline_store::{ClockAccepted, ClockStatus, LedgerClock, StoreError, StoreResult};
 
 use super::Desk;
@@ -14,6 +15,8 @@ const SEEN: &str = "clock_seen";
 const ACCEPTED: &str = "clock_accepted";
 /// Retries that are freed at once when a clock that was ahead is put right.
 const FREED_MAX: i64 = 10_000;
+/// The same for commands and runs of workflows that wait.
+const MOVED_MAX: i64 = 100_000;
 
 /// Tells the clock what the ledger knows, before anything is decided by it.
 pub async fn learn_time(db: &mut impl Db, clock: &LedgerClock) -> StoreResult<()> {
@@ -42,19 +45,22 @@ pub async fn note_time(db: &mut impl Db, desk: &Desk<'_>) -> StoreResult<ClockSt
 pub async fn accept_clock(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
-) -> StoreResult<(ClockAccepted, Option<String>, Heard)> {
+) -> StoreResult<(ClockAccepted, Option<String>, Vec<Heard>)> {
     let ClockStatus { now: before, clock: now, held_since } = desk.clock.status();
     if held_since.is_none() {
-        return Ok((ClockAccepted { before, now: before, was_held: false }, None, Heard::default()));
+        return Ok((ClockAccepted { before, now: before, was_held: false }, None, Vec::new()));
     }
     let moved = now.as_micros().saturating_sub(before.as_micros());
     db.execute(LEASES, &[Val::Int(moved)]).await?;
     let heard = if moved < 0 {
         db.execute(SCHEDULES, &[Val::At(now)]).await?;
         db.execute(DEADLINES, &[Val::Int(moved), Val::At(now)]).await?;
-        free_retries(db, desk, before, now).await?
+        db.execute(KEPT, &[Val::Int(moved), Val::At(now)]).await?;
+        db.execute(TOKENS, &[Val::Int(moved), Val::At(now)]).await?;
+        db.execute(WAITS, &[Val::Int(moved), Val::At(now)]).await?;
+        vec![move_timers(db, before, now).await?, free_retries(db, desk, before, now).await?]
     } else {
-        Heard::default()
+        Vec::new()
     };
     let accepted = now.as_micros().to_string();
     put(db, SEEN, &accepted).await?;
@@ -76,6 +82,40 @@ async fn free_retries(db: &mut impl Db, desk: &mut Desk<'_>, before: Timestamp, 
         if is_retry && let Ok(step) = job.state.on(&Fact::Due, &job.policy, due_at, desk.chance()) {
             changes.advance(&job, lane, step, Telling::default());
         }
+    }
+    changes.write(db).await
+}
+
+/// Commands that wait for approval or run since a time that is not true any more, and runs of workflows, whatever they wait
+/// for: those know best what they reckoned from which time.
+async fn move_timers(db: &mut impl Db, before: Timestamp, now: Timestamp) -> StoreResult<Heard> {
+    let params = [
+        Val::At(now),
+        Val::Int(MOVED_MAX),
+        Val::Int(JobKind::Command.code()),
+        Val::Int(JobStatus::AwaitingApproval.code()),
+        Val::Int(JobStatus::Running.code()),
+        Val::Int(JobKind::Workflow.code()),
+        Val::Int(JobStatus::Paused.code()),
+    ];
+    let waiting = db.query(TIMERS, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
+    let by_us = now.as_micros().saturating_sub(before.as_micros());
+    let mut changes = Changes::at(now);
+    for (job, lane) in waiting {
+        let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
+        let event = match (job.state.kind, job.state.status) {
+            (JobKind::Command, JobStatus::AwaitingApproval) => EventKind::JobAwaitsApproval,
+            (JobKind::Command, _) => EventKind::JobOpened,
+            _ => {
+                changes.move_waits(job.number, now, by_us);
+                continue;
+            }
+        };
+        let due_at = job.state.due_at.map(|at| at.plus_micros(by_us));
+        let step = Step { next: JobState { due_at, ..job.state.clone() }, event, retry_at: None };
+        let reason = Some("the clock was put back, and what was reckoned from it with it".to_owned());
+        let data = EventData { reason, ..EventData::default() };
+        changes.advance(&job, lane, step, Telling { data, ..Telling::default() });
     }
     changes.write(db).await
 }
@@ -118,5 +158,49 @@ const RETRIES: Sql = Sql::Each {
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
          where t.due_at > $1 order by t.due_at, t.number limit $2 for update of t, j skip locked"
+    ),
+};
+/// Hosts that are kept since a later time.
+const KEPT: Sql = Sql::Each {
+    sqlite: "update kept set since = since + ?1, until = until + ?1 where since > ?2",
+    postgres: "update kept set since = since + $1::bigint * interval '1 microsecond',
+                               until = until + $1::bigint * interval '1 microsecond' where since > $2",
+};
+/// Credentials whose life was counted from a later time.
+const TOKENS: Sql = Sql::Each {
+    sqlite: "update token set expires_at = expires_at + ?1 where created_at > ?2 and expires_at is not null",
+    postgres: "update token set expires_at = expires_at + $1::bigint * interval '1 microsecond'
+               where created_at > $2 and expires_at is not null",
+};
+/// Waits of workflows that others can end, as the runs themselves will reckon them.
+const WAITS: Sql = Sql::Each {
+    sqlite: "update flow_wait set since = since + ?1, expires_at = expires_at + ?1 where since > ?2",
+    postgres: "update flow_wait set since = since + $1::bigint * interval '1 microsecond',
+                                    expires_at = expires_at + $1::bigint * interval '1 microsecond' where since > $2",
+};
+/// A command that waits for approval does so since its last change; one that runs began as long before its end as it may take.
+const TIMERS: Sql = Sql::Each {
+    sqlite: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at > ?1 and (
+           (j.kind = ?3 and j.status = ?4 and j.updated_at > ?1)
+           or (j.kind = ?3 and j.status = ?5
+               and exists (select 1 from fleet f where f.number = j.number and j.due_at - f.deadline_ms * 1000 > ?1))
+           or (j.kind = ?6 and j.status in (?5, ?7)))
+         order by t.due_at, t.number limit ?2"
+    ),
+    postgres: concat!(
+        "select ",
+        job_columns!(),
+        ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
+         where t.due_at > $1 and (
+           (j.kind = $3 and j.status = $4 and j.updated_at > $1)
+           or (j.kind = $3 and j.status = $5
+               and exists (select 1 from fleet f where f.number = j.number
+                           and j.due_at - f.deadline_ms * interval '1 millisecond' > $1))
+           or (j.kind = $6 and j.status in ($5, $7)))
+         order by t.due_at, t.number limit $2 for update of t, j skip locked"
     ),
 };

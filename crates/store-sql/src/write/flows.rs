@@ -10,7 +10,7 @@ use bowline_model::idempotency::RequestHash;
 use bowline_model::job::{Fact, JobKind, Refused};
 use bowline_model::person::Person;
 use bowline_model::planted::{self, Mistake};
-use bowline_model::{EventKind, JobStatus, Lane, TenantId};
+use bowline_model::{EventKind, JobStatus, Lane, TenantId, Timestamp};
 use bowline_store::{
     FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewTurn, NewWait, REMEMBERED_MAX, Remembered,
     RetryNeeds, StoreError, StoreResult, TurnAnswer, TurnOrder, WaitKind,
@@ -405,7 +405,9 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
         }
     }
     if let Some((node, visit)) = &order.ends {
-        let wait = [Val::Int(number), Val::Text(node), Val::Int(i64::from(*visit)), Val::At(desk.now)];
+        // While the clock is held, no wait is over by it.
+        let over_by = if desk.clock.is_held() { Timestamp::default() } else { desk.now };
+        let wait = [Val::Int(number), Val::Text(node), Val::Int(i64::from(*visit)), Val::At(over_by)];
         if status == JobStatus::Canceling || db.execute(WAIT_END, &wait).await? == 0 {
             return Ok((FlowAnswer::NobodyWaits, Heard::default()));
         }

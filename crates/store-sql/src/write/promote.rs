@@ -20,8 +20,10 @@ pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> Store
         Val::Int(JobKind::Command.code()),
         Val::Int(JobStatus::AwaitingApproval.code()),
         Val::Int(JobStatus::Running.code()),
+        Val::Int(JobKind::Workflow.code()),
+        Val::Int(JobStatus::Pending.code()),
     ];
-    // Approvals that expire and commands that take too long wait for a clock that is believed.
+    // Approvals and waits that expire, and what takes too long, wait for a clock that is believed.
     let held = desk.clock.is_held();
     let (due, params) = if held { (DUE_HELD, &params[..]) } else { (DUE, &params[..2]) };
     let due = db.query(due, params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
@@ -77,19 +79,28 @@ const DUE: Sql = Sql::Each {
          where t.due_at <= $1 order by t.due_at, t.number limit $2 for update of t, j skip locked"
     ),
 };
-/// Without commands that wait for approval or run: their timers end them.
+/// Without commands that wait for approval or run: their timers end them. Without runs of workflows that wait for a person or an
+/// event; and others wake but once for a time that has come, because something else may be due then.
 const DUE_HELD: Sql = Sql::Each {
     sqlite: concat!(
         "select ",
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-         where t.due_at <= ?1 and not (j.kind = ?3 and j.status in (?4, ?5)) order by t.due_at, t.number limit ?2"
+         left join flow f on f.number = j.number
+         where t.due_at <= ?1 and not (j.kind = ?3 and j.status in (?4, ?5))
+           and not (j.kind = ?6 and (coalesce(f.paused_for, '') in ('approval', 'event')
+                    or (j.status <> ?7 and coalesce(f.paused_for, '') <> 'sleep' and t.due_at <= j.updated_at)))
+         order by t.due_at, t.number limit ?2"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-         where t.due_at <= $1 and not (j.kind = $3 and j.status in ($4, $5)) order by t.due_at, t.number limit $2
+         left join flow f on f.number = j.number
+         where t.due_at <= $1 and not (j.kind = $3 and j.status in ($4, $5))
+           and not (j.kind = $6 and (coalesce(f.paused_for, '') in ('approval', 'event')
+                    or (j.status <> $7 and coalesce(f.paused_for, '') <> 'sleep' and t.due_at <= j.updated_at)))
+         order by t.due_at, t.number limit $2
          for update of t, j skip locked"
     ),
 };

@@ -2,12 +2,17 @@
 //! happens until a person has accepted it.
 
 use bowline_model::audit::Chain;
+use bowline_model::fleet::Rollout;
 use bowline_model::{ErrorClass, Jitter, JobPolicy, JobStatus, RetryPolicy, Timestamp};
 
 use super::approvals::waiting;
 use super::bench::{Bench, attempts, policy};
+use super::fleets::spec;
+use super::flows;
+use super::kept::{LONGEST_MS, brief};
 use super::schedules::considered;
-use crate::{AuditFilter, AuditFrom, NewJob, PruneMark, Retention};
+use super::tokens::token;
+use crate::{AuditFilter, AuditFrom, FlowAnswer, InboxMessage, NewFleet, NewJob, PruneMark, Retention, TokenRecord};
 
 const DAY_MS: i64 = 86_400_000;
 const FAR_MS: i64 = 400 * DAY_MS;
@@ -46,6 +51,7 @@ pub async fn work_goes_on_while_the_clock_is_held(bench: &Bench) {
 /// Nothing expires, times out, is lost, or is removed.
 pub async fn nothing_ends_by_a_clock_that_is_held(bench: &Bench) {
     let undecided = waiting(bench).await;
+    let asking = flows::asking_for(bench, 60_000).await;
     let limited = policy(JobPolicy { timeout_ms: 60_000, ..JobPolicy::default() });
     let running = bench.running(NewJob { policy: limited, ..bench.job() }).await;
     let finished = bench.running(bench.job()).await;
@@ -63,6 +69,26 @@ pub async fn nothing_ends_by_a_clock_that_is_held(bench: &Bench) {
     assert_eq!(bench.status(undecided).await, JobStatus::AwaitingApproval);
     assert_eq!(bench.status(running.job).await, JobStatus::Running);
     assert_eq!(bench.status(finished.job).await, JobStatus::Succeeded);
+    assert_eq!(bench.status(asking).await, JobStatus::Paused);
+    assert!(flows::inbox(bench).await.is_empty(), "the run of the workflow was not woken");
+    let yes = flows::order(bench, asking, Some(("ask".into(), 1)));
+    assert_eq!(bench.ledger.steer_flow(yes).await, Ok(FlowAnswer::Taken), "an answer is not too late");
+}
+
+/// Something else may be due for it, a sleep for one. It is not woken again for what it leaves as it is.
+pub async fn a_run_with_jobs_is_woken_once_while_the_clock_is_held(bench: &Bench) {
+    let (_, flow) = flows::running(bench).await;
+    let until = bench.now().plus_millis(60_000);
+    flows::calls(bench, (flow, 1), Vec::new(), until).await;
+    jumped(bench, FAR_MS).await;
+    now(bench).await;
+    bench.pass_ms(2 * 60_000);
+    assert_eq!(bench.promote().await, 1);
+    let heard = flows::inbox(bench).await.iter().map(|item| item.id).collect();
+    flows::calls(bench, (flow, 2), heard, until).await;
+    assert_eq!((bench.promote().await, bench.promote().await), (0, 0));
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted");
+    assert_eq!(bench.promote().await, 1, "now it ends");
 }
 
 /// Accepted, the clock is believed, what is over is over, and runs have as much time left as before.
@@ -123,4 +149,43 @@ pub async fn nothing_waits_for_a_future_that_was_wrong(bench: &Bench) {
     // A silent worker is noticed in the time of a lease, not after 400 days.
     bench.pass_ms(60_000);
     assert_eq!(bench.reap_since(bench.now().plus_millis(-50_000)).await.lost, 1);
+}
+
+/// What was counted from the wrong future ends as long after the right moment as it would have ended after the wrong one.
+pub async fn what_began_in_a_wrong_future_moves_with_the_clock(bench: &Bench) {
+    jumped(bench, FAR_MS).await;
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, wrongly");
+    bench.gone_missing(brief()).await;
+    let undecided = waiting(bench).await;
+    let command = bench.command(spec(), Rollout::default()).await;
+    let fleet = command.fleet.as_deref().cloned().expect("a command");
+    let fleet = Some(std::sync::Arc::new(NewFleet { deadline_ms: Some(60_000), ..fleet }));
+    let limited = bench.submit(NewJob { fleet, ..command }).await;
+    let asking = flows::asking_for(bench, 60_000).await;
+    let expires_at = Some(bench.now().plus_millis(60_000));
+    let lasting = TokenRecord { created_at: bench.now(), expires_at, ..token(bench, "t1") };
+    assert!(bench.ledger.create_token(lasting, "ann".into()).await.expect("tokens"));
+    bench.ledger.note_time().await.expect("the time is noted");
+    bench.pass_ms(-FAR_MS);
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
+    let soon = Some(bench.now().plus_millis(60_000));
+    let until = bench.line().await.kept[0].until;
+    assert!(until > bench.now() && until <= bench.now().plus_millis(LONGEST_MS), "the host is free in time: {until}");
+    for job in [undecided, limited] {
+        assert_eq!(bench.find(job).await.0.state.due_at, soon);
+    }
+    let flow = bench.ledger.find_flow(bench.tenant, asking).await.expect("read").expect("a run");
+    assert_eq!(flow.waits[0].wait.expires_at, soon);
+    let told = flows::inbox(bench).await;
+    assert!(
+        told.iter().any(|item| matches!(&item.message, InboxMessage::Told(text) if text.contains("clock_moved"))),
+        "the run moves its own times: {told:?}"
+    );
+    assert_eq!(bench.ledger.find_token("t1".to_owned()).await.expect("read").expect("there").expires_at, soon);
+    bench.pass_ms(60_001);
+    bench.promote().await;
+    assert_eq!(bench.status(undecided).await, JobStatus::Canceled);
+    assert_ne!(bench.status(limited).await, JobStatus::Running);
 }

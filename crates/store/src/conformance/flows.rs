@@ -54,7 +54,7 @@ pub(super) async fn starting_with(bench: &Bench, children: Vec<NewJob>) -> NewJo
 }
 
 /// A run that goes on.
-async fn running(bench: &Bench) -> (JobId, i64) {
+pub(super) async fn running(bench: &Bench) -> (JobId, i64) {
     let job = bench.submit(flow(bench, Some(turn("[1]", JobStatus::Running))).await).await;
     (job, number(bench, job).await)
 }
@@ -63,7 +63,7 @@ async fn number(bench: &Bench, job: JobId) -> i64 {
     bench.ledger.flow_number(bench.tenant, job).await.expect("read").expect("a run")
 }
 
-async fn inbox(bench: &Bench) -> Vec<InboxItem> {
+pub(super) async fn inbox(bench: &Bench) -> Vec<InboxItem> {
     bench.ledger.flow_inbox(1_000).await.expect("read")
 }
 
@@ -76,7 +76,7 @@ async fn add(bench: &Bench, flow: i64, version: u64, heard: Vec<i64>, turn: NewT
     bench.ledger.turn_flows(vec![order]).await.expect("an answer").remove(0)
 }
 
-fn order(bench: &Bench, job: JobId, ends: Option<(Arc<str>, u32)>) -> FlowOrder {
+pub(super) fn order(bench: &Bench, job: JobId, ends: Option<(Arc<str>, u32)>) -> FlowOrder {
     FlowOrder {
         once: None,
         tenant: bench.tenant,
@@ -90,6 +90,24 @@ fn order(bench: &Bench, job: JobId, ends: Option<(Arc<str>, u32)>) -> FlowOrder 
         by: "ann".into(),
         reason: None,
     }
+}
+
+/// A run that waits for a person at the node `ask`, for so long.
+pub(super) async fn asking_for(bench: &Bench, for_ms: i64) -> JobId {
+    let (job, flow) = running(bench).await;
+    let mut asks = turn("[2]", JobStatus::Paused);
+    let expires_at = Some(bench.now().plus_millis(for_ms));
+    (asks.standing.paused_for, asks.standing.due_at) = (Some("approval".into()), expires_at);
+    asks.opened = vec![ask("ask", 1, expires_at)];
+    assert_eq!(add(bench, flow, 1, Vec::new(), asks).await, TurnAnswer::Stored);
+    job
+}
+
+/// A run that goes on, and for which a moment comes: it does not wait for its job any more.
+pub(super) async fn calls(bench: &Bench, (flow, version): (i64, u64), heard: Vec<i64>, until: Timestamp) {
+    let mut calls = turn(&format!("[{}]", version + 1), JobStatus::Running);
+    calls.standing.due_at = Some(until);
+    assert_eq!(add(bench, flow, version, heard, calls).await, TurnAnswer::Stored);
 }
 
 pub async fn a_definition_is_kept_once(bench: &Bench) {

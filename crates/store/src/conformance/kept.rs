@@ -18,14 +18,14 @@ use crate::{
 
 /// A run may take ten seconds and five more to stop. With the lease of ledgers that were told nothing (30 s) and the time for
 /// connections (60 s) it can be there for this long after it was handed out.
-const LONGEST_MS: i64 = 10_000 + 5_000 + 30_000 + 60_000;
+pub(super) const LONGEST_MS: i64 = 10_000 + 5_000 + 30_000 + 60_000;
 
-fn brief() -> CommandSpec {
+pub(super) fn brief() -> CommandSpec {
     CommandSpec { timeout_ms: 10_000, kill_grace_ms: 5_000, ..spec() }
 }
 
 impl Bench {
-    async fn line(&self) -> HostLine {
+    pub(super) async fn line(&self) -> HostLine {
         let line = self.ledger.host_queue(self.tenant, inventory(), host_name("h0000")).await.expect("read");
         line.expect("there is such a host")
     }
@@ -37,7 +37,7 @@ impl Bench {
     }
 
     /// A run on the one host, whose agent has fallen silent.
-    async fn gone_missing(&self, spec: CommandSpec) -> (JobId, ClaimedRun) {
+    pub(super) async fn gone_missing(&self, spec: CommandSpec) -> (JobId, ClaimedRun) {
         self.hosts(1).await;
         let job = self.commanded(spec, Rollout::default()).await;
         let runs = self.begin().await;

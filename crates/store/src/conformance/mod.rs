@@ -515,6 +515,8 @@ macro_rules! for_each_promise {
             clock:
                 work_goes_on_while_the_clock_is_held
                 nothing_ends_by_a_clock_that_is_held
+                a_run_with_jobs_is_woken_once_while_the_clock_is_held
+                what_began_in_a_wrong_future_moves_with_the_clock
                 an_accepted_clock_decides_again
                 nothing_waits_for_a_future_that_was_wrong
             ;

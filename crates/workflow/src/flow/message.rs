@@ -29,6 +29,8 @@ pub enum Message {
     Event { name: Arc<str>, key: Option<String>, payload: Value },
     /// Somebody wants it to stop.
     Cancel,
+    /// The clock was put back by so much, and this is the time now: what was reckoned from later ones moves with it.
+    ClockMoved { after: Timestamp, by_us: i64 },
     /// Somebody wants it to go on where it failed.
     Retry,
     /// Somebody steers it.

@@ -48,6 +48,14 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         before: Map<String, Value>,
     },
+    /// The clock was put back. Waits that began after this time began, and end, so much earlier.
+    ClockMoved {
+        after: Timestamp,
+        by_us: i64,
+        /// Until when sleeps last that began after it: node, visit and moment.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sleeps: Vec<(NodeId, u32, Timestamp)>,
+    },
     /// Somebody wants it to stop.
     Canceling { at: Timestamp },
     /// It fails, and undoes what it did before.

@@ -125,7 +125,7 @@ pub fn shadow(
         let mut mint = || JobId::mint(Timestamp::default(), [0; 10]);
         // What people said after a step must be heard before the next one.
         let limit = if said.is_empty() { LOOK_AFTER_STEPS } else { 1 };
-        let turn = flow.turn([], &mut Turning { now, mint: &mut mint, limit });
+        let turn = flow.turn([], &mut Turning { now, expires: true, mint: &mut mint, limit });
         let mut stuck = !turn.more;
         let mut taken: Vec<Step> = turn.records.iter().filter_map(Record::as_step).cloned().collect();
         if !asked.is_empty() {

@@ -110,6 +110,33 @@ impl Held {
         Self { wait, began_at, running, ended: BTreeMap::new(), due }
     }
 
+    /// Moves what was reckoned from a time after this one. Of several calls, the later ones may be the only ones that were.
+    /// How long a sleep lasts is said by itself: it may be until a moment that somebody named.
+    fn move_times(&mut self, after: Timestamp, by_us: i64) {
+        let is_later = self.began_at > after;
+        if let Waiting::Each { calls, .. } = &self.wait {
+            for (index, due) in &mut self.due {
+                let deadline_ms = calls.get(*index as usize).and_then(|call| call.deadline_ms);
+                let deadline_ms = deadline_ms.and_then(|millis| i64::try_from(millis).ok()).unwrap_or(0);
+                if due.plus_millis(-deadline_ms) > after {
+                    *due = due.plus_micros(by_us);
+                }
+            }
+        } else if is_later {
+            self.due.values_mut().for_each(|due| *due = due.plus_micros(by_us));
+        }
+        if !is_later {
+            return;
+        }
+        self.began_at = self.began_at.plus_micros(by_us);
+        if let Waiting::Approval { expires_at: Some(at), .. }
+        | Waiting::Event { expires_at: Some(at), .. }
+        | Waiting::Call { expires_at: Some(at), .. } = &mut self.wait
+        {
+            *at = at.plus_micros(by_us);
+        }
+    }
+
     /// Calls that have not been made yet, from the next one on.
     pub(super) fn unmade(&self) -> &[Call] {
         let Waiting::Each { calls, .. } = &self.wait else { return &[] };
@@ -362,6 +389,20 @@ impl Flow {
                 }
                 let next = self.next_place().map(|(node, visit)| (self.program.nodes[node].id.clone(), visit));
                 self.debug.obey(order, next);
+            }
+            Record::ClockMoved { after, by_us, sleeps } => {
+                for token in &mut self.tokens {
+                    if let Some(held) = &mut token.held {
+                        held.move_times(*after, *by_us);
+                    }
+                }
+                for (node, visit, until) in sleeps {
+                    if let Some(place) = self.token(node, *visit)
+                        && let Some(Held { wait: Waiting::Until(at), .. }) = &mut self.tokens[place].held
+                    {
+                        *at = *until;
+                    }
+                }
             }
             Record::Canceling { .. } => {
                 self.canceling = true;

@@ -71,7 +71,8 @@ impl Run {
             *minted += 1;
             JobId::mint(Timestamp::from_millis(*minted), [0; 10])
         };
-        let turn = self.flow.turn(messages, &mut Turning { now: self.now, mint: &mut mint, limit: 1_000 });
+        let turn =
+            self.flow.turn(messages, &mut Turning { now: self.now, expires: true, mint: &mut mint, limit: 1_000 });
         let over = turn.records.iter().filter_map(|record| match record {
             Record::Step(step) => Some(step.node.to_string()),
             _ => None,

@@ -17,6 +17,8 @@ use crate::program::NodeIndex;
 /// What a turn may use.
 pub struct Turning<'a> {
     pub now: Timestamp,
+    /// Whether waits for people, events and jobs end by time. They do not while the clock is held: only sleeps go on.
+    pub expires: bool,
     /// Makes the ids of jobs. They are recorded with the intent, so that whoever repeats it names the same job.
     pub mint: &'a mut dyn FnMut() -> JobId,
     /// Steps that one turn takes at most.
@@ -25,7 +27,11 @@ pub struct Turning<'a> {
 
 impl std::fmt::Debug for Turning<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turning").field("now", &self.now).field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("Turning")
+            .field("now", &self.now)
+            .field("expires", &self.expires)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
     }
 }
 
@@ -117,6 +123,7 @@ impl Flow {
                 turn.cancels.extend(self.jobs());
                 turn.add(self, Record::Canceling { at });
             }
+            Message::ClockMoved { after, by_us } => self.move_waits(turn, after, by_us),
             Message::Retry => {
                 if self.ending.as_ref().is_some_and(|ending| ending.status != JobStatus::Succeeded) {
                     turn.add(self, Record::Retried { at });
@@ -134,6 +141,32 @@ impl Flow {
                     }
                 }
             }
+        }
+    }
+
+    /// The clock was put back: what was reckoned from a later time waits as long as it would have from the right one.
+    fn move_waits(&mut self, turn: &mut Turn, after: Timestamp, by_us: i64) {
+        let waiting = || self.tokens.iter().filter_map(|token| Some((token, token.held.as_ref()?)));
+        // Of a node's several jobs the last ones may have begun later than the node.
+        let is_needed = waiting().any(|(_, held)| held.began_at > after || !held.due.is_empty());
+        let mut sleeps = Vec::new();
+        for (token, held) in waiting().filter(|(_, held)| held.began_at > after) {
+            let Waiting::Until(until) = &held.wait else { continue };
+            let own = &self.program.nodes[token.node];
+            let entered =
+                |now| own.node.enter(Visit { context: &self.context, now, number: token.visit, policy: &own.policy });
+            let began_at = held.began_at.plus_micros(by_us);
+            // A sleep until a moment that somebody named ends at that moment.
+            let until = match entered(began_at) {
+                Ok(Next::Wait(Wait::Until(again))) => again,
+                // That moment is over, by the right time.
+                Ok(_) => began_at,
+                Err(_) => until.plus_micros(by_us),
+            };
+            sleeps.push((own.id.clone(), token.visit, until));
+        }
+        if is_needed {
+            turn.add(self, Record::ClockMoved { after, by_us, sleeps });
         }
     }
 
@@ -229,7 +262,7 @@ impl Flow {
                 }
                 return;
             }
-            if let Some(job) = self.overdue(turning.now) {
+            if let Some(job) = self.overdue(turning.now).filter(|_| turning.expires) {
                 turn.cancels.push(job);
                 let error = RunError::new(ErrorClass::Timeout, "there was no result in time");
                 let (status, result) = (JobStatus::Failed, Value::Null);
@@ -237,7 +270,7 @@ impl Flow {
                 taken += 1;
                 continue;
             }
-            if let Some((place, answer)) = self.next_answer(turning.now) {
+            if let Some((place, answer)) = self.next_answer(turning.now, turning.expires) {
                 self.answer(turn, place, answer, turning);
                 taken += 1;
                 continue;
@@ -289,15 +322,16 @@ impl Flow {
     }
 
     /// Whoever waited for a time that has come, or for something that happened.
-    fn next_answer(&self, now: Timestamp) -> Option<(usize, Answer)> {
+    fn next_answer(&self, now: Timestamp, expires: bool) -> Option<(usize, Answer)> {
         self.tokens.iter().enumerate().find_map(|(place, token)| {
             let wait = &token.held.as_ref()?.wait;
             if let Some(signal) = self.mailbox.iter().find(|signal| signal.fits(wait)) {
                 return Some((place, Answer::Event(signal.payload.clone())));
             }
             let due = wait.due_at().is_some_and(|at| at <= now);
-            let answer = if matches!(wait, Waiting::Until(_)) { Answer::Due } else { Answer::Expired };
-            due.then_some((place, answer))
+            let is_sleep = matches!(wait, Waiting::Until(_));
+            let answer = if is_sleep { Answer::Due } else { Answer::Expired };
+            (due && (is_sleep || expires)).then_some((place, answer))
         })
     }
 
