@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::settings::EngineSettings;
 
-/// Between one sweep through the old jobs and the next.
+/// Between one sweep through the old jobs and the next, unless they are kept for less.
 const PAUSE: Duration = Duration::from_secs(300);
+const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Between bites others get the ledger.
 const BREATH: Duration = Duration::from_millis(50);
 
@@ -22,7 +23,9 @@ pub async fn prune_forever(
     settings: Arc<EngineSettings>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut wait = PAUSE;
+    let kept_ms = settings.retention.finished_jobs_ms.min(settings.retention.events_ms);
+    let pause = Duration::from_millis(u64::try_from(kept_ms).unwrap_or(0)).clamp(PAUSE_MIN, PAUSE);
+    let mut wait = pause;
     let mut from = PruneMark::default();
     loop {
         tokio::select! {
@@ -40,11 +43,11 @@ pub async fn prune_forever(
                 }
                 forget_output(&*blobs, &pruned.outputs).await;
                 from = pruned.next.unwrap_or_default();
-                if pruned.next.is_some() { BREATH } else { PAUSE }
+                if pruned.next.is_some() { BREATH } else { pause }
             }
             Err(error) => {
                 tracing::warn!("nothing was pruned: {error}");
-                PAUSE
+                pause
             }
         };
     }

@@ -1,8 +1,11 @@
 //! Requests that make no job, under an `Idempotency-Key`: carried out once, answered twice.
 
+use std::time::Duration;
+
+use bowline_testkit::until;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer};
+use crate::support::{Answer, Setup, TestServer};
 
 async fn keyed(server: &TestServer, path: &str, key: &str, body: Value) -> Answer {
     let request = server.http().post(server.url(path)).bearer_auth(server.admin()).header("idempotency-key", key);
@@ -82,4 +85,58 @@ async fn dead_letters_are_closed_once_for_a_key() {
         let other = keyed(&server, &path, "k", json!({"all": true, "limit": 2, "reason": "fixed"})).await;
         assert_eq!((other.status, other.code()), (409, "IDEMPOTENCY_CONFLICT"), "{}", other.body);
     }
+}
+
+/// A signal to one execution, and one to whoever waits: told once, answered as before, and refused with another body.
+#[tokio::test]
+async fn signals_are_told_once_for_a_key() {
+    let server = TestServer::start().await;
+    let twice = json!({"spec": {
+        "nodes": [
+            {"id": "start", "type": "start"},
+            {"id": "one", "type": "wait_event", "config": {"event": "paid"}},
+            {"id": "two", "type": "wait_event", "config": {"event": "paid"}},
+        ],
+        "edges": [{"source": "start", "target": "one"}, {"source": "one", "target": "two"}],
+    }});
+    server.send("PUT", "/resources/workflow/twice", &server.admin(), Some(twice)).await.expect(201);
+    for all in [false, true] {
+        let asked = server.post("/jobs", json!({"workflow": "twice"})).await.expect(202);
+        let job = asked["job_id"].as_str().expect("a job").to_owned();
+        server.until_status(&job, "paused").await;
+        let path = if all { "/signals/paid".to_owned() } else { format!("/jobs/{job}/signal") };
+        let body = |sum: u64| match all {
+            true => json!({"payload": {"sum": sum}}),
+            false => json!({"event": "paid", "payload": {"sum": sum}}),
+        };
+        let first = keyed(&server, &path, "k", body(1)).await.expect(200);
+        assert_eq!(first["runs"], 1, "{first}");
+        assert_eq!(keyed(&server, &path, "k", body(1)).await.expect(200), first, "answered as before");
+        let other = keyed(&server, &path, "k", body(2)).await;
+        assert_eq!((other.status, other.code()), (409, "IDEMPOTENCY_CONFLICT"), "{}", other.body);
+        let steps = until(Duration::from_secs(10), "the first wait is over", async || {
+            let steps = server.get(&format!("/jobs/{job}/steps")).await.expect(200)["steps"].clone();
+            let count = steps.as_array().map_or(0, Vec::len);
+            if count >= 2 { Ok(steps) } else { Err(steps) }
+        })
+        .await;
+        assert_eq!(steps.as_array().map(Vec::len), Some(2), "the second wait heard nothing: {steps}");
+        assert_eq!(keyed(&server, &path, "other", body(2)).await.expect(200)["runs"], 1);
+        server.until_status(&job, "success").await;
+    }
+}
+
+/// What was delivered belongs to its job for ever, also when retention has removed the job.
+#[tokio::test]
+async fn a_late_redelivery_names_the_job_that_was_removed() {
+    let config = "[retention]\nfinished_jobs_days = 0.00001\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let body = json!({"type": "noop", "external_id": "order-7"});
+    let job = server.post("/jobs", body.clone()).await.expect(202)["job_id"].clone();
+    let path = format!("/jobs/{}", job.as_str().expect("a job"));
+    until(Duration::from_secs(30), "retention has removed the job", async || server.get(&path).await.status == 404)
+        .await;
+    let late = server.post("/jobs", body).await.expect(202);
+    assert_eq!((&late["job_id"], &late["idempotency"]["pruned"]), (&job, &json!(true)), "{late}");
+    assert_eq!(server.get(&path).await.status, 404, "nothing was started");
 }
