@@ -8,6 +8,7 @@ use bowline_engine::builtin::Handlers;
 use bowline_engine::fleet::PutError;
 use bowline_engine::secrets::{SecretRules, Secrets};
 use bowline_engine::{Engine, EngineSettings, TenantRules, TriggerError};
+use bowline_model::clock::ClockRules;
 use bowline_model::fleet::CommandSpec;
 use bowline_model::host::{Host, Inventory};
 use bowline_model::lane::LaneWeights;
@@ -40,7 +41,10 @@ fn name(text: &str) -> ResourceName {
 }
 
 fn engine(ledger: &Arc<dyn Ledger>, clock: &Arc<ManualClock>, seed: u64) -> Arc<Engine> {
-    let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
+    engine_by(ledger, Arc::<ManualClock>::clone(clock), seed)
+}
+
+fn engine_by(ledger: &Arc<dyn Ledger>, clock: Arc<dyn Clock>, seed: u64) -> Arc<Engine> {
     let settings = EngineSettings {
         weights: LaneWeights::default(),
         strategy: Strategy::RoundRobin,
@@ -69,6 +73,19 @@ impl House {
         let ledger = SqlLedger::open_sqlite(directory.path(), &settings).expect("a new ledger opens");
         let ledger: Arc<dyn Ledger> = Arc::new(ledger);
         let engine = engine(&ledger, &clock, 1);
+        let tenant = TenantId::mint(at(now), [1; 10]);
+        Self { ledger, clock, tenant, engine, _directory: directory }
+    }
+
+    /// The same, and a clock that is far from what the ledger knows is not believed.
+    fn open_doubting(now: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a place for the ledger");
+        let clock = ManualClock::at(at(now));
+        let settings = SqlSettings { clock_rules: Some(ClockRules::default()), ..SqlSettings::new(clock.clone()) };
+        let ledger = SqlLedger::open_sqlite(directory.path(), &settings).expect("a new ledger opens");
+        let deciding = ledger.clock();
+        let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+        let engine = engine_by(&ledger, deciding, 1);
         let tenant = TenantId::mint(at(now), [1; 10]);
         Self { ledger, clock, tenant, engine, _directory: directory }
     }
@@ -155,6 +172,30 @@ async fn a_schedule_fires_at_its_instants_and_at_no_other_time() {
 }
 
 #[tokio::test]
+async fn a_clock_that_is_held_starts_nothing_and_then_the_rule_for_missed_instants_holds() {
+    for (misfire, jobs) in [("skip", 0), ("once", 1)] {
+        let house = House::open_doubting("2026-01-01T00:30:00Z");
+        house.put("hourly", json!({"cron": "0 * * * *", "misfire": misfire})).await;
+        assert_eq!(house.look_at("2026-01-01T00:30:01Z").await, 0);
+        house.ledger.note_time().await.expect("the time is noted");
+        // A year too late, and two hours later an instant is due by the ledger's own time.
+        for now in ["2027-02-01T00:30:00Z", "2027-02-01T02:30:00Z"] {
+            house.clock.set(at(now));
+            house.ledger.note_time().await.expect("the time is noted");
+            assert_eq!(house.engine.scheduler.look().await.expect("the ledger is there").started, 0, "{misfire}");
+        }
+        assert!(house.ledger.clock_status().is_held());
+        assert_eq!(house.ledger.due_schedules(1).await.expect("readable").due.len(), 1);
+        assert_eq!(house.jobs().await.len(), 0);
+        house.ledger.accept_clock("ops".into(), None).await.expect("accepted");
+        assert_eq!(house.look_at("2027-02-01T02:30:01Z").await, jobs, "{misfire}");
+        assert!(house.state("hourly").await.missed > 1_000, "{misfire}");
+        assert_eq!(house.look_at("2027-02-01T03:00:00Z").await, 1, "{misfire}: and then it goes on");
+        house.verify().await;
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_was_down_for_a_day_follows_the_rule_for_missed_instants() {
     for (misfire, jobs, missed) in [("skip", 0, 24), ("once", 1, 23), ("all", 24, 0)] {
         let house = House::open("2026-01-01T00:30:00Z");
@@ -226,6 +267,7 @@ async fn what_cannot_be_started_is_seen_and_stops_nothing() {
         content: Arc::new(content),
         unmentioned: Unmentioned::Keep,
         by: "ops".into(),
+        reason: None,
     };
     house.ledger.put_inventory(inventory).await.expect("inventories");
     let schedule = json!({"cron": "* * * * *", "start": {"command": "restart", "selector": "all"}});
@@ -267,7 +309,6 @@ async fn a_change_counts_from_its_activation_and_what_is_disabled_starts_nothing
     house.clock.set(at("2026-01-01T18:30:00Z"));
     house.put("s", json!({"cron": "0 */2 * * *"})).await;
     assert_eq!(house.look_at("2026-01-01T18:30:00Z").await, 0, "nothing is made up for from before");
-        reason: None,
     assert_eq!(house.look_at("2026-01-01T19:00:00Z").await, 0);
     assert_eq!(house.look_at("2026-01-01T20:00:00Z").await, 1);
 }

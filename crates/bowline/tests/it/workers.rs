@@ -283,3 +283,25 @@ async fn a_bare_heartbeat_keeps_the_task_with_its_worker() {
     let shown = server.until_status(&job, "success").await;
     assert_eq!(shown["runs"].as_array().map(Vec::len), Some(1), "it was done once: {shown}");
 }
+
+/// Whatever a worker calls can belong to the trace of the job that it works on.
+#[tokio::test]
+async fn a_task_has_the_trace_of_its_job() {
+    let server = short().await;
+    let token = server.worker("w1", &["resize"]).await;
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let request = server.http().post(server.url("/jobs")).bearer_auth(server.admin()).header("traceparent", parent);
+    let asked = request.json(&json!({"type": "resize"})).send().await.expect("an answer");
+    assert_eq!(asked.status(), 202);
+    server.submit(json!({"type": "resize"})).await;
+    let mut spans = std::collections::BTreeSet::new();
+    for trace in [Some("4bf92f3577b34da6a3ce929d0e0e4736"), None] {
+        let tasks = server.send("GET", "/workers/w1/tasks?max=1&wait=5000", &token, None).await.expect(200);
+        let told = tasks[0]["traceparent"].as_str().expect("a trace").to_owned();
+        let parts: Vec<&str> = told.split('-').collect();
+        assert_eq!((parts.len(), parts[0], parts[3]), (4, "00", "01"), "{told}");
+        let own = tasks[0]["trace_id"].as_str();
+        assert_eq!(Some(parts[1]), trace.or(own), "{tasks}");
+        assert!(parts[2] != "00f067aa0ba902b7" && spans.insert(parts[2].to_owned()), "each run is a span: {told}");
+    }
+}
