@@ -285,7 +285,7 @@ impl Commands {
     async fn pin(&self, tenant: TenantId, choice: &CommandChoice) -> Result<Pinned, CommandError> {
         match choice {
             CommandChoice::Inline(spec) => {
-                check_command_spec(spec).await?;
+                check_command_spec(tenant, spec).await?;
                 let command = PinnedCommand { name: None, version: None, spec: (**spec).clone(), params: Vars::new() };
                 Ok(Pinned { rule: command.spec.approval.clone(), command, resource: None, active: None })
             }

@@ -30,10 +30,10 @@ pub enum PutError {
 }
 
 /// What can be said about a command type without anything else.
-pub(super) async fn check_command_spec(spec: &CommandSpec) -> Result<(), BadSpec> {
+pub(super) async fn check_command_spec(tenant: TenantId, spec: &CommandSpec) -> Result<(), BadSpec> {
     spec.check()?;
     match &spec.params {
-        Some(schema) => check_schema("params", schema).await,
+        Some(schema) => check_schema(tenant, "params", schema).await,
         None => Ok(()),
     }
 }
@@ -88,7 +88,7 @@ impl Resources {
             spec.check()?;
         }
         match spec {
-            Spec::Command(command) => Ok(check_command_spec(command).await?),
+            Spec::Command(command) => Ok(check_command_spec(tenant, command).await?),
             // Whether its password can be had is seen when it is used, as for commands.
             Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),

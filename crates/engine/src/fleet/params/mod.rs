@@ -59,14 +59,21 @@ fn check_schema_here(path: &str, schema: &Value) -> Result<(), BadSpec> {
     compile(schema).map(drop).map_err(bad)
 }
 
-/// The parameters with the schema's defaults filled in, if they fit it.
-fn check_params_here(schema: &Value, mut params: Vars) -> Result<Vars, BadParams> {
+/// The parameters with the schema's defaults filled in.
+fn with_defaults(schema: &Value, mut params: Vars) -> Vars {
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
         if let (false, Some(default)) = (params.contains_key(name), property.get("default")) {
             params.insert(name.clone(), default.clone());
         }
     }
+    params
+}
+
+/// The parameters with the schema's defaults filled in, if they fit it.
+fn check_params_here(schema: &Value, params: Vars) -> Result<Vars, BadParams> {
+    let params = with_defaults(schema, params);
+    let properties = schema.get("properties").and_then(Value::as_object);
     if let (Some(properties), None) = (properties, schema.get("additionalProperties"))
         && !schema.as_object().is_some_and(|schema| schema.contains_key("patternProperties"))
         && let Some(name) = params.keys().find(|name| !properties.contains_key(*name))

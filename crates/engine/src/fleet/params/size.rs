@@ -49,6 +49,11 @@ pub(super) fn unfolded(schema: &Value) -> Result<u64, String> {
     Ok(total)
 }
 
+/// Whether a schema can be compiled at once: it unfolds to no more than this, and no pattern has to be compiled.
+pub(super) fn is_at_most(schema: &Value, max: u64) -> bool {
+    patterns(schema) == 0 && unfolded(schema).is_ok_and(|size| size <= max)
+}
+
 fn patterns(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.iter().map(patterns).sum(),

@@ -63,6 +63,12 @@ pub(super) fn work(schema: &Value, instance: &Value) -> Result<u64, String> {
     if total > WORK_MAX { Err(too_much()) } else { Ok(total) }
 }
 
+/// Whether evaluating a schema over an instance takes no more work than this. Asking takes no more either.
+pub(super) fn is_at_most(schema: &Value, instance: &Value, max: u64) -> bool {
+    let mut walk = Walk { references: References::of(schema), fuel: max };
+    walk.visit(schema, instance, 0).is_ok_and(|work| work.total() <= max)
+}
+
 fn too_much() -> String {
     format!(
         "checking them against their schema takes more than {WORK_MAX} steps; send smaller parameters or simplify the schema"
