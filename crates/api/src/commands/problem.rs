@@ -33,6 +33,10 @@ impl From<CommandError> for Problem {
                 Self::validation(&error).with(json!({"field": "selector", "character": bad.at}))
             }
             CommandError::TooCostly { field } => too_costly(&error, field),
+            CommandError::TooMuchOfHost { host } => {
+                unprocessable("command").with(json!({"field": "command", "host": host}))
+            }
+            CommandError::TooMuchOfHosts => unprocessable("command"),
             CommandError::NoHosts(_) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "NO_HOSTS", &error).with(json!({"field": "hosts"}))
             }

@@ -17,6 +17,7 @@ use super::view::{HostView, InventoryQuery, inventory_or_default};
 use crate::app::App;
 use crate::body::ExactBody;
 use crate::door::Known;
+use crate::inventories::check_vars;
 use crate::jobs::reason_of;
 use crate::params::{Params, Part};
 use crate::problem::Problem;
@@ -77,10 +78,12 @@ pub async fn put(
         vars: body.vars,
         connection: body.connection,
     };
+    let content = Inventory { hosts: vec![host], groups: Vec::new() };
+    check_vars(&content, &[])?;
     let put = InventoryPut {
         tenant,
         inventory: inventory.clone(),
-        content: Arc::new(Inventory { hosts: vec![host], groups: Vec::new() }),
+        content: Arc::new(content),
         unmentioned: Unmentioned::Keep,
         by: known.author(),
         reason: reason_of(body.reason)?,

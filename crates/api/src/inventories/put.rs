@@ -9,9 +9,12 @@ use axum::extract::State;
 use bowline_inventory::limits::{GROUPS_MAX, HOSTS_MAX};
 use bowline_inventory::{Format, Tangled, check_nesting};
 use bowline_model::audit::Author;
-use bowline_model::host::{Group, GroupsInACircle, Host, Inventory};
+use bowline_model::host::{
+    GROUP_VARS_BYTES_MAX, Group, GroupsInACircle, Host, Inventory, TooManyVars, VARS_BYTES_MAX, check_group_vars,
+};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{InventoryPut, PutAnswer, StoreError, Unmentioned};
+use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -223,7 +226,27 @@ async fn untangle(
     telling(content, &groups, unmentioned);
     // Asked here, and not left to the ledger: what spells out the nesting must not be handed one without end.
     let after: Vec<Group> = groups_after(&groups, content, unmentioned).into_values().cloned().collect();
-    check_nesting(&after).map_err(tangled)
+    check_nesting(&after).map_err(tangled)?;
+    check_vars(content, &after)
+}
+
+/// Whether hosts and groups have no more variables than they may; `after` are the groups there will be.
+pub fn check_vars(content: &Inventory, after: &[Group]) -> Result<(), Problem> {
+    let checked = content.check_vars().and_then(|()| check_group_vars(after));
+    checked.map_err(|too_many| {
+        let details = match &too_many {
+            TooManyVars::Host { name, bytes } => {
+                json!({"field": "hosts.vars", "host": name, "bytes": bytes, "bytes_max": VARS_BYTES_MAX})
+            }
+            TooManyVars::Group { name, bytes } => {
+                json!({"field": "groups.vars", "group": name, "bytes": bytes, "bytes_max": VARS_BYTES_MAX})
+            }
+            TooManyVars::Groups { bytes, largest } => {
+                json!({"field": "groups.vars", "group": largest, "bytes": bytes, "bytes_max": GROUP_VARS_BYTES_MAX})
+            }
+        };
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "VARIABLES_TOO_LARGE", too_many).with(details)
+    })
 }
 
 /// A document of an inventory, read and checked, to be made true together with others.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bowline_model::audit::Author;
 use bowline_model::fleet::{
     ApprovalRule, BadRollout, Cannot, CommandRetries, CommandSpec, HostDigest, HostScope, Named, PinnedCommand,
-    Rollout, Scope, approval_hash,
+    Rollout, SCOPE_STEPS_MAX, Scope, approval_hash,
 };
 use bowline_model::host::{NotASelector, Selector, Steps, TooCostly, Vars};
 use bowline_model::idempotency::{KeyScope, RequestHash};
@@ -79,6 +79,16 @@ pub enum CommandError {
          use fewer terms, or fewer * in them"
     )]
     TooCostly { field: &'static str },
+    #[error(
+        "command: what it takes from host {host} is too much: at most {SCOPE_STEPS_MAX} bytes of values and places they are \
+         looked for in; use fewer or smaller variables"
+    )]
+    TooMuchOfHost { host: HostName },
+    #[error(
+        "command: what it takes from all its hosts takes more than {SELECTION_STEPS_MAX} steps; \
+         use fewer or smaller variables, or fewer hosts"
+    )]
+    TooMuchOfHosts,
     #[error("no host is meant by {0:?}")]
     NoHosts(String),
     #[error("at most {max} hosts, these are {hosts}")]
@@ -101,6 +111,8 @@ pub enum CommandError {
     Store(#[from] StoreError),
 }
 
+/// Bytes of a filled command that count as one step: they are copied and hashed, not searched.
+const FILLED_BYTES_PER_STEP: usize = 16;
 /// Hosts of one job.
 const HOSTS_MAX: usize = 200_000;
 const DEADLINE_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
@@ -265,12 +277,12 @@ impl Commands {
         let planned = Arc::clone(&command);
         let plan = within_steps(tenant, &snapshot, move |snapshot, steps| {
             let hosts = choose(snapshot, &choice, steps)?;
-            check_places(&planned, snapshot, &hosts)?;
+            check_places(&planned, snapshot, &hosts, steps)?;
             let approval = match &rule {
                 Some(rule) if is_needed(rule, snapshot, &hosts, steps)? => Some(rule.clone()),
                 _ => None,
             };
-            let digests = digests(&planned, snapshot, &hosts);
+            let digests = digests(&planned, snapshot, &hosts, steps)?;
             Ok((hosts, approval, digests))
         });
         let (hosts, approval, digests) = plan.await?;
@@ -436,7 +448,8 @@ impl Commands {
             Some(selector) if !retry => {
                 let choice = HostChoice::Selector(selector.clone());
                 let digested = within_steps(tenant, &snapshot, move |snapshot, steps| {
-                    Ok(digests(&command, snapshot, &choose(snapshot, &choice, steps)?))
+                    let hosts = choose(snapshot, &choice, steps)?;
+                    digests(&command, snapshot, &hosts, steps)
                 });
                 match digested.await {
                     Ok(digests) => digests,
@@ -449,10 +462,20 @@ impl Commands {
                 if !retry && targets.iter().any(Option::is_none) {
                     return Ok(None);
                 }
-                let of = |host: Option<HostRecord>| {
-                    host.map_or(HostDigest::NONE, |record| digests(&command, &snapshot, &[record])[0])
-                };
-                targets.into_iter().map(of).collect()
+                let digested = within_steps(tenant, &snapshot, move |snapshot, steps| {
+                    let mut all = Vec::with_capacity(targets.len());
+                    for host in &targets {
+                        all.push(match host {
+                            Some(record) => digests(&command, snapshot, std::slice::from_ref(record), steps)?[0],
+                            None => HostDigest::NONE,
+                        });
+                    }
+                    Ok(all)
+                });
+                match digested.await {
+                    Ok(digests) => digests,
+                    Err(_) => return Ok(None),
+                }
             }
         };
         let inventory = snapshot.name.as_str();
@@ -519,17 +542,37 @@ fn spec_of(name: &ResourceName, text: &str) -> Result<CommandSpec, StoreError> {
 }
 
 /// What would run on each host.
-fn digests(command: &PinnedCommand, snapshot: &Snapshot, hosts: &[HostRecord]) -> Vec<HostDigest> {
+fn digests(
+    command: &PinnedCommand,
+    snapshot: &Snapshot,
+    hosts: &[HostRecord],
+    steps: &mut Steps,
+) -> Result<Vec<HostDigest>, CommandError> {
     let wants = !command.spec.wants_of_host().is_empty();
     let of = |record: &HostRecord| {
-        let scope = if wants {
-            command.spec.scope_of(&record.host.labels, &snapshot.vars_of(record))
-        } else {
-            HostScope::default()
-        };
-        HostDigest::of(record.id, &record.host, command, &scope)
+        let scope = if wants { scope_of(command, snapshot, record, steps)? } else { HostScope::default() };
+        Ok(HostDigest::of(record.id, &record.host, command, &scope))
     };
     hosts.iter().map(of).collect()
+}
+
+/// What the command takes from a host, if that is not too much.
+fn scope_of(
+    command: &PinnedCommand,
+    snapshot: &Snapshot,
+    record: &HostRecord,
+    steps: &mut Steps,
+) -> Result<HostScope, CommandError> {
+    let mut own = Steps::up_to(SCOPE_STEPS_MAX.min(steps.left()));
+    let before = own.left();
+    let scope = command.spec.scope_of(&record.host.labels, &snapshot.host_vars(record), &mut own);
+    match (scope, steps.take(usize::try_from(before - own.left()).unwrap_or(usize::MAX))) {
+        (Ok(scope), Ok(())) => Ok(scope),
+        (Err(TooCostly), _) if before == SCOPE_STEPS_MAX => {
+            Err(CommandError::TooMuchOfHost { host: record.host.name.clone() })
+        }
+        _ => Err(CommandError::TooMuchOfHosts),
+    }
 }
 
 /// A decision somebody wants to make.
@@ -550,7 +593,7 @@ async fn within_steps<T: Send + 'static>(
 ) -> Result<T, CommandError> {
     if snapshot.hosts.len() <= HOSTS_HERE {
         let done = work(snapshot, &mut Steps::up_to(STEPS_HERE));
-        if !matches!(done, Err(CommandError::TooCostly { .. })) {
+        if !matches!(done, Err(CommandError::TooCostly { .. } | CommandError::TooMuchOfHosts)) {
             return done;
         }
     }
@@ -589,21 +632,26 @@ fn choose(snapshot: &Snapshot, choice: &HostChoice, steps: &mut Steps) -> Result
 }
 
 /// A place that cannot be filled on some host is named before anything runs anywhere.
-fn check_places(command: &PinnedCommand, snapshot: &Snapshot, hosts: &[HostRecord]) -> Result<(), CommandError> {
+fn check_places(
+    command: &PinnedCommand,
+    snapshot: &Snapshot,
+    hosts: &[HostRecord],
+    steps: &mut Steps,
+) -> Result<(), CommandError> {
     let differs = !command.spec.wants_of_host().is_empty();
     let looked_at = if differs { hosts.len() } else { 1 };
     for record in hosts.iter().take(looked_at) {
-        let host = if differs {
-            command.spec.scope_of(&record.host.labels, &snapshot.vars_of(record))
-        } else {
-            HostScope::default()
-        };
+        let host = if differs { scope_of(command, snapshot, record, steps)? } else { HostScope::default() };
         let scope = Scope { params: &command.params, host_name: record.host.name.as_str(), host: &host };
-        command.spec.try_fill(&scope).map_err(|(path, cannot)| CommandError::Place {
+        let bytes = command.spec.try_fill(&scope).map_err(|(path, cannot)| CommandError::Place {
             path,
             host: record.host.name.clone(),
             cannot,
         })?;
+        if differs {
+            // Filled here, and once more for its digest.
+            steps.take(bytes / FILLED_BYTES_PER_STEP).map_err(|TooCostly| CommandError::TooMuchOfHosts)?;
+        }
     }
     Ok(())
 }

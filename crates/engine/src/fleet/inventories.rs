@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_model::host::{Group, GroupTree, GroupVars, HostFacts, Selector, Steps, TooCostly, Vars};
+use bowline_model::host::{Group, GroupTree, GroupVars, HostFacts, HostVars, Selector, Steps, TooCostly, Vars};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{HostRecord, Ledger, StoreError, StoreResult};
 
@@ -45,7 +45,7 @@ impl Snapshot {
         // The ledger refuses circles, so there is none.
         let tree = GroupTree::new(groups.iter().map(|group| (&group.name, &group.groups))).unwrap_or_default();
         let memberships = hosts.iter().map(|record| tree.expand(&record.host.groups)).collect();
-        let vars = GroupVars::new(&groups);
+        let vars = GroupVars::new(groups.iter().cloned());
         Self { id, name, revision, hosts, groups, memberships, vars }
     }
 
@@ -102,7 +102,12 @@ impl Snapshot {
         self.memberships.get(self.index_of(name)?)
     }
 
-    /// A host's variables, with those of its groups.
+    /// A host's variables and those of its groups, to look up by name.
+    pub(super) fn host_vars<'a>(&'a self, record: &'a HostRecord) -> HostVars<'a> {
+        self.vars.of(&record.host)
+    }
+
+    /// All variables of a host, with those of its groups.
     pub fn vars_of(&self, record: &HostRecord) -> Vars {
         self.vars.effective(&record.host)
     }

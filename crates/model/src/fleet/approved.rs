@@ -153,7 +153,8 @@ mod tests {
 
     use super::*;
     use crate::HostName;
-    use crate::host::Vars;
+    use crate::fleet::SCOPE_STEPS_MAX;
+    use crate::host::{HostVars, Steps, Vars};
     use crate::name::Labels;
 
     fn command(spec: serde_json::Value) -> PinnedCommand {
@@ -172,7 +173,8 @@ mod tests {
     }
 
     fn digest(id: i64, host: &Host, command: &PinnedCommand) -> HostDigest {
-        let scope = command.spec.scope_of(&host.labels, &host.vars);
+        let mut steps = Steps::up_to(SCOPE_STEPS_MAX);
+        let scope = command.spec.scope_of(&host.labels, &HostVars::own(&host.vars), &mut steps).expect("enough steps");
         HostDigest::of(id, host, command, &scope)
     }
 

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::template::find;
+use super::template::inside;
 use super::{Cannot, HostScope, Limits, Reference, Sandbox, Scope, Template};
-use crate::host::{Connection, Host, Selector, Vars};
+use crate::host::{Connection, Host, HostVars, Selector, Steps, TooCostly, Vars};
 use crate::job::{JobPolicy, OnLost};
 use crate::name::{Labels, ResourceName};
 use crate::resource::BadSpec;
@@ -155,6 +155,14 @@ const ARGS_MAX: usize = 256;
 const SCRIPT_MAX: usize = 65_536;
 const NAMES_MAX: usize = 128;
 
+/// What a command may take from one host: about one step for each byte that is copied, and some for each place that a name
+/// is looked for in.
+pub const SCOPE_STEPS_MAX: u64 = 300_000;
+const LOOKUP_STEPS: usize = 4;
+
+/// Bytes of all texts of a command together, with their places filled.
+const FILLED_MAX: usize = 1 << 20;
+
 impl CommandSpec {
     /// Whether the parts of this fit together. Whether `params` is a JSON Schema is not asked here.
     pub fn check(&self) -> Result<(), BadSpec> {
@@ -291,39 +299,71 @@ impl CommandSpec {
         self.templates().into_iter().flat_map(|(_, template)| template.places()).filter(|p| p.is_of_host()).collect()
     }
 
-    /// That much of a host's labels and effective variables.
-    pub fn scope_of(&self, labels: &crate::name::Labels, vars: &Vars) -> HostScope {
+    /// The names of the variables among that.
+    pub fn wants_vars(&self) -> BTreeSet<&str> {
+        self.wants_of_host()
+            .into_iter()
+            .filter_map(|place| match place {
+                Reference::HostVar(path) => path.first().map(String::as_str),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// That much of a host's labels and effective variables, and no more: of a variable with others inside, what stands at
+    /// the end of the path. A list or an object there is taken without what is in it, because no place can be filled with it.
+    /// Steps are used up for each place that is looked at and each byte that is copied.
+    pub fn scope_of(&self, labels: &Labels, vars: &HostVars<'_>, steps: &mut Steps) -> Result<HostScope, TooCostly> {
         let mut scope = HostScope::default();
         for place in self.wants_of_host() {
             match place {
                 Reference::HostLabel(name) => {
+                    steps.take(LOOKUP_STEPS)?;
                     if let Some(value) = labels.get(name) {
+                        steps.take(name.len() + value.len())?;
                         scope.labels.insert(name.clone(), value.to_owned());
                     }
                 }
                 Reference::HostVar(path) => {
-                    if let (Some(first), true) = (path.first(), find(vars, path).is_some()) {
-                        scope.vars.insert(first.clone(), vars[first].clone());
-                    }
+                    steps.take(LOOKUP_STEPS * (vars.places() + path.len()))?;
+                    let Some((first, rest)) = path.split_first() else { continue };
+                    let value = vars.get(first).and_then(|value| inside(value, rest));
+                    let value = match value {
+                        None => continue,
+                        Some(Value::Array(_)) => Value::Array(Vec::new()),
+                        Some(Value::Object(_)) => Value::Object(Vars::new()),
+                        Some(Value::String(text)) => {
+                            steps.take(text.len())?;
+                            Value::String(text.clone())
+                        }
+                        Some(value) => value.clone(),
+                    };
+                    steps.take(path.iter().map(String::len).sum())?;
+                    put_inside(&mut scope.vars, path, value);
                 }
                 Reference::Param(_) | Reference::HostName => {}
             }
         }
-        scope
+        Ok(scope)
     }
 
     /// Every text of it, with its places filled; the first that cannot be is named.
     pub fn filled(&self, scope: &Scope<'_>) -> Result<Vec<(String, String)>, (String, Cannot)> {
-        let fill = |(path, template): (String, &Template)| match template.fill(scope) {
-            Ok(text) => Ok((path, text)),
-            Err(cannot) => Err((path, cannot)),
-        };
-        self.templates().into_iter().map(fill).collect()
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        for (path, template) in self.templates() {
+            let text = template.fill(scope).map_err(|cannot| (path.clone(), cannot))?;
+            bytes += text.len();
+            if bytes > FILLED_MAX {
+                return Err((path, Cannot::AllTooLong { max: FILLED_MAX }));
+            }
+            all.push((path, text));
+        }
+        Ok(all)
     }
 
-    /// Whether every place can be filled; the first that cannot is named.
-    pub fn try_fill(&self, scope: &Scope<'_>) -> Result<(), (String, Cannot)> {
-        self.filled(scope).map(drop)
+    /// Whether every place can be filled; the first that cannot is named. How many bytes all texts have then.
+    pub fn try_fill(&self, scope: &Scope<'_>) -> Result<usize, (String, Cannot)> {
+        self.filled(scope).map(|texts| texts.iter().map(|(_, text)| text.len()).sum())
     }
 
     /// Takes the server's rule where the type has none.
@@ -357,6 +397,16 @@ pub struct CommandRetries {
     pub not_started: StartRetry,
     /// Whether the same holds where the command ran, and failed or took too long.
     pub failed: bool,
+}
+
+/// Writes a value to the end of a path. What was written deeper down before stays.
+fn put_inside(vars: &mut Vars, path: &[String], value: Value) {
+    let Some((first, rest)) = path.split_first() else { return };
+    if rest.is_empty() {
+        vars.entry(first.clone()).or_insert(value);
+    } else if let Value::Object(inner) = vars.entry(first.clone()).or_insert_with(|| Value::Object(Vars::new())) {
+        put_inside(inner, rest, value);
+    }
 }
 
 /// Whether this can be the name of a user on any host.
@@ -402,9 +452,11 @@ impl PinnedCommand {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::host::{Group, GroupVars};
 
     fn spec(value: Value) -> Result<CommandSpec, String> {
         let spec: CommandSpec = serde_json::from_value(value).map_err(|e| e.to_string())?;
@@ -492,7 +544,8 @@ mod tests {
         .expect("it is a command");
         let labels = crate::name::Labels::from_canonical("role=web site=fra").expect("labels");
         let vars = json!({"deep": {"port": 1}, "password": "secret"});
-        let scope = command.scope_of(&labels, vars.as_object().expect("an object"));
+        let vars = HostVars::own(vars.as_object().expect("an object"));
+        let scope = command.scope_of(&labels, &vars, &mut Steps::up_to(SCOPE_STEPS_MAX)).expect("enough steps");
         assert_eq!(
             serde_json::to_value(&scope).unwrap(),
             json!({"labels": {"role": "web"}, "vars": {"deep": {"port": 1}}})
@@ -528,5 +581,73 @@ mod tests {
         for server in [server, all] {
             assert_eq!(numbers(json!({"argv": ["a"], "retry": {"max_attempts": 2}}), &server), (2, None));
         }
+    }
+
+    fn large_vars() -> impl Strategy<Value = Vars> {
+        let text = (0..40_000_usize).prop_map(|len| Value::String("x".repeat(len)));
+        let leaf = prop_oneof![text.clone(), Just(json!(1)), Just(json!([[1, 2], {"a": "x".repeat(5_000)}]))];
+        let value = leaf.prop_recursive(3, 12, 4, |inner| {
+            proptest::collection::btree_map("[a-c]", inner, 0..4).prop_map(|map| json!(map))
+        });
+        proptest::collection::btree_map("[a-c]", value, 0..4).prop_map(|map| map.into_iter().collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        /// However large the variables of a host and its groups are, no more is copied than the steps allow, and what is
+        /// copied fills the places as the whole of them would.
+        #[test]
+        fn no_more_is_taken_from_a_host_than_steps_allow(
+            (own, group) in (large_vars(), large_vars()),
+            paths in proptest::collection::vec("[a-c](\\.[a-c]){0,3}", 1..20),
+            budget in 0..200_000_u64,
+        ) {
+            let command = CommandSpec {
+                argv: paths.iter().map(|path| Template::parse(&format!("{{{{ host.vars.{path} }}}}")).expect("a template")).collect(),
+                ..CommandSpec::default()
+            };
+            let mut host = Host::named(crate::HostName::new("h").expect("a name"));
+            let name = crate::GroupName::new("g").expect("a name");
+            host.groups.insert(name.clone());
+            host.vars = own;
+            let groups = GroupVars::new([Group { name, groups: BTreeSet::new(), vars: group }]);
+            let mut steps = Steps::up_to(budget);
+            if let Ok(scope) = command.scope_of(&host.labels, &groups.of(&host), &mut steps) {
+                let copied: u64 = json_texts(&scope.vars);
+                prop_assert!(copied <= budget - steps.left(), "{copied} bytes for {} steps", budget - steps.left());
+                let whole = HostScope { labels: BTreeMap::new(), vars: groups.effective(&host) };
+                for template in &command.argv {
+                    let fill = |host: &HostScope| template.fill(&Scope { params: &Vars::new(), host_name: "h", host });
+                    prop_assert_eq!(fill(&scope), fill(&whole));
+                }
+            } else {
+                prop_assert_eq!(steps.left(), 0);
+            }
+        }
+    }
+
+    /// The bytes of all texts in these variables.
+    fn json_texts(vars: &Vars) -> u64 {
+        fn of(value: &Value) -> u64 {
+            match value {
+                Value::String(text) => text.len() as u64,
+                Value::Array(all) => all.iter().map(of).sum(),
+                Value::Object(all) => json_texts(all),
+                _ => 0,
+            }
+        }
+        vars.values().map(of).sum()
+    }
+
+    #[test]
+    fn all_texts_of_a_command_together_are_bounded() {
+        let places: Vec<&str> = vec!["{{ params.a }}"; 20];
+        let command = spec(json!({"argv": places, "params": {"properties": {"a": {}}}})).expect("a command");
+        let params = json!({"a": "x".repeat(60_000)});
+        let scope =
+            Scope { params: params.as_object().expect("an object"), host_name: "h", host: &HostScope::default() };
+        let (path, cannot) = command.try_fill(&scope).expect_err("1,200,000 bytes");
+        assert_eq!((path.as_str(), cannot), ("argv[17]", Cannot::AllTooLong { max: 1_048_576 }));
     }
 }

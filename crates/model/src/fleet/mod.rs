@@ -14,7 +14,7 @@ mod turns;
 
 pub use approval::{Approval, ApprovalRefused, ApprovalState, Decided, Vote};
 pub use approved::{HostDigest, Named, SecretIdentity, approval_hash, read_digests, write_digests};
-pub use command::{ApprovalRule, CommandRetries, CommandSpec, HostLock, PinnedCommand};
+pub use command::{ApprovalRule, CommandRetries, CommandSpec, HostLock, PinnedCommand, SCOPE_STEPS_MAX};
 pub use isolation::{Limits, Sandbox};
 pub use life::{CommandFact, End};
 pub use margin::{MarginRules, Missing};

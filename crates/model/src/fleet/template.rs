@@ -47,6 +47,8 @@ pub enum Cannot {
     ZeroByte(Reference),
     #[error("the text would have more than {LENGTH_MAX} bytes")]
     TooLong,
+    #[error("all texts of the command together would have more than {max} bytes")]
+    AllTooLong { max: usize },
 }
 
 /// What a place asks for.
@@ -132,9 +134,14 @@ impl Scope<'_> {
 }
 
 /// What stands at the end of a path.
-pub(super) fn find<'a>(vars: &'a Vars, path: &[String]) -> Option<&'a Value> {
+fn find<'a>(vars: &'a Vars, path: &[String]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(vars.get(first)?, |value, name| value.get(name))
+    inside(vars.get(first)?, rest)
+}
+
+/// What stands at the end of a path inside a value.
+pub(super) fn inside<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, name| value.get(name))
 }
 
 fn text_of(place: &Reference, value: Option<&Value>) -> Result<String, Cannot> {

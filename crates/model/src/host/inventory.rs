@@ -11,6 +11,59 @@ use crate::name::{GroupName, HostName, Labels};
 /// Variables of a host or group: any JSON under each name.
 pub type Vars = serde_json::Map<String, serde_json::Value>;
 
+/// The variables of one host or of one group may have so many bytes as JSON.
+pub const VARS_BYTES_MAX: usize = 256 << 10;
+
+/// And those of all groups of an inventory together. They are read whenever a command that uses variables is about to
+/// start on a host.
+pub const GROUP_VARS_BYTES_MAX: usize = 4 << 20;
+
+/// How long a value is as JSON.
+pub fn json_bytes(value: &impl Serialize) -> usize {
+    struct Length(usize);
+    impl std::io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    // Neither can writing fail, nor have maps of JSON another shape.
+    let _ = serde_json::to_writer(&mut length, value);
+    length.0
+}
+
+/// Variables that take more room than they may.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TooManyVars {
+    #[error("the variables of host {name} have {bytes} bytes as JSON, at most {VARS_BYTES_MAX}")]
+    Host { name: HostName, bytes: usize },
+    #[error("the variables of group {name} have {bytes} bytes as JSON, at most {VARS_BYTES_MAX}")]
+    Group { name: GroupName, bytes: usize },
+    #[error(
+        "the variables of all groups of the inventory have {bytes} bytes as JSON, at most {GROUP_VARS_BYTES_MAX}; \
+         group {largest} has the most"
+    )]
+    Groups { bytes: usize, largest: GroupName },
+}
+
+/// Whether groups of one inventory have no more to say than they may together.
+pub fn check_group_vars<'a>(groups: impl IntoIterator<Item = &'a Group>) -> Result<(), TooManyVars> {
+    let sizes: Vec<(usize, &GroupName)> =
+        groups.into_iter().map(|group| (json_bytes(&group.vars), &group.name)).collect();
+    let bytes = sizes.iter().map(|(bytes, _)| bytes).sum();
+    match sizes.into_iter().max() {
+        Some((_, largest)) if bytes > GROUP_VARS_BYTES_MAX => {
+            Err(TooManyVars::Groups { bytes, largest: largest.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -60,4 +113,53 @@ pub struct Inventory {
     pub hosts: Vec<Host>,
     #[serde(default)]
     pub groups: Vec<Group>,
+}
+
+impl Inventory {
+    /// Whether each host and each group has no more variables than it may.
+    pub fn check_vars(&self) -> Result<(), TooManyVars> {
+        for host in &self.hosts {
+            let bytes = json_bytes(&host.vars);
+            if bytes > VARS_BYTES_MAX {
+                return Err(TooManyVars::Host { name: host.name.clone(), bytes });
+            }
+        }
+        for group in &self.groups {
+            let bytes = json_bytes(&group.vars);
+            if bytes > VARS_BYTES_MAX {
+                return Err(TooManyVars::Group { name: group.name.clone(), bytes });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn group(n: usize, bytes: usize) -> Group {
+        let name = GroupName::new(&format!("g{n}")).expect("a name");
+        // The name, the quotes and the braces are eight bytes.
+        let vars = json!({"v": "x".repeat(bytes - 8)});
+        Group { name, groups: BTreeSet::new(), vars: vars.as_object().cloned().expect("an object") }
+    }
+
+    #[test]
+    fn variables_are_bounded_for_each_and_together() {
+        let of = |groups: Vec<Group>| Inventory { hosts: Vec::new(), groups };
+        assert_eq!(of(vec![group(1, VARS_BYTES_MAX)]).check_vars(), Ok(()));
+        let one = of(vec![group(1, VARS_BYTES_MAX + 1)]).check_vars().expect_err("too many");
+        assert_eq!(one.to_string(), "the variables of group g1 have 262145 bytes as JSON, at most 262144");
+        let mut host = Host::named(HostName::new("web1").expect("a name"));
+        host.vars = group(1, VARS_BYTES_MAX + 1).vars;
+        let one = Inventory { hosts: vec![host], groups: Vec::new() }.check_vars().expect_err("too many");
+        assert!(one.to_string().contains("host web1"), "{one}");
+        let mut all: Vec<Group> = (0..16).map(|n| group(n, VARS_BYTES_MAX)).collect();
+        assert_eq!(check_group_vars(&all), Ok(()));
+        all.push(group(16, 9));
+        assert!(matches!(check_group_vars(&all), Err(TooManyVars::Groups { .. })));
+    }
 }

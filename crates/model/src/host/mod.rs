@@ -15,9 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::{GroupName, HostName, Labels, WorkerName};
 
-pub use effective::GroupVars;
+pub use effective::{GroupVars, HostVars};
 pub use groups::{GroupTree, GroupsInACircle};
-pub use inventory::{Group, Host, Inventory, Vars};
+pub use inventory::{
+    GROUP_VARS_BYTES_MAX, Group, Host, Inventory, TooManyVars, VARS_BYTES_MAX, Vars, check_group_vars, json_bytes,
+};
 pub use pattern::{NotAPattern, Pattern};
 pub use selector::{NotASelector, Selector};
 pub use ssh::{InvalidConnection, check_address, check_user};

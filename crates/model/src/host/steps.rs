@@ -20,7 +20,8 @@ impl Steps {
         self.0
     }
 
-    pub(super) fn take(&mut self, steps: usize) -> Result<(), TooCostly> {
+    /// Uses up so many.
+    pub fn take(&mut self, steps: usize) -> Result<(), TooCostly> {
         match self.0.checked_sub(steps as u64) {
             Some(left) => {
                 self.0 = left;

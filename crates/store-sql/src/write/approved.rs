@@ -8,16 +8,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bowline_model::fleet::{
-    ApprovalState, CommandSpec, HostDigest, HostScope, Named, PinnedCommand, SecretIdentity, read_digests, read_targets,
+    ApprovalState, CommandSpec, HostDigest, HostScope, Named, PinnedCommand, SCOPE_STEPS_MAX, SecretIdentity,
+    read_digests, read_targets,
 };
-use bowline_model::host::{GroupVars, Host};
+use bowline_model::host::{GroupVars, Host, Steps, Vars};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::secret::SecretRefSpec;
 use bowline_store::{StoreError, StoreResult};
 use uuid::Uuid;
 
-use crate::db::{Col, Db, Sql, Val};
-use crate::host_row::group;
+use crate::db::{Col, Db, Row, Sql, Val};
+use crate::host_row::{group_with, vars_named};
 use crate::job_row::JobRow;
 
 /// The approval of a command whose units are about to start.
@@ -35,7 +36,10 @@ pub struct OfCommand {
 pub struct Approved {
     commands: HashMap<i64, Verdict>,
     digests: HashMap<i64, HostDigest>,
+    /// Of each inventory, what its groups say under the names that the commands use.
     groups: HashMap<i64, GroupVars>,
+    /// Of each host, what it says itself.
+    vars: HashMap<i64, Vars>,
 }
 
 enum Verdict {
@@ -45,7 +49,7 @@ enum Verdict {
     ByHost { command: Box<PinnedCommand>, wants: bool, secrets: Arc<BTreeMap<String, Option<SecretIdentity>>> },
 }
 
-/// A host as it is now, in its inventory.
+/// A host as it is now, in its inventory; without its variables.
 pub struct AtHost<'a> {
     pub id: i64,
     pub host: &'a Host,
@@ -78,13 +82,35 @@ impl Approved {
         let digests = db.query_many(DIGESTS, &[Col::Int(numbers)], |row| Ok((row.int(0)?, row.bytes(1)?))).await?;
         approved.digests =
             digests.into_iter().filter_map(|(unit, bytes)| Some((unit, HostDigest::from_slice(&bytes)?))).collect();
-        if approved.commands.values().any(|verdict| matches!(verdict, Verdict::ByHost { wants: true, .. })) {
-            for inventory in inventories {
-                let groups = db.query(GROUPS, &[Val::Int(*inventory)], group).await?;
-                approved.groups.insert(*inventory, GroupVars::new(&groups));
+        approved.load_vars(db, units, inventories).await?;
+        Ok(approved)
+    }
+
+    /// Reads those variables that the commands use, of the hosts they are about to start on.
+    async fn load_vars(&mut self, db: &mut impl Db, units: &[&JobRow], inventories: &BTreeSet<i64>) -> StoreResult<()> {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        let mut commands: BTreeSet<i64> = BTreeSet::new();
+        for (number, verdict) in &self.commands {
+            let Verdict::ByHost { command, .. } = verdict else { continue };
+            let wanted = command.spec.wants_vars();
+            if !wanted.is_empty() {
+                names.extend(wanted);
+                commands.insert(*number);
             }
         }
-        Ok(approved)
+        if names.is_empty() {
+            return Ok(());
+        }
+        for inventory in inventories {
+            let groups = db.query(GROUPS, &[Val::Int(*inventory)], |row| group_with(row, &names)).await?;
+            self.groups.insert(*inventory, GroupVars::new(groups.into_iter().map(|(group, _)| group)));
+        }
+        let of_commands = |unit: &&&JobRow| unit.parent.is_some_and(|parent| commands.contains(&parent));
+        let hosts: BTreeSet<i64> = units.iter().filter(of_commands).filter_map(|unit| unit.host).collect();
+        let hosts = Col::Int(hosts.into_iter().collect());
+        let read = |row: &dyn Row| Ok((row.int(0)?, vars_named(&row.opt_text(1)?.unwrap_or_default(), &names)?));
+        self.vars = db.query_many(HOST_VARS, &[hosts], read).await?.into_iter().collect();
+        Ok(())
     }
 
     /// What the secrets of a command were when it was approved; `None` if it had no approval.
@@ -110,11 +136,12 @@ impl Approved {
         }
         // What would run, and what somebody would see who looked now: both must be what was approved.
         let planned: HostScope = serde_json::from_str(scope).unwrap_or_default();
-        let vars = match self.groups.get(&at.inventory) {
-            Some(groups) => groups.effective(at.host),
-            None => at.host.vars.clone(),
+        let (none, nothing) = (GroupVars::default(), Vars::new());
+        let groups = self.groups.get(&at.inventory).unwrap_or(&none);
+        let vars = groups.of_host(&at.host.groups, self.vars.get(&at.id).unwrap_or(&nothing));
+        let Ok(now) = command.spec.scope_of(&at.host.labels, &vars, &mut Steps::up_to(SCOPE_STEPS_MAX)) else {
+            return changed();
         };
-        let now = command.spec.scope_of(&at.host.labels, &vars);
         if digest(&planned) == *approved && digest(&now) == *approved { None } else { changed() }
     }
 }
@@ -185,6 +212,10 @@ pub async fn keep_digests(
 const DIGESTS: Sql = Sql::Each {
     sqlite: "select number, approved from job where number = ?1 and approved is not null",
     postgres: "select number, approved from job where number = any ($1::bigint[]) and approved is not null",
+};
+const HOST_VARS: Sql = Sql::Each {
+    sqlite: "select id, vars from host where id = ?1",
+    postgres: "select id, vars from host where id = any ($1::bigint[])",
 };
 const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
 const ACTIVE: Sql = Sql::Same("select active from resource where id = $1");

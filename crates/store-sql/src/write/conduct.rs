@@ -1,12 +1,13 @@
 //! The conductor's hand: moves each command on by one bite. What the move is, the model says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bowline_model::event::EventData;
 use bowline_model::fleet::{
-    CommandFact, End, HostLock, Move, PinnedCommand, Progress, Rollout, Sweep, Tally, Turn, grant, read_targets,
+    CommandFact, End, HostLock, Move, PinnedCommand, Progress, Rollout, SCOPE_STEPS_MAX, Sweep, Tally, Turn, grant,
+    read_targets,
 };
-use bowline_model::host::{GroupVars, Host};
+use bowline_model::host::{GroupVars, Host, Steps, Vars};
 use bowline_model::idempotency::RequestHash;
 use bowline_model::job::Fact;
 use bowline_model::{ErrorClass, EventKind, JobId, JobState, JobStatus, Lane, RunError, TaskType};
@@ -20,13 +21,18 @@ use super::turns::{know_hosts, turns_at};
 use crate::changes::{Changes, Heard, Telling};
 use crate::channels::ChannelKey;
 use crate::db::{Col, Db, Row, Sql, Val};
-use crate::host_row::{group, host, host_columns};
+use crate::host_row::{group_with, host, host_columns_without_vars, vars_named};
 use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
 
 /// Commands that are read in one go, and that are moved on in one transaction.
 const FLEETS: i64 = 32;
 /// Units that a sweep looks at in one go.
 const SWEPT: i64 = 1_000;
+/// What all commands of one transaction may spend on the variables of their hosts; what is left waits for the next one.
+const SCOPE_STEPS: u64 = 10_000_000;
+/// Hosts whose variables are read in one go, and bytes of them that are read for one step.
+const SCOPED: usize = 50;
+const BYTES_PER_STEP: usize = 16;
 
 /// A command on hosts, loaded to be moved on.
 struct Fleet {
@@ -77,11 +83,12 @@ pub async fn conduct(
     let mut moved = 0;
     // Those that wait are passed over, however many they are: nobody stands in the way of the next one by running long.
     let mut after = 0;
-    while moved < FLEETS.unsigned_abs() {
+    let mut steps = Steps::up_to(SCOPE_STEPS);
+    while moved < FLEETS.unsigned_abs() && steps.left() > 0 {
         let fleets = db.query(LIVING, &[Val::Int(after), Val::Int(FLEETS)], read).await?;
         let Some(last) = fleets.last() else { break };
         after = last.job.number;
-        moved += conduct_some(db, desk, fleets, lines, &mut heard).await?;
+        moved += conduct_some(db, desk, fleets, lines, (&mut heard, &mut steps)).await?;
     }
     Ok((Conducted { moved }, heard))
 }
@@ -92,11 +99,14 @@ async fn conduct_some(
     desk: &mut Desk<'_>,
     fleets: Vec<Fleet>,
     lines: &mut Vec<(i64, ChannelKey)>,
-    heard: &mut Vec<Heard>,
+    (heard, steps): (&mut Vec<Heard>, &mut Steps),
 ) -> StoreResult<u64> {
     let mut moved = 0;
     let mut tallies = read_tallies(db, fleets.iter().map(|fleet| fleet.job.number).collect()).await?;
     for fleet in fleets {
+        if steps.left() == 0 {
+            break;
+        }
         let tally = tallies.remove(&fleet.job.number).unwrap_or_default();
         match fleet.progress.next(&fleet.rollout, &tally) {
             Move::Wait => {
@@ -105,9 +115,11 @@ async fn conduct_some(
                 }
                 continue;
             }
-            Move::Plan { hosts, batch_end } => heard.push(plan(db, desk, &fleet, hosts, batch_end, lines).await?),
+            Move::Plan { hosts, batch_end } => {
+                heard.push(plan(db, desk, &fleet, (hosts, batch_end), lines, steps).await?);
+            }
             Move::Stop(why) => heard.push(stop(db, desk, &fleet, why).await?),
-            Move::Sweep(sweep) => heard.push(go_through(db, desk, &fleet, sweep).await?),
+            Move::Sweep(sweep) => heard.push(go_through(db, desk, &fleet, sweep, steps).await?),
             Move::End(end, why) => heard.push(finish(db, desk, &fleet, CommandFact::Ended(end), why, &tally).await?),
             Move::Correct => heard.push(finish(db, desk, &fleet, CommandFact::Corrected, None, &tally).await?),
         }
@@ -121,9 +133,9 @@ async fn plan(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
     fleet: &Fleet,
-    hosts: u64,
-    batch_end: u64,
+    (hosts, batch_end): (u64, u64),
     lines: &mut Vec<(i64, ChannelKey)>,
+    steps: &mut Steps,
 ) -> StoreResult<Heard> {
     let number = fleet.job.number;
     let planned = fleet.progress.planned;
@@ -138,11 +150,15 @@ async fn plan(
     let command: PinnedCommand = serde_json::from_str(&payload).map_err(|e| broken(e.to_string()))?;
     let from = usize::try_from(planned).unwrap_or(usize::MAX).min(targets.len());
     let to = from.saturating_add(usize::try_from(hosts).unwrap_or(0)).min(targets.len());
-    let wanted = &targets[from..to];
+    let mut wanted = &targets[from..to];
 
     let found: HashMap<i64, Host> =
         db.query_many(HOSTS, &[Col::Int(wanted.to_vec())], host).await?.into_iter().map(|r| (r.id, r.host)).collect();
-    let scopes = Scopes::load(db, fleet, &command).await?;
+    let scopes = Scopes::load(db, fleet, &command, steps).await?;
+    let scopes = scopes.of(db, wanted, &found, steps).await?;
+    // Those for which there was no time left begin the next time.
+    wanted = &wanted[..scopes.hosts];
+    let to = from + wanted.len();
     let mut in_order: Vec<i64> = wanted.iter().copied().filter(|id| found.contains_key(id)).collect();
     in_order.sort_unstable();
     know_hosts(db, &in_order).await?;
@@ -174,7 +190,7 @@ async fn plan(
             host: Some(*id),
             flow: None,
         };
-        units.push((row, kind, scopes.of(host, &command)));
+        units.push((row, kind, scopes.texts.get(id).cloned()));
     }
     let channels = desk.channels.ensure_within(db, &keys, lines).await?;
     for ((unit, ..), key) in units.iter_mut().zip(&keys) {
@@ -223,26 +239,82 @@ fn ask(turns: &mut BTreeMap<i64, Vec<Turn>>, host: i64, unit: i64, lock: HostLoc
 }
 
 /// What a command wants to know about its hosts.
-struct Scopes {
-    wanted: bool,
+struct Scopes<'a> {
+    command: &'a PinnedCommand,
+    names: BTreeSet<&'a str>,
     groups: GroupVars,
 }
 
-impl Scopes {
-    async fn load(db: &mut impl Db, fleet: &Fleet, command: &PinnedCommand) -> StoreResult<Self> {
-        if command.spec.wants_of_host().is_empty() {
-            return Ok(Self { wanted: false, groups: GroupVars::default() });
+/// What it found out about the first of them, as texts.
+struct Found {
+    hosts: usize,
+    texts: HashMap<i64, String>,
+}
+
+impl<'a> Scopes<'a> {
+    async fn load(db: &mut impl Db, fleet: &Fleet, command: &'a PinnedCommand, steps: &mut Steps) -> StoreResult<Self> {
+        let names = command.spec.wants_vars();
+        let mut groups = GroupVars::default();
+        if !names.is_empty() {
+            let all = db.query(GROUPS, &[Val::Int(fleet.inventory)], |row| group_with(row, &names)).await?;
+            spend(steps, all.iter().map(|(_, bytes)| bytes / BYTES_PER_STEP).sum());
+            groups = GroupVars::new(all.into_iter().map(|(group, _)| group));
         }
-        let groups = db.query(GROUPS, &[Val::Int(fleet.inventory)], group).await?;
-        Ok(Self { wanted: true, groups: GroupVars::new(&groups) })
+        Ok(Self { command, names, groups })
     }
 
-    fn of(&self, host: &Host, command: &PinnedCommand) -> Option<String> {
-        if !self.wanted {
-            return None;
+    /// For as many of these hosts as there are steps for, and for some in any case. Where a host has more to say than a
+    /// command may take, it is told nothing, and says so when it starts.
+    async fn of(
+        &self,
+        db: &mut impl Db,
+        wanted: &[i64],
+        hosts: &HashMap<i64, Host>,
+        steps: &mut Steps,
+    ) -> StoreResult<Found> {
+        let mut found = Found { hosts: 0, texts: HashMap::new() };
+        if self.command.spec.wants_of_host().is_empty() {
+            found.hosts = wanted.len();
+            return Ok(found);
         }
-        serde_json::to_string(&command.spec.scope_of(&host.labels, &self.groups.effective(host))).ok()
+        for some in wanted.chunks(SCOPED) {
+            if found.hosts > 0 && steps.left() == 0 {
+                break;
+            }
+            let vars = self.vars_of(db, some, steps).await?;
+            let nothing = Vars::new();
+            for id in some {
+                let Some(host) = hosts.get(id) else { continue };
+                let vars = self.groups.of_host(&host.groups, vars.get(id).unwrap_or(&nothing));
+                let mut own = Steps::up_to(SCOPE_STEPS_MAX);
+                let scope = self.command.spec.scope_of(&host.labels, &vars, &mut own).unwrap_or_default();
+                spend(steps, usize::try_from(SCOPE_STEPS_MAX - own.left()).unwrap_or(usize::MAX));
+                if let Ok(text) = serde_json::to_string(&scope) {
+                    found.texts.insert(*id, text);
+                }
+            }
+            found.hosts += some.len();
+        }
+        Ok(found)
     }
+
+    async fn vars_of(&self, db: &mut impl Db, hosts: &[i64], steps: &mut Steps) -> StoreResult<HashMap<i64, Vars>> {
+        if self.names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let read = |row: &dyn Row| {
+            let text = row.opt_text(1)?.unwrap_or_default();
+            Ok((row.int(0)?, vars_named(&text, &self.names)?, text.len()))
+        };
+        let all = db.query_many(HOST_VARS, &[Col::Int(hosts.to_vec())], read).await?;
+        spend(steps, all.iter().map(|(_, _, bytes)| bytes / BYTES_PER_STEP).sum());
+        Ok(all.into_iter().map(|(id, vars, _)| (id, vars)).collect())
+    }
+}
+
+fn spend(steps: &mut Steps, used: usize) {
+    // None left is all there is to know.
+    let _ = steps.take(used);
 }
 
 async fn insert(
@@ -288,17 +360,26 @@ async fn stop(db: &mut impl Db, desk: &Desk<'_>, fleet: &Fleet, why: String) -> 
 }
 
 /// Goes through one bite of the units.
-async fn go_through(db: &mut impl Db, desk: &mut Desk<'_>, fleet: &Fleet, sweep: Sweep) -> StoreResult<Heard> {
+async fn go_through(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    fleet: &Fleet,
+    sweep: Sweep,
+    steps: &mut Steps,
+) -> StoreResult<Heard> {
     let number = fleet.job.number;
     let params = [Val::Int(number), Val::Int(fleet.swept), Val::Int(SWEPT)];
-    let units = db.query(UNITS, &params, JobRow::read).await?;
+    let mut units = db.query(UNITS, &params, JobRow::read).await?;
+    let mut more = units.len() as i64 == SWEPT;
     if sweep == Sweep::Retry
         && fleet.approved
         && let Some(digests) = digests_of(db, number).await?
     {
         // What is tried again was approved again, as its hosts are now.
+        let renewed = renew_scopes(db, fleet, &units, steps).await?;
+        more |= renewed < units.len();
+        units.truncate(renewed);
         keep_digests(db, &digests, units.iter().filter_map(|unit| Some((unit.number, unit.host?)))).await?;
-        renew_scopes(db, fleet, &units).await?;
     }
     let mut changes = Changes::at(desk.now);
     for unit in &units {
@@ -314,32 +395,35 @@ async fn go_through(db: &mut impl Db, desk: &mut Desk<'_>, fleet: &Fleet, sweep:
             changes.advance(unit, fleet.lane, step, Telling { data, ..Telling::default() });
         }
     }
-    let more = units.len() as i64 == SWEPT;
     let swept = units.last().and_then(|unit| unit.host).unwrap_or(fleet.swept);
     let left = if more { sweep } else { Sweep::None };
     db.execute(SWEEP_ON, &[Val::Int(number), Val::Int(left.code()), Val::Int(swept)]).await?;
     changes.write(db).await
 }
 
-/// What these units want to know about their hosts, as it is now.
-async fn renew_scopes(db: &mut impl Db, fleet: &Fleet, units: &[JobRow]) -> StoreResult<()> {
+/// What these units want to know about their hosts, as it is now. For how many of them there was time.
+async fn renew_scopes(db: &mut impl Db, fleet: &Fleet, units: &[JobRow], steps: &mut Steps) -> StoreResult<usize> {
     let number = fleet.job.number;
     let payload = db.query(TARGETS, &[Val::Int(number)], |row| row.text(1)).await?.into_iter().next();
     let command: PinnedCommand = serde_json::from_str(&payload.unwrap_or_default())
         .map_err(|e| StoreError::Broken(format!("job #{number}: {e}")))?;
-    let scopes = Scopes::load(db, fleet, &command).await?;
-    if !scopes.wanted {
-        return Ok(());
+    if command.spec.wants_of_host().is_empty() {
+        return Ok(units.len());
     }
-    let hosts: Vec<i64> = units.iter().filter_map(|unit| unit.host).collect();
-    let found = db.query_many(HOSTS, &[Col::Int(hosts)], host).await?;
-    let found: HashMap<i64, Option<String>> =
-        found.into_iter().map(|record| (record.id, scopes.of(&record.host, &command))).collect();
-    let renewed: Vec<(i64, &str)> =
-        units.iter().filter_map(|unit| Some((unit.number, found.get(&unit.host?)?.as_deref()?))).collect();
+    let scopes = Scopes::load(db, fleet, &command, steps).await?;
+    // One that has no host has no scope either.
+    let hosts: Vec<i64> = units.iter().map(|unit| unit.host.unwrap_or(0)).collect();
+    let found = db.query_many(HOSTS, &[Col::Int(hosts.clone())], host).await?;
+    let found: HashMap<i64, Host> = found.into_iter().map(|record| (record.id, record.host)).collect();
+    let scopes = scopes.of(db, &hosts, &found, steps).await?;
+    let renewed: Vec<(i64, &str)> = units[..scopes.hosts]
+        .iter()
+        .filter_map(|unit| Some((unit.number, scopes.texts.get(&unit.host?)?.as_str())))
+        .collect();
     let cols =
         [Col::Int(renewed.iter().map(|unit| unit.0).collect()), Col::Text(renewed.iter().map(|unit| unit.1).collect())];
-    db.execute_many(SCOPES, &cols).await.map(drop)
+    db.execute_many(SCOPES, &cols).await?;
+    Ok(scopes.hosts)
 }
 
 /// It is over, or was over in another way than we thought.
@@ -394,10 +478,14 @@ const REST: Sql = Sql::Each {
 };
 const TARGETS: Sql =
     Sql::Same("select f.targets, j.payload from fleet f join job j on j.number = f.number where f.number = $1");
+const HOST_VARS: Sql = Sql::Each {
+    sqlite: "select id, vars from host where id = ?1",
+    postgres: "select id, vars from host where id = any ($1::bigint[])",
+};
 /// Also those that were taken out meanwhile: they are told apart when they are about to start.
 const HOSTS: Sql = Sql::Each {
-    sqlite: concat!("select ", host_columns!(), " from host h where h.id = ?1"),
-    postgres: concat!("select ", host_columns!(), " from host h where h.id = any ($1::bigint[])"),
+    sqlite: concat!("select ", host_columns_without_vars!(), " from host h where h.id = ?1"),
+    postgres: concat!("select ", host_columns_without_vars!(), " from host h where h.id = any ($1::bigint[])"),
 };
 const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
 const SCOPES: Sql = Sql::Each {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bowline_model::event::EventData;
-use bowline_model::host::{Group, GroupTree, Host};
+use bowline_model::host::{GROUP_VARS_BYTES_MAX, Group, GroupTree, Host, TooManyVars, check_group_vars};
 use bowline_model::resource::summary_of_changes;
 use bowline_model::{EventKind, HostName, InventoryName, TenantId};
 use bowline_store::{InventoryPut, PutAnswer, PutCounts, StoreError, StoreResult, Unmentioned};
@@ -25,6 +25,13 @@ pub async fn put_inventory(db: &mut impl Db, desk: &Desk<'_>, put: &InventoryPut
     let groups = GroupChanges::between(&known, put);
     if let Err(circle) = GroupTree::new(groups.result.iter().map(|(name, group)| (*name, &group.groups))) {
         return Ok((PutAnswer::Circle(circle.0), Heard::default()));
+    }
+    // Asked again here: two descriptions that fit one by one need not fit together.
+    if !put.content.groups.is_empty()
+        && let Err(TooManyVars::Groups { bytes, .. }) = check_group_vars(groups.result.values().copied())
+    {
+        let (used, max) = (bytes as u64, GROUP_VARS_BYTES_MAX as u64);
+        return Err(StoreError::Quota { quota: "group_variables", used, max });
     }
     let mut diff = InventoryDiff::default();
     let mut counts = put_hosts(db, desk, inventory, put, &mut diff).await?;

@@ -14,7 +14,7 @@ use bowline_store::{ClaimedUnit, StoreError, StoreResult};
 use super::Desk;
 use super::approved::{Approved, AtHost, OfCommand};
 use crate::db::{Col, Db, Row, Sql, Val};
-use crate::host_row::{group, host, host_columns};
+use crate::host_row::{group, host, host_columns_without_vars};
 use crate::job_row::{JobRow, count};
 
 /// Steps that the selectors of all blocks may take for one host, on the thread that writes for everybody.
@@ -25,6 +25,7 @@ const RULE_STEPS_MAX: u64 = 100_000;
 
 /// A host as it is when a run is about to start there.
 struct Found {
+    /// Without its variables.
     host: Host,
     inventory: i64,
     removed: bool,
@@ -328,10 +329,10 @@ const SAME_FENCE: Sql = Sql::Each {
     postgres: "select host, fence from host_lock where host = any ($1::bigint[])",
 };
 const HOSTS: Sql = Sql::Each {
-    sqlite: concat!("select ", host_columns!(), ", h.inventory, h.removed_at from host h where h.id = ?1"),
+    sqlite: concat!("select ", host_columns_without_vars!(), ", h.inventory, h.removed_at from host h where h.id = ?1"),
     postgres: concat!(
         "select ",
-        host_columns!(),
+        host_columns_without_vars!(),
         ", h.inventory, h.removed_at from host h where h.id = any ($1::bigint[])"
     ),
 };
@@ -359,4 +360,5 @@ const BLOCKS: Sql = Sql::Each {
                join block b on b.tenant = k.tenant and b.lifted_at is null
                  and (b.expires_at is null or b.expires_at > k.now)",
 };
-const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
+/// Without variables: the tree is asked which groups a host is in.
+const GROUPS: Sql = Sql::Same("select name, groups, null from host_group where inventory = $1 order by name");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bowline_model::audit::Author;
 use bowline_model::fleet::{
-    ApprovalRefused, ApprovalState, CommandSpec, Decided, HostDigest, Named, PinnedCommand, Rollout, SecretIdentity,
-    Share, Template,
+    ApprovalRefused, ApprovalState, CommandSpec, Decided, HostDigest, Named, PinnedCommand, Rollout, SCOPE_STEPS_MAX,
+    SecretIdentity, Share, Template,
 };
-use bowline_model::host::{Connection, Group, GroupVars, Host, Vars};
+use bowline_model::host::{Connection, Group, GroupVars, Host, Steps, Vars};
 use bowline_model::idempotency::RequestHash;
 use bowline_model::person::Person;
 use bowline_model::resource::ResourceKind;
@@ -48,9 +48,11 @@ async fn digests(bench: &Bench, payload: &str) -> Vec<HostDigest> {
     let command: PinnedCommand = serde_json::from_str(payload).expect("a command");
     let hosts = bench.ledger.list_hosts(bench.tenant, inventory(), None, 100).await.expect("read").items;
     let groups = bench.ledger.list_groups(bench.tenant, inventory()).await.expect("read");
-    let vars = GroupVars::new(&groups);
+    let vars = GroupVars::new(groups);
     let digest = |record: &HostRecord| {
-        let scope = command.spec.scope_of(&record.host.labels, &vars.effective(&record.host));
+        let mut steps = Steps::up_to(SCOPE_STEPS_MAX);
+        let scope =
+            command.spec.scope_of(&record.host.labels, &vars.of(&record.host), &mut steps).expect("enough steps");
         HostDigest::of(record.id, &record.host, &command, &scope)
     };
     hosts.iter().map(digest).collect()

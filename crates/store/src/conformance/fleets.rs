@@ -202,6 +202,27 @@ pub async fn a_command_begins_however_many_run_long_before_it(bench: &Bench) {
     assert_eq!(bench.status(last).await, JobStatus::Succeeded);
 }
 
+/// The variables of hosts are read and copied where everybody's writes wait, so a transaction takes a bounded part of them.
+pub async fn hosts_with_large_variables_are_begun_a_few_at_a_time(bench: &Bench) {
+    let names = ["a", "b", "c", "d"];
+    let large = |n: usize| {
+        let vars = names.map(|name| (name.to_owned(), json!("x".repeat(60_000)))).into_iter().collect();
+        Host { vars, ..simulated(&format!("h{n:04}")) }
+    };
+    bench.put_hosts((0..70).map(large).collect(), Vec::new()).await;
+    let places = names.map(|name| Template::parse(&format!("{{{{ host.vars.{name} }}}}")).expect("a template"));
+    let job = bench.commanded(CommandSpec { argv: places.into(), ..spec() }, Rollout::default()).await;
+    bench.conduct().await;
+    assert_eq!(bench.units(job).await.len(), 70, "every host was begun");
+    let told = bench.history(job).await;
+    let begun: Vec<u32> = told
+        .iter()
+        .filter(|(_, event)| event.kind == EventKind::HostsPlanned)
+        .filter_map(|(_, event)| event.data.hosts)
+        .collect();
+    assert!(begun.len() > 1 && begun.iter().sum::<u32>() == 70, "{begun:?}");
+}
+
 pub async fn conductors_at_once_begin_every_host_once(bench: &Bench) {
     bench.hosts(3_000).await;
     let job = bench.commanded(spec(), Rollout::default()).await;

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, labels};
-use crate::{EventFilter, HostRecord, InventoryPut, PutAnswer, PutCounts, Unmentioned};
+use crate::{EventFilter, HostRecord, InventoryPut, PutAnswer, PutCounts, StoreError, Unmentioned};
 
 fn inventory() -> InventoryName {
     InventoryName::new("main").expect("a name")
@@ -134,6 +134,20 @@ pub async fn a_circle_of_groups_is_refused_and_nothing_changes(bench: &Bench) {
     assert_eq!(all(bench).await.len(), 1, "the host of the refused description is not there");
     // Without the old groups there is no circle.
     counts(bench, vec![host("a")], vec![group("y", &["x"])], Unmentioned::Remove).await;
+}
+
+/// Each description may fit by itself; what counts is what is there afterwards.
+pub async fn variables_of_all_groups_together_are_bounded(bench: &Bench) {
+    let large = |n: usize| {
+        let vars = json!({"v": "x".repeat(250_000)});
+        Group { vars: vars.as_object().cloned().expect("an object"), ..group(&format!("g{n:02}"), &[]) }
+    };
+    counts(bench, vec![], (0..8).map(large).collect(), Unmentioned::Keep).await;
+    counts(bench, vec![], (8..16).map(large).collect(), Unmentioned::Keep).await;
+    let refused = bench.ledger.put_inventory(wish(bench, vec![], vec![large(16)], Unmentioned::Keep)).await;
+    assert!(matches!(refused, Err(StoreError::Quota { quota: "group_variables", .. })), "{refused:?}");
+    assert_eq!(bench.ledger.list_groups(bench.tenant, inventory()).await.expect("read").len(), 16);
+    counts(bench, vec![], vec![large(16)], Unmentioned::Remove).await;
 }
 
 pub async fn hosts_are_listed_by_name_in_pages(bench: &Bench) {

@@ -352,6 +352,7 @@ macro_rules! for_each_promise {
                 what_is_not_mentioned_stays_or_goes_as_wanted
                 a_host_that_comes_back_is_another_host
                 a_circle_of_groups_is_refused_and_nothing_changes
+                variables_of_all_groups_together_are_bounded
                 hosts_are_listed_by_name_in_pages
                 ten_thousand_hosts_come_in_one_go
                 whoever_stands_twice_in_a_description_is_what_the_last_line_says
@@ -400,6 +401,7 @@ macro_rules! for_each_promise {
             fleets:
                 a_command_runs_once_on_every_host_and_succeeds
                 hosts_are_begun_in_bites
+                hosts_with_large_variables_are_begun_a_few_at_a_time
                 conductors_at_once_begin_every_host_once
                 a_failed_host_fails_the_command_and_says_so
                 hosts_that_time_out_or_cannot_be_reached_say_so
