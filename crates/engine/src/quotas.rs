@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_model::TenantId;
-use bowline_model::host::Inventory;
+use bowline_model::host::{Inventory, json_bytes};
 use bowline_store::{Ledger, NewJob, StoreError, StoreResult, Usage};
-use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -21,7 +20,8 @@ use tokio::time::Instant;
 pub struct QuotaLimits {
     /// Jobs that wait for a worker or for a moment.
     pub queued_jobs: u64,
-    /// Payloads, results and output of jobs, what executions record and are sent, and variables of hosts.
+    /// Payloads, results, output and reported events of jobs, what executions record and are sent, variables of hosts, and
+    /// versions of resources.
     pub stored_bytes: u64,
     /// The largest result of a run that is kept in the ledger; larger ones are kept in the object store.
     pub inline_result_bytes: u64,
@@ -113,6 +113,25 @@ impl Quotas {
         self.take(tenant, Usage { queued_jobs: 0, stored_bytes: bytes })
     }
 
+    /// Gives room back that was taken for what was then not stored. What was counted with the ledger since then is not taken
+    /// off again.
+    /// Takes off what was counted for what is not there any more.
+    pub fn uncount_bytes(&self, tenant: TenantId, bytes: u64) {
+        self.give_back(tenant, bytes);
+    }
+
+    fn give_back(&self, tenant: TenantId, bytes: u64) {
+        if let Some(entry) = self.counted().get_mut(&tenant) {
+            entry.since.stored_bytes = entry.since.stored_bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Takes room for so many bytes until it is known whether they are stored.
+    pub fn reserve(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Result<Room, QuotaExceeded> {
+        self.admit_bytes(tenant, bytes)?;
+        Ok(Room { quotas: Arc::clone(self), tenant, bytes })
+    }
+
     /// Whether there is room for so many bytes, which are counted when they are stored.
     pub fn has_room(&self, tenant: TenantId, bytes: u64) -> Result<(), QuotaExceeded> {
         let (used, max) = (self.usage(tenant).stored_bytes, self.limits.stored_bytes);
@@ -125,9 +144,9 @@ impl Quotas {
 
     /// Takes room for the labels and variables of hosts and groups.
     pub fn admit_inventory(&self, tenant: TenantId, inventory: &Inventory) -> Result<(), QuotaExceeded> {
-        let hosts = inventory.hosts.iter().map(|host| json_len(&host.vars) + json_len(&host.labels));
-        let groups = inventory.groups.iter().map(|group| json_len(&group.vars));
-        self.admit_bytes(tenant, hosts.chain(groups).sum())
+        let hosts = inventory.hosts.iter().map(|host| json_bytes(&host.vars) + json_bytes(&host.labels));
+        let groups = inventory.groups.iter().map(|group| json_bytes(&group.vars));
+        self.admit_bytes(tenant, hosts.chain(groups).map(|bytes| bytes as u64).sum())
     }
 
     /// Counts bytes that are stored whether there is room or not: the result of work that was done already.
@@ -183,23 +202,28 @@ impl Quotas {
     }
 }
 
-/// How long a value is as JSON.
-fn json_len(value: &impl Serialize) -> u64 {
-    struct Length(u64);
-    impl std::io::Write for Length {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
+/// Room for bytes that are being stored. It is given back when this is dropped, unless they were.
+#[derive(Debug)]
+#[must_use]
+pub struct Room {
+    quotas: Arc<Quotas>,
+    tenant: TenantId,
+    bytes: u64,
+}
 
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
+impl Room {
+    /// The bytes are stored, or may be.
+    pub fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.quotas.give_back(self.tenant, self.bytes);
         }
     }
-    let mut length = Length(0);
-    // Neither can writing fail, nor have maps of JSON another shape.
-    let _ = serde_json::to_writer(&mut length, value);
-    length.0
 }
 
 /// When to count what again.
@@ -243,7 +267,21 @@ mod tests {
         assert_eq!(full, QuotaExceeded { quota: "queued_jobs", used: 10, max: 10 });
         assert_eq!(quotas.admit_bytes(tenant(1), 51).expect_err("too much").quota, "stored_bytes");
         assert_eq!(quotas.admit_bytes(tenant(1), 50), Ok(()));
+
         assert_eq!(take(2, 10, 100), Ok(()), "another tenant has its own");
         assert_eq!(quotas.usage(tenant(1)), Usage { queued_jobs: 10, stored_bytes: 100 });
+    }
+
+    #[test]
+    fn room_for_what_was_not_stored_is_given_back() {
+        let quotas = Quotas::new(QuotaLimits { stored_bytes: 100, ..QuotaLimits::default() });
+        let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        let used = || quotas.usage(tenant).stored_bytes;
+        let (refused, stored) = (quotas.reserve(tenant, 60).expect("room"), quotas.reserve(tenant, 40).expect("room"));
+        assert_eq!(quotas.reserve(tenant, 1).expect_err("full").used, 100);
+        drop(refused);
+        assert_eq!(used(), 40);
+        stored.keep();
+        assert_eq!(used(), 40);
     }
 }

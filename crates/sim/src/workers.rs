@@ -165,7 +165,7 @@ async fn tell(world: &Rc<World>, task: &ClaimedRun, tenant: TenantId, worker: &W
             Ok(TellAnswer::SeqConflict(seq)) => {
                 world.violated(Violation::new("E2", format!("run {}: event {seq} was called another", task.run)));
             }
-            Ok(TellAnswer::Stale | TellAnswer::NotYours | TellAnswer::NotFound) => {
+            Ok(TellAnswer::Full | TellAnswer::Stale | TellAnswer::NotYours | TellAnswer::NotFound) => {
                 world.violated(Violation::new("E", format!("run {}: its own worker was refused", task.run)));
             }
             Err(_) => {}

@@ -181,6 +181,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0036_quorum.sql"),
         postgres: include_str!("migrations/postgres/0036_quorum.sql"),
     },
+    Migration {
+        number: 37,
+        name: "told_bytes",
+        sqlite: include_str!("migrations/sqlite/0037_told_bytes.sql"),
+        postgres: include_str!("migrations/postgres/0037_told_bytes.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -162,6 +162,9 @@ pub struct ToldEvents {
     pub events: Vec<ToldEvent>,
 }
 
+/// The details of all events of one run have no more bytes than this.
+pub const EVENT_BYTES_MAX: u64 = 16 << 20;
+
 /// What became of [`ToldEvents`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TellAnswer {
@@ -174,6 +177,8 @@ pub enum TellAnswer {
     },
     /// This number was used before for something else.
     SeqConflict(u64),
+    /// The details of its events would have more than [`EVENT_BYTES_MAX`] bytes together. None of the batch was kept.
+    Full,
     /// A fence that is not this run's.
     Stale,
     NotYours,

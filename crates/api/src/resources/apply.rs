@@ -162,13 +162,19 @@ pub async fn apply(
         wishes.push(order.wish(&document, spec).await.map_err(|problem| document.problem(problem))?);
         said.push(document);
     }
+    let mut specs = 0;
     for wish in &wishes {
-        if let Applying::Inventory(put) = wish {
-            app.engine.quotas.admit_inventory(put.tenant, &put.content).map_err(StoreError::from)?;
+        match wish {
+            Applying::Inventory(put) => {
+                app.engine.quotas.admit_inventory(put.tenant, &put.content).map_err(StoreError::from)?;
+            }
+            Applying::Resource(put) => specs += put.spec.len() as u64,
         }
     }
+    let room = app.engine.quotas.reserve(known.tenant()?, specs).map_err(StoreError::from)?;
     match patience.besides(STORING_MAX, app.engine.ledger.apply(wishes)).await? {
         Applied::Done(done) => {
+            room.keep();
             let results = said.iter().zip(done).map(|(document, done)| AppliedDocument::of(document, done)).collect();
             Ok(Json(AppliedView { results }))
         }

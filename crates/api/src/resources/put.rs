@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_model::ResourceName;
 use bowline_model::resource::ResourceKind;
-use bowline_store::ResourceStored;
+use bowline_store::{ResourceStored, StoreError};
 use hyper::header::{IF_MATCH, IF_NONE_MATCH};
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
@@ -68,10 +68,13 @@ pub async fn put(
     let note = note(body.note)?;
     let spec = spec::read(&app, &known, kind, body.spec).await?;
     let by = known.author();
-    let put = app.engine.resources.put(known.tenant()?, name.clone(), &spec, note, by, body.activate, seen);
+    let tenant = known.tenant()?;
+    let room = app.engine.quotas.reserve(tenant, spec.canonical().len() as u64).map_err(StoreError::from)?;
+    let put = app.engine.resources.put(tenant, name.clone(), &spec, note, by, body.activate, seen);
     let view = |outcome, version, active, activated| StoredView { kind, name, outcome, version, active, activated };
     match put.await? {
         ResourceStored::Stored { version, active } => {
+            room.keep();
             let status = if version == 1 { StatusCode::CREATED } else { StatusCode::OK };
             Ok((status, Json(view("stored", version, active, body.activate))))
         }

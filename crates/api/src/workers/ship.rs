@@ -8,7 +8,7 @@ use bowline_store::{ReportAnswer, RunReport, TellAnswer, ToldEvent, ToldEvents};
 use hyper::StatusCode;
 
 use super::result::{discard_unless_taken, store_result};
-use super::tell::SEQ_MAX;
+use super::tell::{EVENTS_TOO_LARGE, SEQ_MAX};
 use crate::app::App;
 use crate::body::LargeBody;
 use crate::door::Known;
@@ -60,6 +60,7 @@ pub async fn ship(
                 meters.seq_conflicts.inc();
                 "SEQ_CONFLICT"
             }
+            TellAnswer::Full => EVENTS_TOO_LARGE,
             TellAnswer::Stale => {
                 meters.stale_writes_refused.inc();
                 "STALE_LEASE"

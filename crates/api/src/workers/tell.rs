@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use bowline_model::RunId;
 use bowline_protocol::{EventsAck, EventsRequest};
-use bowline_store::{TellAnswer, ToldEvent, ToldEvents};
+use bowline_store::{EVENT_BYTES_MAX, TellAnswer, ToldEvent, ToldEvents};
+use hyper::StatusCode;
 use serde_json::json;
 
 use super::result::no_run;
@@ -15,6 +16,8 @@ use crate::params::Named;
 use crate::problem::Problem;
 
 const EVENTS_MAX: usize = 1_000;
+/// Events with more than a run may report.
+pub(super) const EVENTS_TOO_LARGE: &str = "EVENTS_TOO_LARGE";
 /// A number this far is a mistake; the gap before it would never be filled.
 pub(super) const SEQ_MAX: u64 = 1 << 40;
 
@@ -32,6 +35,7 @@ pub async fn tell(
     if let Some(bad) = body.events.iter().find(|e| e.seq == 0 || e.seq > SEQ_MAX) {
         return Err(Problem::validation(format!("seq {} is not between 1 and {SEQ_MAX}", bad.seq)));
     }
+    let bytes = body.events.iter().map(|event| event.data.get().len() as u64).sum();
     let events = body
         .events
         .into_iter()
@@ -39,7 +43,17 @@ pub async fn tell(
         .collect();
     let told = ToldEvents { run, worker, tenant: Some(tenant), fence: body.fence, events };
     match app.engine.ledger.tell(told).await? {
-        TellAnswer::Held { acked, added, .. } => Ok(Json(EventsAck { acknowledged: acked, added })),
+        TellAnswer::Held { acked, added, .. } => {
+            if added > 0 {
+                app.engine.quotas.count_bytes(tenant, bytes);
+            }
+            Ok(Json(EventsAck { acknowledged: acked, added }))
+        }
+        TellAnswer::Full => {
+            let message = format!("the details of all events of a run have at most {EVENT_BYTES_MAX} bytes");
+            let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, EVENTS_TOO_LARGE, message);
+            Err(problem.with(json!({"bytes_max": EVENT_BYTES_MAX})))
+        }
         TellAnswer::SeqConflict(seq) => {
             app.engine.meters.seq_conflicts.inc();
             let message = format!("event {seq} of this run was told before with other content");

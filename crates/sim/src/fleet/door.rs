@@ -112,6 +112,7 @@ pub async fn bring(world: &Rc<World>, machine: &Machine, news: Vec<RunNews>) -> 
                 continue;
             }
             TellAnswer::SeqConflict(_) => "SEQ_CONFLICT",
+            TellAnswer::Full => "EVENTS_TOO_LARGE",
             TellAnswer::Stale => "STALE_LEASE",
             TellAnswer::NotYours => "NOT_YOURS",
             TellAnswer::NotFound => "RUN_NOT_FOUND",

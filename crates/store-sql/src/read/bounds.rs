@@ -27,7 +27,11 @@ pub async fn queued_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u6
 }
 
 pub async fn stored_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u64)>> {
-    sum(db, &[JOBS, OUTPUT, EXECUTIONS, INBOX, SIGNALS, HOSTS, GROUPS, DEFINITIONS]).await
+    sum(
+        db,
+        &[JOBS, OUTPUT, EXECUTIONS, INBOX, SIGNALS, HOSTS, GROUPS, DEFINITIONS, RESOURCES, REPORTED, REPORTED_BEFORE],
+    )
+    .await
 }
 
 pub async fn list_set_aside(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<SetAsideRecord>> {
@@ -87,5 +91,21 @@ const GROUPS: Sql = Sql::Each {
 const DEFINITIONS: Sql = Sql::Each {
     sqlite: "select tenant, sum(octet_length(body)) from flow_definition group by tenant",
     postgres: "select tenant, sum(pg_column_size(body))::bigint from flow_definition group by tenant",
+};
+/// All versions, because none is removed as long as its resource is there.
+const RESOURCES: Sql = Sql::Each {
+    sqlite: "select r.tenant, sum(octet_length(v.spec)) from resource_version v join resource r on r.id = v.resource
+             group by r.tenant",
+    postgres: "select r.tenant, sum(pg_column_size(v.spec))::bigint
+               from resource_version v join resource r on r.id = v.resource group by r.tenant",
+};
+/// What workers reported: each run has the sum, so that the events need not be looked at.
+const REPORTED: Sql = Sql::Each {
+    sqlite: "select tenant, sum(told_bytes) from run group by tenant",
+    postgres: "select tenant, sum(told_bytes)::bigint from run group by tenant",
+};
+const REPORTED_BEFORE: Sql = Sql::Each {
+    sqlite: "select tenant, sum(told_bytes) from gone group by tenant",
+    postgres: "select tenant, sum(told_bytes)::bigint from gone group by tenant",
 };
 const ASIDE: Sql = Sql::Same("select tenant, subject, at from set_aside order by tenant, subject");

@@ -73,6 +73,8 @@ async fn prune_jobs(
     db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
     let outputs = db.query_many(WITH_OUTPUT, &[Col::Int(going.clone())], |row| row.id(0)).await?;
     pruned.outputs = outputs.into_iter().map(RunId::from_uuid).collect();
+    // While the runs are still there to say how much was reported for them.
+    db.execute_many(KEEP_NAME, &[Col::Int(going.clone())]).await?;
     for statement in [
         OUTPUTS,
         RUNS,
@@ -91,7 +93,6 @@ async fn prune_jobs(
     ] {
         db.execute_many(statement, &[Col::Int(going.clone())]).await?;
     }
-    db.execute_many(KEEP_NAME, &[Col::Int(going.clone())]).await?;
     db.execute_many(JOBS, &[Col::Int(going.clone())]).await?;
     if retention.events_ms <= retention.finished_jobs_ms {
         pruned.events = forget(db, &going).await?;
@@ -253,13 +254,15 @@ const NAMES_OF_JOB: Sql = Sql::Each {
 };
 /// Events name their job by its number only.
 const KEEP_NAME: Sql = Sql::Each {
-    sqlite: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host, actor)
+    sqlite: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host, actor, told_bytes)
              select j.number, coalesce(p.id, j.id), j.tenant, coalesce(p.trace_id, j.trace_id),
-                    coalesce(p.correlation_id, p.request_id, j.correlation_id, j.request_id), j.finished_at, j.host, coalesce(p.actor, j.actor)
+                    coalesce(p.correlation_id, p.request_id, j.correlation_id, j.request_id), j.finished_at, j.host, coalesce(p.actor, j.actor),
+                    (select coalesce(sum(r.told_bytes), 0) from run r where r.number = j.number)
              from job j left join job p on p.number = j.parent where j.number = ?1",
-    postgres: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host, actor)
+    postgres: "insert into gone (number, id, tenant, trace_id, correlation_id, finished_at, host, actor, told_bytes)
                select j.number, coalesce(p.id, j.id), j.tenant, coalesce(p.trace_id, j.trace_id),
-                      coalesce(p.correlation_id, p.request_id, j.correlation_id, j.request_id), j.finished_at, j.host, coalesce(p.actor, j.actor)
+                      coalesce(p.correlation_id, p.request_id, j.correlation_id, j.request_id), j.finished_at, j.host, coalesce(p.actor, j.actor),
+                      (select coalesce(sum(r.told_bytes), 0)::bigint from run r where r.number = j.number)
                from job j left join job p on p.number = j.parent where j.number = any ($1::bigint[])",
 };
 const FORGOTTEN: Sql = Sql::Same("select number from gone where finished_at < $1 order by finished_at limit $2");

@@ -27,6 +27,8 @@ pub struct RunRow {
     pub worker: String,
     pub acked_seq: u64,
     pub last_seq: u64,
+    /// Bytes of the details of all events that were reported for it.
+    pub told_bytes: u64,
     pub lane: Lane,
     pub claimed_at: Timestamp,
     /// Only one agent executes what it asks for; other jobs go to whoever has the abilities.
@@ -48,6 +50,7 @@ impl RunRow {
             worker: row.text(at + 4)?,
             acked_seq: u64::try_from(row.int(at + 5)?).unwrap_or(0),
             last_seq: u64::try_from(row.int(at + 6)?).unwrap_or(0),
+            told_bytes: u64::try_from(row.int(at + 10)?).unwrap_or(0),
             lane: Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?,
             claimed_at: row.at(at + 8)?,
             own_agent: Labels::from_canonical(&row.text(at + 9)?)
@@ -62,13 +65,13 @@ pub const RUNS: Sql = Sql::Each {
     sqlite: concat!(
         "select ",
         job_columns!(),
-        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane, r.claimed_at, c.requires
+        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane, r.claimed_at, c.requires, r.told_bytes
          from run r join job j on j.number = r.number join channel c on c.id = j.channel where r.id = ?1"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
-        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane, r.claimed_at, c.requires
+        ", r.id, r.fence, r.attempt, r.status, r.worker, r.acked_seq, r.last_seq, c.lane, r.claimed_at, c.requires, r.told_bytes
          from run r join job j on j.number = r.number join channel c on c.id = j.channel
          where r.id = any ($1::uuid[]) order by j.number for update of j, r"
     ),

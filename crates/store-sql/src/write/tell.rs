@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use bowline_model::RunId;
 use bowline_model::event::{Detail, EventData};
 use bowline_model::planted::{self, Mistake};
-use bowline_store::{Heartbeat, StoreError, StoreResult, TellAnswer, ToldEvents};
+use bowline_store::{EVENT_BYTES_MAX, Heartbeat, StoreError, StoreResult, TellAnswer, ToldEvents};
 
 use super::Desk;
 use super::heartbeat::heartbeat;
@@ -57,6 +57,11 @@ async fn tell_round(
     tellings.retain_mut(|telling| match telling.forget_known(&known) {
         Ok(count) => {
             duplicates += count;
+            let fits = telling.row.told_bytes.saturating_add(telling.bytes()) <= EVENT_BYTES_MAX;
+            if !fits && !telling.fresh.is_empty() {
+                answers[telling.place] = TellAnswer::Full;
+                return false;
+            }
             true
         }
         Err(seq) => {
@@ -71,7 +76,7 @@ async fn tell_round(
         }
     }
     let mut heard = vec![changes.write(db).await?];
-    let mut acks: Vec<(uuid::Uuid, i64, i64)> = Vec::with_capacity(tellings.len());
+    let mut acks: Vec<(uuid::Uuid, i64, i64, i64)> = Vec::with_capacity(tellings.len());
     let mut beats = Vec::new();
     for telling in &tellings {
         let row = telling.row;
@@ -84,9 +89,10 @@ async fn tell_round(
             added += duplicates;
         }
         let last = telling.fresh.keys().next_back().copied().unwrap_or(0).max(row.last_seq).max(acked);
-        if (acked, last) != (row.acked_seq, row.last_seq) {
+        let bytes = telling.bytes();
+        if (acked, last) != (row.acked_seq, row.last_seq) || bytes > 0 {
             let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-            acks.push((*row.run.as_uuid(), signed(acked), signed(last)));
+            acks.push((*row.run.as_uuid(), signed(acked), signed(last), signed(bytes)));
         }
         let owner = row.status.is_active();
         answers[telling.place] = TellAnswer::Held { acked, added, owner };
@@ -104,6 +110,7 @@ async fn tell_round(
         Col::Id(acks.iter().map(|ack| ack.0).collect()),
         Col::Int(acks.iter().map(|ack| ack.1).collect()),
         Col::Int(acks.iter().map(|ack| ack.2).collect()),
+        Col::Int(acks.iter().map(|ack| ack.3).collect()),
     ];
     db.execute_many(ACK, &cols).await?;
     if !beats.is_empty() {
@@ -117,9 +124,16 @@ struct Telling<'a> {
     place: usize,
     row: &'a RunRow,
     fresh: BTreeMap<u64, EventData>,
+    /// How many bytes the detail of each has.
+    sizes: HashMap<u64, usize>,
 }
 
 impl Telling<'_> {
+    /// Of the details that are new.
+    fn bytes(&self) -> u64 {
+        self.fresh.keys().filter_map(|seq| self.sizes.get(seq)).map(|bytes| *bytes as u64).sum()
+    }
+
     /// Takes out what the ledger holds already; says how much that was, or which number means something else there.
     fn forget_known(&mut self, known: &HashMap<(i64, u32, u64), EventData>) -> Result<u64, u64> {
         let (number, fence) = (self.row.job.number, self.row.fence);
@@ -170,7 +184,8 @@ fn admit<'a>(told: &ToldEvents, row: Option<&'a RunRow>) -> StoreResult<Result<T
             EventData { run_id: Some(told.run), detail: Some(detail), told_at: event.at, ..EventData::default() };
         fresh.insert(event.seq, data);
     }
-    Ok(Ok(Telling { place: 0, row, fresh }))
+    let sizes = told.events.iter().map(|event| (event.seq, event.detail.len())).collect();
+    Ok(Ok(Telling { place: 0, row, fresh, sizes }))
 }
 
 /// What the ledger holds under these numbers. Numbers beyond the last one ever told are not there, and are not asked for.
@@ -230,7 +245,8 @@ const AFTER: Sql = Sql::Same(
     "select seq from event where number = $1 and fence = $2 and seq > $3 and seq is not null order by seq limit 1000",
 );
 const ACK: Sql = Sql::Each {
-    sqlite: "update run set acked_seq = ?2, last_seq = ?3 where id = ?1",
-    postgres: "update run r set acked_seq = k.acked, last_seq = k.last
-               from unnest($1::uuid[], $2::bigint[], $3::bigint[]) as k (id, acked, last) where r.id = k.id",
+    sqlite: "update run set acked_seq = ?2, last_seq = ?3, told_bytes = told_bytes + ?4 where id = ?1",
+    postgres: "update run r set acked_seq = k.acked, last_seq = k.last, told_bytes = r.told_bytes + k.bytes
+               from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as k (id, acked, last, bytes)
+               where r.id = k.id",
 };

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use bowline_model::audit::Action;
 use bowline_model::host::{Host, Inventory};
-use bowline_model::{EventKind, HostName, InventoryName, JobStatus, TenantId};
+use bowline_model::resource::ResourceKind;
+use bowline_model::{EventKind, HostName, InventoryName, JobStatus, ResourceName, TenantId};
 use serde_json::json;
 
 use super::bench::Bench;
 use crate::{
-    EventFilter, FlowAnswer, FlowOrder, FlowStanding, InventoryPut, NewFlow, NewJob, NewTurn, TurnOrder, Unmentioned,
+    EventFilter, FlowAnswer, FlowOrder, FlowStanding, InventoryPut, NewFlow, NewJob, NewTurn, ResourceKey, ResourcePut,
+    ToldEvent, ToldEvents, TurnOrder, Unmentioned,
 };
 
 async fn queued(bench: &Bench, tenant: TenantId) -> u64 {
@@ -97,6 +99,43 @@ pub async fn stored_bytes_count_executions_their_messages_and_variables_of_hosts
     };
     bench.ledger.put_inventory(put).await.expect("stored");
     grown(&mut before, "variables of a host").await;
+    assert_eq!(stored(bench, bench.neighbour).await, 0);
+}
+
+pub async fn stored_bytes_count_versions_of_resources_and_reported_events(bench: &Bench) {
+    let mut before = stored(bench, bench.tenant).await;
+    let grown = async |before: &mut u64, by: usize, what: &str| {
+        let after = stored(bench, bench.tenant).await;
+        assert!(after >= *before + by as u64, "{what}: {before} to {after}");
+        *before = after;
+    };
+    let key = ResourceKey {
+        tenant: bench.tenant,
+        kind: ResourceKind::Command,
+        name: ResourceName::new("c").expect("a name"),
+    };
+    for version in 1..=2 {
+        let spec = json!({"script": noise(version * 2 + 1)}).to_string();
+        let put = ResourcePut {
+            key: key.clone(),
+            spec: spec.into(),
+            note: None,
+            by: "ann".into(),
+            activate: true,
+            seen: None,
+        };
+        bench.ledger.put_resource(put).await.expect("stored");
+        grown(&mut before, noise(1).len() / 3, "a version of a resource").await;
+    }
+    let run = bench.running(bench.job()).await;
+    let detail = json!({"output": noise(13)}).to_string();
+    let event = |seq: u64| ToldEvent { seq, at: None, detail: detail.as_str().into() };
+    let told = ToldEvents { events: vec![event(1), event(2)], ..bench.telling(&run, &[]) };
+    bench.tell(told.clone()).await;
+    grown(&mut before, 2 * detail.len(), "events of a run").await;
+    bench.tell(told).await;
+    let again = stored(bench, bench.tenant).await;
+    assert!(again < before + detail.len() as u64, "what is known already counts once: {before} to {again}");
     assert_eq!(stored(bench, bench.neighbour).await, 0);
 }
 

@@ -277,6 +277,7 @@ macro_rules! for_each_promise {
                 the_report_names_the_last_number
                 a_number_means_one_thing
                 what_was_told_is_read_back
+                a_run_reports_so_many_bytes_and_ends_all_the_same
                 telling_is_a_sign_of_life
                 events_of_a_lost_run_are_evidence
                 nobody_tells_about_somebody_elses_run
@@ -486,6 +487,7 @@ macro_rules! for_each_promise {
                 waiting_jobs_are_counted_for_each_tenant
                 stored_bytes_grow_with_payloads_for_their_tenant_alone
                 stored_bytes_count_executions_their_messages_and_variables_of_hosts
+                stored_bytes_count_versions_of_resources_and_reported_events
                 an_evaluation_is_set_aside_once_and_resumed_by_its_tenant
             ;
             agents:

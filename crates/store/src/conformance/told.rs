@@ -3,7 +3,7 @@
 use bowline_model::{EventKind, JobStatus, Outcome, RunId, RunStatus};
 
 use super::bench::{Bench, TIMES, worker_name};
-use crate::{RunReport, StoreError, TellAnswer, ToldEvent, ToldEvents};
+use crate::{EVENT_BYTES_MAX, RunReport, StoreError, TellAnswer, ToldEvent, ToldEvents};
 
 const fn held(acked: u64, added: u64) -> TellAnswer {
     TellAnswer::Held { acked, added, owner: true }
@@ -44,6 +44,31 @@ pub async fn a_gap_is_remembered_until_it_is_filled(bench: &Bench) {
     assert_eq!((record.last_seq, record.acked_seq), (1_000_000_000, 2));
     assert_eq!(bench.tell(bench.telling(&run, &[3, 4, 5])).await, held(5, 3));
     assert_eq!(bench.tell(bench.telling(&run, &[6])).await, held(7, 1));
+}
+
+/// What was refused is not kept in part, and neither its run nor its job hangs on it.
+pub async fn a_run_reports_so_many_bytes_and_ends_all_the_same(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let large = |seq: u64, bytes: u64| {
+        let text = "x".repeat(usize::try_from(bytes).expect("a length") - 2);
+        let event = ToldEvent { seq, at: None, detail: format!("\"{text}\"").into() };
+        ToldEvents { events: vec![event], ..bench.telling(&run, &[]) }
+    };
+    let piece = EVENT_BYTES_MAX / 4;
+    for seq in 1..=3 {
+        assert_eq!(bench.tell(large(seq, piece)).await, held(seq, 1));
+    }
+    assert_eq!(bench.tell(large(4, piece + 1)).await, TellAnswer::Full);
+    assert_eq!(bench.tell(large(2, piece)).await, held(3, 0), "what is known needs no room");
+    assert_eq!(bench.tell(large(4, piece)).await, held(4, 1), "exactly as much as there is room for");
+    assert_eq!(bench.tell(bench.telling(&run, &[5])).await, TellAnswer::Full);
+    let record = bench.find(run.job).await.1.remove(0);
+    assert_eq!((record.last_seq, record.acked_seq), (4, 4));
+    bench.report(bench.report_of(&run, Outcome::Succeeded)).await;
+    assert_eq!(bench.find(run.job).await.0.state.status, JobStatus::Succeeded);
+    // Another run has its own room.
+    let other = bench.running(bench.job()).await;
+    assert_eq!(bench.tell(bench.telling(&other, &[1])).await, held(1, 1));
 }
 
 /// The final word names the last number; until all are here, the record shows that some are missing.
