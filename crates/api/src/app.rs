@@ -10,6 +10,7 @@ use crate::actors::Actors;
 use crate::connections::ConnectionLimits;
 use crate::cursor::CursorKey;
 use crate::gate::Gate;
+use crate::output::Uploads;
 use crate::refusals::Refusals;
 use crate::shares::{ShareLimits, Shares};
 
@@ -60,6 +61,7 @@ pub struct App {
     pub cursors: Arc<CursorKey>,
     pub streams: Arc<Shares>,
     pub polls: Arc<Shares>,
+    pub uploads: Uploads,
     /// Canceled when the house closes: streams end, long polls answer.
     pub stop: CancellationToken,
     ready: Arc<AtomicBool>,
@@ -82,6 +84,7 @@ impl App {
             polls: Shares::new("waiting polls", settings.polls),
             settings: Arc::new(settings),
             cursors: Arc::new(CursorKey::new(cursor_secret)),
+            uploads: Uploads::default(),
             stop,
             ready: Arc::new(AtomicBool::new(true)),
         }

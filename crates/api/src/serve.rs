@@ -47,6 +47,7 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let open = Connections::new(app.settings.connections);
+    let uploads = app.uploads.clone();
     let service = router(app);
     let connections = TaskTracker::new();
     let mut builder = http1::Builder::new();
@@ -114,6 +115,9 @@ pub async fn serve(
     connections.close();
     if tokio::time::timeout(CLOSE_TIME, connections.wait()).await.is_err() {
         tracing::warn!("{} connections were cut while closing", connections.len());
+    }
+    if tokio::time::timeout(CLOSE_TIME, uploads.finish()).await.is_err() {
+        tracing::warn!("uploads were cut while closing; what they left goes with its runs");
     }
     Ok(())
 }

@@ -100,24 +100,27 @@ impl Results {
                     Some(packed) => (packed.into(), Encoding::Zstd),
                     None => (piece, Encoding::Plain),
                 };
-                self.blobs.put(&key, object).await?;
-                let key = name.as_str().into();
-                Ok::<_, BlobError>(OutputRange { begins: begins as u64, bytes, sha256, encoding, key })
+                let range = OutputRange { begins: begins as u64, bytes, sha256, encoding, key: name.as_str().into() };
+                // Named before it is written: what was written in part is removed with the others.
+                ranges.push(range);
+                self.blobs.put(&key, object).await
             };
-            match stored.await {
-                Ok(range) => ranges.push(range),
-                Err(error) => {
-                    self.discard(&StoredResult { ranges: ranges.into() }).await;
-                    return Err(error.into());
-                }
+            if let Err(error) = stored.await {
+                self.remove(&StoredResult { ranges: ranges.into() }).await;
+                return Err(error.into());
             }
         }
         self.quotas.count_bytes(tenant, whole.len() as u64);
         Ok(StoredResult { ranges: ranges.into() })
     }
 
-    /// Removes a result whose report was not accepted. What cannot be removed now is swept later.
-    pub async fn discard(&self, result: &StoredResult) {
+    /// Removes a result whose report was not accepted, and gives its room back. What cannot be removed now goes with its run.
+    pub async fn discard(&self, tenant: TenantId, result: &StoredResult) {
+        self.quotas.uncount_bytes(tenant, result.bytes());
+        self.remove(result).await;
+    }
+
+    async fn remove(&self, result: &StoredResult) {
         for range in result.ranges.iter() {
             let Ok(key) = Key::new(&range.key) else { continue };
             if let Err(error) = self.blobs.remove(&key).await {
@@ -190,7 +193,8 @@ mod tests {
             (results.store(tenant, run, &text).await.unwrap(), results.store(tenant, run, &text).await.unwrap());
         assert_eq!((one.bytes(), one.ranges.len()), (text.len() as u64, 3));
         assert_eq!(quotas.usage(tenant).stored_bytes, 2 * text.len() as u64);
-        results.discard(&two).await;
+        results.discard(tenant, &two).await;
+        assert_eq!(quotas.usage(tenant).stored_bytes, text.len() as u64, "its room is free again");
         for range in one.ranges.iter() {
             let piece = results.piece(run, range).await.expect("the objects of the other report stay");
             assert_eq!(piece.len() as u64, range.bytes);

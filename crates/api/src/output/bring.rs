@@ -1,10 +1,13 @@
 //! `PUT /runs/{id}/output/{stream}?offset=`: an agent brings a range of a run's output. Answered when it is durable.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
-use bowline_backbone::{BlobError, Key};
+use bowline_backbone::{BlobError, BlobStore, Key};
+use bowline_engine::Room;
 use bowline_model::RunId;
-use bowline_store::{Encoding, NewOutput, OutputAnswer, OutputRange, OutputStream};
+use bowline_store::{Encoding, NewOutput, OutputAnswer, OutputRange, OutputStore, OutputStream, StoreError};
 use bytes::Bytes;
 use hyper::header::CONTENT_ENCODING;
 use hyper::{HeaderMap, StatusCode};
@@ -69,15 +72,16 @@ pub async fn bring(
             None => {}
         }
     }
-    if let Err(full) = app.engine.quotas.admit_bytes(tenant, range.bytes) {
-        return Err(crate::bounds::exceeded(full.quota, full.used, full.max));
-    }
+    let room = app.engine.quotas.reserve(tenant, range.bytes);
+    let room = room.map_err(|full| crate::bounds::exceeded(full.quota, full.used, full.max))?;
     // With its hash and its encoding in its name: what is refused afterwards has not replaced what was there.
     let hash = &hex(&range.sha256)[..32];
     let written = range.encoding.code();
     let key = format!("runs/{}/{}/{:020}-{hash}-{written}", run.as_uuid().simple(), stream.as_str(), query.offset);
     let place = Key::new(&key).map_err(|_| Problem::validation("offset"))?;
-    app.engine.blobs.put(&place, body).await.map_err(no_room)?;
+    let in_hand = app.uploads.hold(&key).ok_or_else(|| {
+        Problem::retry_later("OUTPUT_UNAVAILABLE", "the same range is being stored already; try again")
+    })?;
     let range = OutputRange {
         begins: query.offset,
         bytes: range.bytes,
@@ -86,14 +90,66 @@ pub async fn bring(
         key: key.into(),
     };
     let output = NewOutput { tenant, worker, run, stream, range };
-    let stored = app.engine.ledger.add_output(output).await?;
-    if !matches!(stored, OutputAnswer::Held { .. }) {
-        // The ledger names no such object, and never will under this name: other bytes have another one.
-        if let Err(error) = app.engine.blobs.remove(&place).await {
-            tracing::warn!(run.id = %run, %error, "cannot remove a refused object");
+    let engine = Arc::clone(&app.engine);
+    let stored = app.uploads.run(async move {
+        let stored = store(&*engine.blobs, &*engine.ledger, (&place, body), output, room).await;
+        drop(in_hand);
+        stored
+    });
+    let fell = || Problem::retry_later("OUTPUT_UNAVAILABLE", "the output was not stored; try again");
+    answer(stored.await.ok_or_else(fell)??).map(|stored| Json(BroughtView { stored }))
+}
+
+/// Writes an object and names it in the ledger. What the ledger does not name in the end is removed again, and takes no room.
+async fn store(
+    blobs: &dyn BlobStore,
+    ledger: &(impl OutputStore + ?Sized),
+    (place, body): (&Key, Bytes),
+    output: NewOutput,
+    room: Room,
+) -> Result<OutputAnswer, Problem> {
+    let (run, stream, begins, key) = (output.run, output.stream, output.range.begins, output.range.key.clone());
+    let stored = match blobs.put(place, body).await {
+        Ok(()) => ledger.add_output(output).await.map_err(Refused::Ledger),
+        Err(error) => Err(Refused::Object(error)),
+    };
+    match &stored {
+        Ok(OutputAnswer::Held { added: true, .. }) => room.keep(),
+        Ok(OutputAnswer::Held { added: false, .. }) => {}
+        // It may be named. If it is not, it goes with its run.
+        Err(Refused::Ledger(StoreError::Unknown(_))) => room.keep(),
+        Ok(_) | Err(_) => {
+            // The same bytes may have been there before under the same name: output that is sent again after its run was closed.
+            let named = ledger.list_output(run, stream, begins, RANGES).await;
+            let ours = |range: &OutputRange| range.begins == begins && range.key == key;
+            match named {
+                Ok(ranges) if ranges.iter().any(ours) => {}
+                Ok(_) => {
+                    if let Err(error) = blobs.remove(place).await {
+                        tracing::warn!(run.id = %run, %error, "cannot remove a refused object");
+                    }
+                }
+                Err(error) => tracing::warn!(run.id = %run, %error, "cannot tell whether a refused object is used"),
+            }
         }
     }
-    answer(stored).map(|stored| Json(BroughtView { stored }))
+    stored.map_err(Problem::from)
+}
+
+/// Why a range was not stored.
+#[derive(Debug)]
+enum Refused {
+    Object(BlobError),
+    Ledger(StoreError),
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Object(error) => no_room(error),
+            Refused::Ledger(error) => error.into(),
+        }
+    }
 }
 
 /// What the sender says about its bytes.
@@ -216,5 +272,94 @@ pub fn no_room(error: BlobError) -> Problem {
         BlobError::Missing(_) | BlobError::Io { .. } => {
             Problem::retry_later("OUTPUT_UNAVAILABLE", "objects cannot be stored now; try again")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_backbone::MemoryBlobs;
+    use bowline_engine::{QuotaLimits, Quotas};
+    use bowline_model::{HostName, JobId, TenantId, Timestamp, WorkerName};
+    use bowline_store::{OutputOf, StoreResult};
+
+    use super::*;
+
+    /// A ledger that gives one answer, and knows what it knows.
+    #[derive(Debug)]
+    struct Says {
+        answer: StoreResult<OutputAnswer>,
+        known: Vec<OutputRange>,
+    }
+
+    #[async_trait::async_trait]
+    impl OutputStore for Says {
+        async fn may_bring(
+            &self,
+            _: TenantId,
+            _: WorkerName,
+            _: RunId,
+            _: OutputStream,
+            _: u64,
+        ) -> StoreResult<OutputAnswer> {
+            self.answer.clone()
+        }
+
+        async fn place_for_output(&self, identity: String, _: bool) -> StoreResult<String> {
+            Ok(identity)
+        }
+
+        async fn add_output(&self, _: NewOutput) -> StoreResult<OutputAnswer> {
+            self.answer.clone()
+        }
+
+        async fn find_output(&self, _: TenantId, _: JobId, _: Option<HostName>) -> StoreResult<Option<OutputOf>> {
+            Ok(None)
+        }
+
+        async fn list_output(&self, _: RunId, _: OutputStream, _: u64, _: u32) -> StoreResult<Vec<OutputRange>> {
+            Ok(self.known.clone())
+        }
+    }
+
+    /// What is left of an upload that was answered so: whether the object is there, and the bytes that count.
+    async fn left(answer: StoreResult<OutputAnswer>, known: bool) -> (bool, u64) {
+        let quotas = Quotas::new(QuotaLimits::default());
+        let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        let (blobs, place) = (MemoryBlobs::default(), Key::new("runs/a/stdout/0").expect("a key"));
+        let range = OutputRange {
+            begins: 0,
+            bytes: 10,
+            sha256: [0; 32],
+            encoding: Encoding::Plain,
+            key: place.as_str().into(),
+        };
+        let says = Says { answer, known: if known { vec![range.clone()] } else { Vec::new() } };
+        let output = NewOutput {
+            tenant,
+            worker: WorkerName::new("w1").expect("a name"),
+            run: RunId::mint(Timestamp::from_millis(1), [2; 10]),
+            stream: OutputStream::Stdout,
+            range,
+        };
+        let room = quotas.reserve(tenant, 10).expect("room");
+        drop(store(&blobs, &says, (&place, Bytes::from_static(b"0123456789")), output, room).await);
+        (blobs.get(&place).await.is_ok(), quotas.usage(tenant).stored_bytes)
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_leaves_no_object_and_takes_no_room() {
+        let held = |added| Ok(OutputAnswer::Held { stored: 10, added });
+        assert_eq!(left(held(true), true).await, (true, 10));
+        assert_eq!(left(held(false), true).await, (true, 0), "it was there, and counts already");
+        for refused in [OutputAnswer::Conflict, OutputAnswer::Ended, OutputAnswer::TooLong { max: 5 }] {
+            assert_eq!(left(Ok(refused), false).await, (false, 0), "{refused:?}");
+        }
+        let away = || Err(StoreError::Unavailable("away".to_owned()));
+        assert_eq!(left(away(), false).await, (false, 0));
+        let unknown = Err(StoreError::Unknown("the answer was lost".to_owned()));
+        assert_eq!(left(unknown, false).await, (true, 10), "it may be named");
+        // The same bytes were stored before; the object is the one that the ledger names.
+        assert_eq!(left(Ok(OutputAnswer::Ended), true).await, (true, 0));
+        assert_eq!(left(away(), true).await, (true, 0));
     }
 }

@@ -2,6 +2,8 @@
 
 mod bring;
 mod read;
+mod uploads;
 
 pub use bring::{BringQuery, BroughtView, bring, no_room};
 pub use read::{OutputQuery, read};
+pub use uploads::Uploads;

@@ -83,9 +83,15 @@ pub(super) async fn store_result(app: &App, tenant: TenantId, report: &mut RunRe
     }
 }
 
+/// A report with a large result ended in the middle by a mistake of ours.
+pub(super) fn fell() -> Problem {
+    Problem::retry_later("OUTPUT_UNAVAILABLE", "the result was not stored; report it again")
+}
+
 /// Removes a stored result that no report names. Where the ledger did not say, the objects stay until they are swept.
 pub(super) async fn discard_unless_taken(
     app: &App,
+    tenant: TenantId,
     stored: &StoredResult,
     answer: Result<Option<&ReportAnswer>, &StoreError>,
 ) {
@@ -94,7 +100,7 @@ pub(super) async fn discard_unless_taken(
         Ok(Some(ReportAnswer::Recorded(_) | ReportAnswer::Corrected(_))) | Err(StoreError::Unknown(_))
     );
     if !keep {
-        app.engine.results.discard(stored).await;
+        app.engine.results.discard(tenant, stored).await;
     }
 }
 
@@ -124,14 +130,25 @@ pub async fn result(
         stored_result: None,
         last_seq: body.last_seq,
     };
-    // Not the ledger's to answer for: the object store is waited for.
-    patience.besides(STORE_TIME, store_result(&app, tenant, &mut report)).await?;
-    let stored = report.stored_result.clone();
-    let answers = app.engine.ledger.report(vec![report]).await;
-    if let Some(stored) = stored {
-        discard_unless_taken(&app, &stored, answers.as_ref().map(|answers| answers.first())).await;
-    }
-    let answers = answers?;
+    let is_large = report.result.as_ref().is_some_and(|result| !app.engine.results.is_inline(result));
+    let answers = if is_large {
+        let reporting = {
+            let app = app.clone();
+            async move {
+                store_result(&app, tenant, &mut report).await?;
+                let stored = report.stored_result.clone();
+                let answers = app.engine.ledger.report(vec![report]).await;
+                if let Some(stored) = stored {
+                    discard_unless_taken(&app, tenant, &stored, answers.as_ref().map(|answers| answers.first())).await;
+                }
+                answers.map_err(Problem::from)
+            }
+        };
+        // Not the ledger's to answer for: the object store is waited for.
+        patience.besides(STORE_TIME, app.uploads.run(reporting)).await.ok_or_else(fell)??
+    } else {
+        app.engine.ledger.report(vec![report]).await?
+    };
     let meters = &app.engine.meters;
     let answer = |status, duplicate, late| {
         let job_status = Option::<bowline_model::JobStatus>::map(status, |s| job_word(s).to_owned());

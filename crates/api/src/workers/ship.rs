@@ -7,7 +7,7 @@ use bowline_protocol::{ResultStatus, RunEnd, RunHeard, RunNews, ShipAnswer, Ship
 use bowline_store::{ReportAnswer, RunReport, TellAnswer, ToldEvent, ToldEvents};
 use hyper::StatusCode;
 
-use super::result::{discard_unless_taken, store_result};
+use super::result::{discard_unless_taken, fell, store_result};
 use super::tell::{EVENTS_TOO_LARGE, SEQ_MAX};
 use crate::app::App;
 use crate::body::LargeBody;
@@ -36,19 +36,20 @@ pub async fn ship(
     for (n, mut news) in body.runs.into_iter().enumerate() {
         if let Some(end) = news.ended.take() {
             ends.push(n);
-            let mut ended = report(&news, end, &worker, tenant);
-            keep_result(&app, tenant, &mut ended).await?;
-            reports.push(ended);
+            reports.push(report(&news, end, &worker, tenant));
         }
         told.push(telling(news, &worker, tenant));
     }
-    let stored: Vec<_> = reports.iter().map(|report| report.stored_result.clone()).collect();
-    let shipped = app.engine.ledger.ship(told, reports).await;
-    for (n, stored) in stored.iter().enumerate() {
-        let Some(stored) = stored else { continue };
-        discard_unless_taken(&app, stored, shipped.as_ref().map(|(_, settled)| settled.get(n))).await;
-    }
-    let (heard, settled) = shipped?;
+    let results = &app.engine.results;
+    let is_large = |report: &RunReport| {
+        report.result.as_ref().is_some_and(|result| !results.is_inline(result) || results.check(result).is_err())
+    };
+    let (heard, settled) = if reports.iter().any(is_large) {
+        let shipping = store_and_ship(app.clone(), tenant, told, reports);
+        app.uploads.run(shipping).await.ok_or_else(fell)??
+    } else {
+        app.engine.ledger.ship(told, reports).await?
+    };
     let meters = &app.engine.meters;
     for (answer, heard) in answers.iter_mut().zip(heard) {
         let refused = match heard {
@@ -89,6 +90,37 @@ pub async fn ship(
         }
     }
     Ok(Json(ShipAnswer { runs: answers }))
+}
+
+/// Reports runs of which some have results for the object store. Results that no report names in the end are removed again.
+async fn store_and_ship(
+    app: App,
+    tenant: TenantId,
+    told: Vec<ToldEvents>,
+    mut reports: Vec<RunReport>,
+) -> Result<(Vec<TellAnswer>, Vec<ReportAnswer>), Problem> {
+    let mut kept = Ok(());
+    for report in &mut reports {
+        kept = keep_result(&app, tenant, report).await;
+        if kept.is_err() {
+            break;
+        }
+    }
+    let stored: Vec<_> = reports.iter().map(|report| report.stored_result.clone()).collect();
+    let shipped = match kept {
+        Ok(()) => app.engine.ledger.ship(told, reports).await,
+        Err(problem) => {
+            for stored in stored.iter().flatten() {
+                app.engine.results.discard(tenant, stored).await;
+            }
+            return Err(problem);
+        }
+    };
+    for (n, stored) in stored.iter().enumerate() {
+        let Some(stored) = stored else { continue };
+        discard_unless_taken(&app, tenant, stored, shipped.as_ref().map(|(_, settled)| settled.get(n))).await;
+    }
+    Ok(shipped?)
 }
 
 fn check(body: &ShipRequest) -> Result<(), Problem> {

@@ -283,7 +283,7 @@ impl BuiltInWorker {
             if (stale || canceled)
                 && let Ok(Done::Stored(result)) = &outcome
             {
-                worker.results.discard(result).await;
+                worker.results.discard(run.tenant, result).await;
             }
             if stale {
                 worker.free(in_slot);
