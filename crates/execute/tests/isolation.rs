@@ -568,6 +568,58 @@ fn a_command_with_the_agents_user_limits_nobody_else() {
     victim.wait().unwrap();
 }
 
+/// The part of a command that asks the kernel for other processes. There is nobody under the number it gives, so a kernel that
+/// looks at the request says something else than that it is forbidden.
+#[test]
+#[expect(unsafe_code, reason = "the calls themselves are what is tried; they are given nothing to write to")]
+fn a_command_that_reaches_into_other_processes() {
+    if std::env::var_os("REACHING").is_none() {
+        return;
+    }
+    let nobody = libc::pid_t::MAX;
+    let nothing = std::ptr::null::<libc::c_void>();
+    let says = |what: &str, returned: libc::c_long| {
+        let error = std::io::Error::last_os_error();
+        let forbidden = returned == -1 && error.raw_os_error() == Some(libc::EPERM);
+        println!("\n{what}={}", if forbidden { "no" } else { "yes" });
+    };
+    // SAFETY: no call is given memory of ours, and none finds a process.
+    unsafe {
+        says("ptrace", libc::syscall(libc::SYS_ptrace, libc::PTRACE_SEIZE, nobody, nothing, nothing));
+        says("read", libc::syscall(libc::SYS_process_vm_readv, nobody, nothing, 0, nothing, 0, 0));
+        says("write", libc::syscall(libc::SYS_process_vm_writev, nobody, nothing, 0, nothing, 0, 0));
+        says("descriptor", libc::syscall(libc::SYS_pidfd_getfd, -1, 0, 0));
+    }
+}
+
+#[test]
+fn a_command_with_the_agents_user_looks_into_no_other_process() {
+    let (room, runs) = house(|_| {});
+    let me = std::env::current_exe().unwrap();
+    let tried = |change: &dyn Fn(&mut Manifest)| {
+        let wait = "while [ ! -e me ]; do sleep 0.01; done";
+        let part = "a_command_that_reaches_into_other_processes";
+        let mut manifest = script(&format!("{wait}; REACHING=1 ./me --exact {part} --nocapture"));
+        change(&mut manifest);
+        begin(&runs, &manifest);
+        let work = room.run_dir(manifest.run).join("work");
+        fs::copy(&me, work.join("coming")).unwrap();
+        fs::rename(work.join("coming"), work.join("me")).unwrap();
+        let mut answers = answered(&runs, &manifest);
+        answers.retain(|_, answer| answer == "yes" || answer == "no");
+        assert_eq!(answers.len(), 4, "{answers:?}");
+        answers
+    };
+    // With privileges to gain there is no filter.
+    let free = tried(&|manifest| manifest.allow_new_privileges = true);
+    only_without(&free, &tried(&|_| {}), &[]);
+    if has_sandbox() {
+        for sandbox in [Sandbox::Standard, Sandbox::Strict] {
+            only_without(&free, &tried(&|manifest| manifest.sandbox = sandbox), &[]);
+        }
+    }
+}
+
 #[test]
 fn the_agents_directory_is_closed_to_a_command_with_the_agents_user() {
     if !has_sandbox() {

@@ -112,6 +112,87 @@ async fn an_agent_brings_no_more_than_its_command_allows_and_what_is_refused_is_
     assert_eq!(left.len(), 3, "two ranges of stdout, one of stderr: {left:?}");
 }
 
+#[tokio::test]
+async fn a_refused_upload_takes_no_room() {
+    let config = "[quotas]\nstored_bytes = 100000\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    server.simulated_hosts(1).await;
+    let agent = server.agent("agent-1", json!({"bowline/reach": "simulate"})).await;
+    server.post("/jobs", json!({"command": {"argv": ["x"]}, "selector": "all"})).await.expect(202);
+    let run = agent.tasks(1).await.remove(0)["task_id"].clone();
+    agent.bring(&run, "stdout", 50_000, b"first").await.expect(200);
+    // Behind a gap nothing is compared before it is written, so the ledger decides.
+    for byte in b'a'..b'g' {
+        let other = agent.bring(&run, "stdout", 50_000, &[byte; 40_000]).await;
+        assert_eq!(other.code(), "OUTPUT_CONFLICT", "{}", other.body);
+    }
+    agent.bring(&run, "stdout", 0, &[b'x'; 40_000]).await.expect(200);
+    let full = agent.bring(&run, "stderr", 0, &[b'x'; 70_000]).await;
+    assert_eq!((full.status, full.code()), (429, "QUOTA_EXCEEDED"));
+}
+
+#[tokio::test]
+async fn variables_beyond_their_bound_are_refused_with_the_name_of_their_host_or_group() {
+    let server = TestServer::start().await;
+    let large = || json!({"v": "x".repeat(256 << 10)});
+    let host = server.send("PUT", "/hosts/web1", &server.admin(), Some(json!({"vars": large()}))).await;
+    assert_eq!((host.status, host.code()), (422, "VARIABLES_TOO_LARGE"), "{}", host.body);
+    assert_eq!(host.body["error"]["details"]["host"], "web1");
+    let group = json!({"groups": [{"name": "prod", "vars": large()}]});
+    let put = server.send("PUT", "/inventories/main", &server.admin(), Some(group.clone())).await;
+    assert_eq!(
+        (put.status, put.code(), &put.body["error"]["details"]["group"]),
+        (422, "VARIABLES_TOO_LARGE", &json!("prod"))
+    );
+    let imported = server.post("/inventories/main/import?format=json", group.clone()).await;
+    assert_eq!((imported.status, imported.code()), (422, "VARIABLES_TOO_LARGE"), "{}", imported.body);
+    let document = json!({"documents": [{"kind": "inventory", "name": "main", "spec": group}]});
+    let applied = server.post("/apply", document).await;
+    assert_eq!((applied.status, applied.code()), (422, "VARIABLES_TOO_LARGE"), "{}", applied.body);
+    let many: Vec<Value> =
+        (0..17).map(|n| json!({"name": format!("g{n}"), "vars": {"v": "x".repeat(250_000)}})).collect();
+    for half in many.chunks(9) {
+        let put = server.send("PUT", "/inventories/main", &server.admin(), Some(json!({"groups": half}))).await;
+        let last = half.len() < 9;
+        assert_eq!(put.status, if last { 422 } else { 200 }, "{}", put.body);
+    }
+    server.send("PUT", "/hosts/web1", &server.admin(), Some(json!({"vars": {"v": "x"}}))).await.expect(201);
+}
+
+#[tokio::test]
+async fn versions_of_resources_count_and_a_run_reports_so_much() {
+    let config = "[quotas]\nstored_bytes = 400000\n[limits]\nbody_bytes = 20000000\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let put = async |version: u32| {
+        let spec = json!({"spec": {"script": format!("# {version} {}", "x".repeat(60_000))}});
+        server.send("PUT", "/resources/command/c", &server.admin(), Some(spec)).await
+    };
+    let mut stored = 0;
+    let full = loop {
+        let answer = put(stored).await;
+        if answer.status >= 300 {
+            break answer;
+        }
+        stored += 1;
+        assert!(stored < 20, "versions are not counted");
+    };
+    assert_eq!((full.status, full.code(), stored), (429, "QUOTA_EXCEEDED", 6));
+    assert_eq!(full.body["error"]["details"]["quota"], "stored_bytes");
+
+    let token = server.worker("w1", &["t"]).await;
+    server.submit(json!({"type": "t"})).await;
+    let tasks = server.send("GET", "/workers/w1/tasks?wait=5000", &token, None).await.expect(200);
+    let run = tasks[0]["task_id"].as_str().expect("a run").to_owned();
+    let path = format!("/runs/{run}/events");
+    let event = |seq: u64, bytes: usize| json!({"fence": 1, "events": [{"seq": seq, "data": "x".repeat(bytes - 2)}]});
+    server.send("POST", &path, &token, Some(event(1, 15 << 20))).await.expect(200);
+    let full = server.send("POST", &path, &token, Some(event(2, 2 << 20))).await;
+    assert_eq!((full.status, full.code()), (413, "EVENTS_TOO_LARGE"), "{}", full.body);
+    assert_eq!(full.body["error"]["details"]["bytes_max"], 16 << 20);
+    let end = json!({"task_id": run, "fence": 1, "status": "success"});
+    server.send("POST", "/tasks/result", &token, Some(end)).await.expect(200);
+}
+
 /// Another tenant.
 async fn tenant(server: &TestServer, name: &str) -> Value {
     server.post("/tenants", json!({"name": name})).await.expect(201)["id"].clone()
@@ -208,6 +289,49 @@ async fn a_tenant_has_a_part_of_the_streams() {
     drop(streams);
     until(Duration::from_secs(10), "places are free again", async || {
         let status = open(&greedy).await.status();
+        if status == 200 { Ok(()) } else { Err(status.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tenant_has_a_part_of_the_long_polls() {
+    let config = "[limits]\npolls = 8\npolls_per_tenant = 3\n".to_owned();
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let tenant = tenant(&server, "acme").await;
+    let worker = async |name: &str| {
+        let asked = json!({"kind": "worker", "name": name, "tenant_id": tenant});
+        let token = server.post("/tokens", asked).await.expect(201)["token"].as_str().expect("a token").to_owned();
+        let body = json!({"worker_id": name, "task_types": ["t"], "slots": 1});
+        server.send("POST", "/workers/register", &token, Some(body)).await.expect(200);
+        token
+    };
+    let polling = |name: &str, token: &str, wait: u32| {
+        let url = server.url(&format!("/workers/{name}/tasks?wait={wait}"));
+        server.http().get(url).bearer_auth(token).send()
+    };
+    let mut polls = tokio::task::JoinSet::new();
+    for n in 1..=3 {
+        let name = format!("w{n}");
+        let token = worker(&name).await;
+        polls.spawn(polling(&name, &token, 20_000));
+    }
+    let fourth = worker("w4").await;
+    until(Duration::from_secs(20), "three wait, and the fourth is refused", async || {
+        let refused = polling("w4", &fourth, 1).await.expect("the server answers");
+        let refused = crate::support::Answer::read(refused).await.expect("an answer");
+        if refused.status == 429 {
+            assert_eq!((refused.code(), &refused.body["error"]["details"]["of"]), ("RATE_LIMITED", &json!("tenant")));
+            return Ok(());
+        }
+        Err(refused.status.to_string())
+    })
+    .await;
+    let own = server.worker("w1", &["t"]).await;
+    assert_eq!(polling("w1", &own, 100).await.expect("an answer").status(), 200, "another tenant has its part");
+    polls.shutdown().await;
+    until(Duration::from_secs(20), "places are free again", async || {
+        let status = polling("w4", &fourth, 1).await.expect("the server answers").status();
         if status == 200 { Ok(()) } else { Err(status.to_string()) }
     })
     .await;
