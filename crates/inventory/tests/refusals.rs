@@ -1,6 +1,7 @@
 //! What is refused, and in which words. The snapshots are what people will read.
 
-use bowline_inventory::{Format, ImportError, read};
+use bowline_inventory::{Format, ImportError, limits, read};
+use proptest::prelude::*;
 
 fn refusal(format: Format, bytes: &[u8]) -> ImportError {
     match read(bytes, format) {
@@ -237,4 +238,51 @@ fn more_than_an_inventory_may_have_is_refused() {
     let labels: Vec<String> = (0..32).map(|n| format!("k{n:060}={}", "v".repeat(63))).collect();
     let labelled = format!("[g]\nh[1:100000]\n[g:vars]\nbowline_labels={}\n", labels.join(","));
     refused(Format::AnsibleIni, &labelled, "repeat more than 64 MiB");
+}
+
+/// A line of a hosts file that stands for many hosts, with variables that each of them has.
+fn any_range() -> impl Strategy<Value = String> {
+    let range = (0..60_000_u32).prop_map(|last| format!("[1:{last}]"));
+    let small = (0..40_u32).prop_map(|last| format!("[1:{last}]"));
+    let place = prop_oneof![range, (small.clone(), small.clone(), small).prop_map(|(a, b, c)| format!("{a}{b}{c}"))];
+    (0..3_u8, place, 0..4_000_usize).prop_map(|(name, place, bytes)| format!("h{name}{place} x={}", "y".repeat(bytes)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    /// A few lines can say very much. What is read is within the bounds, or it is refused.
+    #[test]
+    fn no_file_unfolds_beyond_the_bounds(
+        ranges in prop::collection::vec((0..4_u8, any_range()), 1..4),
+    ) {
+        let lines = ranges.iter().map(|(group, range)| format!("[g{group}]\n{range}\n"));
+        let file: String = lines.collect();
+        if let Ok(inventory) = read(file.as_bytes(), Format::AnsibleIni) {
+            prop_assert!(inventory.hosts.len() <= limits::HOSTS_MAX, "{} hosts", inventory.hosts.len());
+            let copied: usize = inventory.hosts.iter().flat_map(|host| host.vars.values()).map(|v| v.to_string().len()).sum();
+            prop_assert!(copied <= limits::COPIED_BYTES_MAX + file.len(), "{copied} bytes of {}", file.len());
+            let mentions: usize = inventory.hosts.iter().map(|host| host.groups.len()).sum();
+            prop_assert!(mentions <= limits::MENTIONS_MAX, "{mentions} memberships");
+        }
+    }
+
+    /// Aliases of YAML, each naming the one before several times.
+    #[test]
+    fn no_alias_unfolds_beyond_the_bounds(levels in 1..12_usize, each in 1..9_usize, bytes in 1..2_000_usize) {
+        let mut vars = format!("a0: &a0 \"{}\"\n", "x".repeat(bytes));
+        for level in 1..levels {
+            let names = vec![format!("*a{}", level - 1); each].join(", ");
+            vars.push_str(&format!("      a{level}: &a{level} [{names}]\n"));
+        }
+        let file = format!("hosts:\n  - name: h\n    vars:\n      {vars}");
+        let unfolded: f64 = (0..levels).map(|level| (each as f64).powf(level as f64) * bytes as f64).sum();
+        match read(file.as_bytes(), Format::Yaml) {
+            Ok(inventory) => {
+                let written = inventory.hosts.iter().map(|host| bowline_model::host::json_bytes(&host.vars)).sum::<usize>();
+                prop_assert!(written <= 2 * limits::COPIED_BYTES_MAX, "{written} bytes of {}", file.len());
+            }
+            Err(error) => prop_assert!(unfolded > 1e6, "{unfolded} bytes: {error}"),
+        }
+    }
 }

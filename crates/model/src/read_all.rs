@@ -101,6 +101,7 @@ fn take_out(value: &mut Value, path: &[&Segment]) -> Option<(usize, String)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde::Deserialize;
     use serde_json::json;
 
@@ -156,5 +157,50 @@ mod tests {
         }
         let (read, found) = paths(value);
         assert_eq!((read, found.len()), (false, READ_AGAIN_MAX));
+    }
+    thread_local! {
+        static READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// Counts how often it is read.
+    #[derive(Debug)]
+    struct Counted;
+
+    impl<'de> Deserialize<'de> for Counted {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            READ.set(READ.get() + 1);
+            Outer::deserialize(deserializer).map(|_| Self)
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let name =
+            prop_oneof![Just("name"), Just("inner"), Just("size"), Just("depth"), Just("list"), Just("x"), Just("y")];
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<i32>().prop_map(Value::from), "[a-z]{0,3}".prop_map(Value::from)];
+        leaf.prop_recursive(4, 200, 40, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..40).prop_map(Value::from),
+                proptest::collection::vec((name.clone(), any::<u8>(), inner), 0..40).prop_map(|fields| {
+                    let fields = fields.into_iter();
+                    // Some names are known, and most are not.
+                    fields
+                        .map(|(name, n, value)| (if n < 60 { name.to_owned() } else { format!("{name}{n}") }, value))
+                        .collect()
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_read_more_often_than_it_may(value in any_value(), known in any_value()) {
+            for value in [value.clone(), json!({"name": "a", "inner": value, "x": known.clone()}), json!([known])] {
+                READ.set(0);
+                let read = read_all::<Counted>("", value);
+                prop_assert!(READ.get() <= READ_AGAIN_MAX, "{} times", READ.get());
+                prop_assert!(read.errors.len() <= READ_AGAIN_MAX, "{} errors", read.errors.len());
+            }
+        }
     }
 }

@@ -503,3 +503,38 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    /// What compiles is within the bounds of a graph, whose nodes are twice as many; what does not names no more errors than it
+    /// may.
+    #[test]
+    fn no_blueprint_compiles_beyond_its_bounds(
+        states in prop_oneof![1..100_usize, 5_000..5_003_usize, 9_999..10_002_usize],
+        sound in Just(true),
+    ) {
+        let state = |n: usize| {
+            let next = if sound { format!("s{}", n + 1) } else { format!("nowhere{n}") };
+            let state = if n + 1 == states {
+                json!({"final": true})
+            } else {
+                json!({"transitions": [{"to": next}]})
+            };
+            (format!("s{n}"), state)
+        };
+        let all: serde_json::Map<String, Value> = (0..states).map(state).collect();
+        let spec = json!({"start": "s0", "states": all});
+        match serde_json::from_value(spec).map(|spec| Program::of_blueprint(&spec)) {
+            Ok(Ok(program)) => {
+                let nodes = program.nodes.len();
+                prop_assert!(nodes <= crate::compile::NODES_MAX && states <= 4_999, "{states} states, {nodes} nodes");
+            }
+            Ok(Err(mistakes)) => {
+                prop_assert!(!sound || states > 4_999, "{:?}", mistakes.first());
+                prop_assert!(mistakes.len() <= crate::compile::MISTAKES_MAX, "{} errors", mistakes.len());
+            }
+            Err(error) => prop_assert!(false, "no blueprint: {error}"),
+        }
+    }
+}

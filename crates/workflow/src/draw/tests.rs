@@ -162,3 +162,29 @@ fn two_hundred_nodes_and_ten_thousand() {
         assert_eq!(drawn.matches("<g class=").count(), count);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    /// A long row with edges across it has a bend in every layer that an edge passes: more of them than anybody can look at are
+    /// not laid out.
+    #[test]
+    fn no_drawing_has_more_bends_than_it_may(
+        length in 2..700_usize,
+        across in prop::collection::vec((0..700_usize, 0..700_usize), 0..200),
+    ) {
+        let names: Vec<String> = (0..length).map(|n| format!("n{n}")).collect();
+        let nodes: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "log")).collect();
+        let row = (1..length).map(|n| (n - 1, n));
+        let edges = row.chain(across.into_iter().map(|(a, b)| (a % length, b % length)));
+        let edges: Vec<(&str, &str, &str)> = edges.map(|(a, b)| (names[a].as_str(), names[b].as_str(), "success")).collect();
+        let spec = spec(&nodes, &edges);
+        let statuses = Statuses::default();
+        let picture = Picture::of(&spec, &statuses);
+        let sizes: Vec<Size> = picture.nodes.iter().map(|_| Size { width: 50.0, height: 20.0 }).collect();
+        let layout = arrange(&picture, &sizes);
+        let bends = layout.ways.iter().map(|way| if let Path::Down(bends) = way { bends.len() } else { 0 });
+        let bends: usize = bends.sum();
+        prop_assert!(bends <= 20_000, "{bends} bends");
+    }
+}

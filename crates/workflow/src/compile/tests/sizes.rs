@@ -1,9 +1,12 @@
 //! The largest definitions there may be, and larger ones.
 
-use serde_json::{Value, json};
+use bowline_model::workflow::{EdgeSpec, NodePolicy, NodeSpec, WorkflowSpec};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
 use super::{compile, lines};
-use crate::compile::{EDGES_MAX, MISTAKES_MAX, NODES_MAX};
+use crate::compile::{EDGES_MAX, MISTAKES_MAX, NODES_MAX, STEPS_MAX};
+use crate::program::Program;
 
 fn chain(length: usize) -> Value {
     let node = |index: usize| match index {
@@ -45,4 +48,54 @@ fn the_last_of_a_long_row_cannot_be_used_by_the_first() {
     let expected =
         "nodes[1].config.value: line 1, column 4: `n4999` cannot have run before: no path leads from it to this node\n";
     assert_eq!(lines(value), expected);
+}
+
+/// Around a bound as often as far below it.
+fn near(bound: usize) -> impl Strategy<Value = usize> {
+    prop_oneof![1..200_usize, bound - 2..bound + 3, bound * 2..bound * 2 + 2]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    /// Whatever somebody writes: what compiles is within every bound, and what does not names no more errors than it may.
+    #[test]
+    fn no_graph_compiles_beyond_its_bounds(
+        nodes in near(NODES_MAX),
+        edges in near(EDGES_MAX),
+        steps in prop_oneof![0..2_u32, STEPS_MAX - 1..STEPS_MAX + 2],
+        sound in any::<bool>(),
+    ) {
+        let id = |n: usize| format!("n{n}").as_str().into();
+        let node = |n: usize| NodeSpec {
+            id: id(n),
+            node_type: if n == 0 { "start" } else if sound { "log" } else { "nothing" }.to_owned(),
+            config: if n == 0 { Map::new() } else { Map::from_iter([("message".to_owned(), json!("x"))]) },
+            policy: NodePolicy::default(),
+            undo: None,
+            label: None,
+            position: None,
+        };
+        let edge = |n: usize| EdgeSpec { source: id(n % nodes), target: id(n % nodes + 1), on: "success".to_owned() };
+        let edges = if sound { nodes - 1 } else { edges };
+        let spec = WorkflowSpec {
+            description: String::new(),
+            nodes: (0..nodes).map(node).collect(),
+            edges: (0..edges).map(edge).collect(),
+            variables: Map::new(),
+            on_error: None,
+            max_steps: steps,
+        };
+        let within = nodes <= NODES_MAX && edges <= EDGES_MAX && (1..=STEPS_MAX).contains(&steps);
+        match Program::compile(&spec) {
+            Ok(program) => {
+                prop_assert!(within, "{nodes} nodes, {edges} edges, {steps} steps");
+                prop_assert_eq!(program.nodes.len(), nodes);
+            }
+            Err(mistakes) => {
+                prop_assert!(!(sound && within), "{mistakes:?}");
+                prop_assert!((1..=MISTAKES_MAX).contains(&mistakes.len()), "{} errors", mistakes.len());
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Nodes whose work is a job, and the loop over them.
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -183,4 +184,37 @@ fn the_calls_of_a_loop_are_bounded_together() {
     });
     let error = enter("foreach", config).unwrap_err();
     assert!(error.message.starts_with("all calls together have more than"), "{}", error.message);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    /// However many items there are and however large each becomes, a loop that begins is within both bounds.
+    #[test]
+    fn no_loop_begins_beyond_its_bounds(
+        (items, bytes) in prop_oneof![
+            (1..300_usize, 0..200_000_usize),
+            (9_990..10_010_usize, 0..20_usize),
+            (160..180_usize, 95_000..105_000_usize),
+        ],
+    ) {
+        let payload = format!("{{{{ repeat('a', {}) }}}}", bytes);
+        // A list that is written down is counted when it is compiled; this one when the loop begins.
+        let list = match items {
+            ..=10_000 => json!(vec![1; items]),
+            _ => json!(format!("{{{{ split(repeat(',', {}), ',') }}}}", items - 1)),
+        };
+        let config = json!({"items": list, "node": {"type": "task", "config": {"type": "t", "payload": payload}}});
+        match enter("foreach", config) {
+            Ok(Next::Wait(Wait::Each { calls, .. })) => {
+                prop_assert_eq!(calls.len(), items);
+                prop_assert!(calls.len() <= 10_000 && items * bytes <= 16 << 20, "{items} items of {bytes} bytes");
+            }
+            Ok(other) => prop_assert!(false, "not a loop: {other:?}"),
+            Err(error) => {
+                let beyond = items > 10_000 || items * (bytes + 1_000) > 16 << 20;
+                prop_assert!(beyond, "{items} items of {bytes} bytes: {}", error.message);
+            }
+        }
+    }
 }
