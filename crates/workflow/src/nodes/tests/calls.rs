@@ -198,7 +198,7 @@ proptest! {
             (160..180_usize, 95_000..105_000_usize),
         ],
     ) {
-        let payload = format!("{{{{ repeat('a', {}) }}}}", bytes);
+        let payload = format!("{{{{ repeat('a', {bytes}) }}}}");
         // A list that is written down is counted when it is compiled; this one when the loop begins.
         let list = match items {
             ..=10_000 => json!(vec![1; items]),
