@@ -13,6 +13,7 @@ use bowline_store::{
 };
 
 use super::jobs::result_bytes;
+use super::pages::within;
 use crate::db::{Col, Db, Mode, Row, Sql, Val};
 use crate::job_row::{count, status_of};
 
@@ -63,17 +64,6 @@ pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxIt
         Ok(InboxItem { id: row.int(0)?, flow: row.int(1)?, message })
     })
     .await
-}
-
-/// The last of these, given with their sizes, that fits with all before it; the first one always does.
-fn within(bytes_max: u64, sizes: &[(i64, i64)]) -> Option<i64> {
-    let mut bytes = 0;
-    let fits = |(_, size): &&(i64, i64)| {
-        let is_first = bytes == 0;
-        bytes += size.cast_unsigned().max(1);
-        is_first || bytes <= bytes_max
-    };
-    sizes.iter().take_while(fits).last().map(|(key, _)| *key)
 }
 
 /// How many bytes would be read of each execution.

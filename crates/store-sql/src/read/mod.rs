@@ -14,6 +14,7 @@ mod hosts;
 mod jobs;
 mod lanes;
 mod output;
+mod pages;
 mod resources;
 mod schedules;
 mod tokens;
