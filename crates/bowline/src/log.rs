@@ -17,7 +17,6 @@ use writer::LogWriter;
 /// Changes what is logged while the program runs.
 pub struct LogLevel {
     change: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>,
-    access: AccessLog,
 }
 
 impl fmt::Debug for LogLevel {
@@ -27,9 +26,9 @@ impl fmt::Debug for LogLevel {
 }
 
 impl LogLevel {
-    /// From now on this level or filter counts.
-    pub fn set(&self, level: &str) -> anyhow::Result<()> {
-        (self.change)(filter(level, self.access)?)
+    /// From now on this level or filter counts, and these requests get a line.
+    pub fn set(&self, level: &str, access: AccessLog) -> anyhow::Result<()> {
+        (self.change)(filter(level, access)?)
     }
 }
 
@@ -76,7 +75,7 @@ pub fn start(level: &str, access: AccessLog) -> anyhow::Result<LogLevel> {
         logs.init();
         Box::new(move |filter| handle.reload(filter).context("the log level cannot be changed"))
     };
-    Ok(LogLevel { change, access })
+    Ok(LogLevel { change })
 }
 
 /// `14:03:07.123`, in the time zone of the terminal: whoever looks knows which day it is.

@@ -1,9 +1,8 @@
 //! SIGHUP: the configuration is read again, and what can change while the server runs changes.
 //!
-//! In: a hang-up, from `kill -HUP`, a service manager's reload, or a terminal that closes. Out: the new log level, and a
-//! line in the log that names what differs and needs a restart. A configuration that cannot be read changes nothing.
+//! In: a hang-up, from `kill -HUP`, a service manager's reload, or a terminal that closes. Out: what is
+//! logged from now on, and a line in the log that names what differs and needs a restart. A configuration that cannot be read changes nothing.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,18 +10,14 @@ use tokio::signal::unix::Signal;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, ConfigFlags};
+use crate::config::Config;
 use crate::log::LogLevel;
-use crate::role::Role;
+use crate::serve::ServeArgs;
 
 /// What is needed to read the configuration once more.
 #[derive(Debug)]
 pub struct Reload {
-    pub flags: ConfigFlags,
-    /// What `--listen` said.
-    pub listen: Option<SocketAddr>,
-    /// What `--role` said.
-    pub role: Option<Role>,
+    pub args: ServeArgs,
     /// The directory of a server that keeps nothing.
     pub temporary: Option<PathBuf>,
     pub level: LogLevel,
@@ -43,11 +38,11 @@ impl Reload {
             }
             match self.reload(&running) {
                 Ok(waiting) if waiting.is_empty() => {
-                    tracing::info!("SIGHUP: configuration read again, log level applied");
+                    tracing::info!("SIGHUP: configuration read again, log settings applied");
                 }
                 Ok(waiting) => tracing::warn!(
                     config.needs_restart = waiting.join(", "),
-                    "SIGHUP: configuration read again, log level applied; other changes need a restart"
+                    "SIGHUP: configuration read again, log settings applied; other changes need a restart"
                 ),
                 Err(error) => tracing::error!(
                     error = format!("{error:#}"),
@@ -59,13 +54,11 @@ impl Reload {
 
     /// Applies what can be applied; names the sections that differ otherwise.
     fn reload(&self, running: &Config) -> anyhow::Result<Vec<&'static str>> {
-        let mut fresh = Config::load(&self.flags)?;
-        fresh.server.listen = self.listen.unwrap_or(fresh.server.listen);
-        fresh.server.role = self.role.unwrap_or(fresh.server.role);
+        let mut fresh = self.args.configuration()?;
         if let Some(temporary) = &self.temporary {
             fresh.server.data_dir.clone_from(temporary);
         }
-        self.level.set(&fresh.log.level)?;
+        self.level.set(&fresh.log.level, fresh.log.access)?;
         Ok(running.differs(&fresh))
     }
 }

@@ -34,10 +34,10 @@ use crate::{closed, demo, exposure, first_start, jwks, ledger, log, modes, objec
 const STOPPING: &str = "\
 The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: \
 the server leaves at once. What it has answered is in the ledger, and workers and agents go on without it. SIGHUP reads the \
-configuration again: log.level counts at once, the log says what needs a restart.";
+configuration again: log.level and log.access apply at once, the log says what needs a restart.";
 
 /// Flags of `serve`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = STOPPING)]
 pub struct ServeArgs {
     #[command(flatten)]
@@ -67,6 +67,19 @@ pub struct ServeArgs {
     pub demo: bool,
 }
 
+impl ServeArgs {
+    /// What is in force: the configuration, overruled by these flags. At the start and at every SIGHUP.
+    pub fn configuration(&self) -> anyhow::Result<Config> {
+        let mut config = Config::load(&self.config)?;
+        config.server.listen = self.listen.unwrap_or(config.server.listen);
+        config.server.role = self.role.unwrap_or(config.server.role);
+        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            (config.tls.cert, config.tls.key) = (Some(cert.clone()), Some(key.clone()));
+        }
+        Ok(config)
+    }
+}
+
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "an address with its port is expected, such as 127.0.0.1:7420 or [::]:7420")
 }
@@ -76,14 +89,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const DAY_MS: f64 = 86_400_000.0;
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let mut config = Config::load(&args.config)?;
-    if let Some(listen) = args.listen {
-        config.server.listen = listen;
-    }
-    if let (Some(cert), Some(key)) = (args.tls_cert, args.tls_key) {
-        (config.tls.cert, config.tls.key) = (Some(cert), Some(key));
-    }
-    config.server.role = args.role.unwrap_or(config.server.role);
+    let mut config = args.configuration()?;
     let role = config.server.role;
     let temporary = if args.in_memory { Some(Temporary::make(&mut config, &args.config)?) } else { None };
     role.check(&config)?;
@@ -188,11 +194,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     engine.refresh_set_aside().await?;
     engine.start_services(role.services(), &supervisor);
-    let (flags, listen) = (args.config.clone(), args.listen);
     let reload = Arc::new(Reload {
-        flags,
-        listen,
-        role: args.role,
+        args: args.clone(),
         temporary: temporary.as_ref().map(|temporary| temporary.path().to_owned()),
         level: log_level,
         hangup: Mutex::new(hangup),
@@ -395,5 +398,35 @@ async fn insisted(term: &mut Signal, int: &mut Signal) {
     tokio::select! {
         _ = term.recv() => {}
         _ = int.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+
+    /// Flags overrule the file at the start and at every reload, so what the file says there makes no difference.
+    #[test]
+    fn what_flags_overrule_never_differs_at_a_reload() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().to_str().expect("a text");
+        let flags = ["--listen", "127.0.0.1:1", "--role", "api", "--tls-cert", "/a.pem", "--tls-key", "/a.key"];
+        let args = Program::parse_from(["serve", "--config", path].iter().chain(&flags)).serve;
+        let running = args.configuration().expect("a configuration");
+        assert_eq!(running.tls.cert.as_deref(), Some(Path::new("/a.pem")));
+        let text =
+            "[server]\nlisten = \"127.0.0.1:2\"\nrole = \"worker\"\n[tls]\ncert = \"/b.pem\"\nkey = \"/b.key\"\n";
+        std::fs::write(file.path(), text).expect("written");
+        assert_eq!(running.differs(&args.configuration().expect("a configuration")), [""; 0]);
+        let without = Program::parse_from(["serve", "--config", path]).serve;
+        assert_eq!(running.differs(&without.configuration().expect("a configuration")), ["server", "tls"]);
     }
 }

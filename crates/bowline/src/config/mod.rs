@@ -167,6 +167,33 @@ mod tests {
         }
     }
 
+    /// What a reload cannot apply is named; what it applies is not.
+    #[test]
+    fn every_section_that_needs_a_restart_is_named_when_it_differs() {
+        let running = load("", &[]).unwrap();
+        assert_eq!(running.differs(&load("[log]\nlevel = \"warn\"\naccess = \"off\"\n", &[]).unwrap()), [""; 0]);
+        for (section, option) in [
+            ("server", "close_ms = 7"),
+            ("tls", "cert = \"/a.pem\"\nkey = \"/a.key\""),
+            ("database", "connect_timeout_ms = 7"),
+            ("lease", "accept_ms = 7777"),
+            ("dispatch", "strategy = \"random\""),
+            ("jobs", "timeout = \"2h\""),
+            ("commands", "max_retries = 7"),
+            ("builtin", "slots = 7"),
+            ("retention", "events_days = 7.0"),
+            ("auth", "jwt_issuer = \"x\""),
+            ("limits", "streams = 7"),
+            ("quotas", "queued_jobs = 7"),
+            ("secrets", "tenants.acme.places = []"),
+            ("egress", "response_max_bytes = 7777"),
+            ("clock", "gap_max = \"7d\""),
+        ] {
+            let fresh = load(&format!("[{section}]\n{option}\n"), &[]).unwrap();
+            assert_eq!(running.differs(&fresh), [section]);
+        }
+    }
+
     #[test]
     fn a_certificate_needs_its_key() {
         let error = load("[tls]\ncert = \"/a.pem\"\n", &[]).unwrap_err();

@@ -94,21 +94,39 @@ async fn a_hang_up_reads_the_configuration_again_and_ends_nothing() {
         .await;
     };
     server.child().hang_up();
-    said("configuration read again, log level applied\"").await;
-    std::fs::write(&path, "[log]\nlevel = \"warn\"\n[limits]\nstreams = 7\n").expect("written");
+    said("configuration read again, log settings applied\"").await;
+    std::fs::write(&path, "[log]\nlevel = \"warn\"\n[limits]\nstreams = 7\n[quotas]\nqueued_jobs = 7\n")
+        .expect("written");
     server.child().hang_up();
-    said("\"config.needs_restart\":\"limits\"").await;
+    said("\"config.needs_restart\":\"limits, quotas\"").await;
     std::fs::write(&path, "[log]\nlevel = \"loud\"\n").expect("written");
     server.child().hang_up();
     said("nothing was changed").await;
     server.get("/jobs").await.expect(200);
     // At `warn` there is no word about a quiet reload any more.
     std::fs::write(&path, "[log]\nlevel = \"warn\"\n").expect("written");
-    let before = server.child().log().matches("log level applied\"").count();
+    let before = server.child().log().matches("log settings applied\"").count();
     server.child().hang_up();
     server.child().hang_up();
     server.get("/jobs").await.expect(200);
-    assert_eq!(server.child().log().matches("log level applied\"").count(), before, "{}", server.child().log());
+    assert_eq!(server.child().log().matches("log settings applied\"").count(), before, "{}", server.child().log());
+    // `log.access` applies at once, too.
+    let reload = async |access: &str| {
+        let before = server.child().log().matches("log settings applied\"").count();
+        std::fs::write(&path, format!("[log]\naccess = \"{access}\"\n")).expect("written");
+        server.child().hang_up();
+        bowline_testkit::until(std::time::Duration::from_secs(30), "the reload", async || {
+            let log = server.child().log();
+            if log.matches("log settings applied\"").count() > before { Ok(()) } else { Err(log) }
+        })
+        .await;
+    };
+    reload("off").await;
+    server.get("/quotas").await.expect(200);
+    reload("all").await;
+    server.get("/lanes").await.expect(200);
+    said("\"http.path\":\"/lanes\"").await;
+    assert!(!server.child().log().contains("\"http.path\":\"/quotas\""), "{}", server.child().log());
 }
 
 /// A port that is taken is noticed before a ledger and a token are made.
