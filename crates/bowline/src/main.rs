@@ -130,10 +130,51 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{Arg, Command, CommandFactory};
 
     #[test]
     fn the_commands_are_well_formed() {
         super::Cli::command().debug_assert();
+    }
+
+    /// Every subcommand, with the words that lead to it.
+    fn each_subcommand(command: &Command, path: &str, visit: &mut impl FnMut(&str, &Command)) {
+        for subcommand in command.get_subcommands() {
+            let path = format!("{path} {}", subcommand.get_name());
+            visit(&path, subcommand);
+            each_subcommand(subcommand, &path, visit);
+        }
+    }
+
+    fn longs(arg: &Arg) -> Vec<&str> {
+        arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()).collect()
+    }
+
+    fn shorts(arg: &Arg) -> Vec<char> {
+        let aliases = arg.get_all_short_aliases().unwrap_or_default();
+        arg.get_short().into_iter().chain(aliases).collect()
+    }
+
+    /// A global argument is known to every subcommand. One of the same id would be read as the global one, with its type; clap
+    /// notices that only when the value is read.
+    #[test]
+    fn no_argument_of_a_subcommand_shadows_a_global_one() {
+        let root = super::Cli::command();
+        let globals: Vec<&Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).collect();
+        assert!(globals.iter().any(|arg| arg.get_id() == "output"), "there are global arguments");
+        let mut shadows = Vec::new();
+        each_subcommand(&root, "bowline", &mut |path, subcommand| {
+            for arg in subcommand.get_arguments().filter(|arg| !arg.is_global_set()) {
+                for global in &globals {
+                    let same_id = arg.get_id() == global.get_id();
+                    let same_long = longs(arg).iter().any(|long| longs(global).contains(long));
+                    let same_short = shorts(arg).iter().any(|short| shorts(global).contains(short));
+                    if same_id || same_long || same_short {
+                        shadows.push(format!("{path}: {} shadows {}", arg.get_id(), global.get_id()));
+                    }
+                }
+            }
+        });
+        assert!(shadows.is_empty(), "{shadows:#?}");
     }
 }

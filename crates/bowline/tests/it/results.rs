@@ -61,6 +61,16 @@ async fn a_large_result_of_the_built_in_worker_is_referred_to_and_streamed() {
     let printed = cli(&server, &["job", "result", &job]).output().expect("it ends");
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
     assert_eq!(serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"), payload);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("result.json");
+    let save = ["job", "result", &job, "--save", path.to_str().expect("a text")];
+    let saved = cli(&server, &save).output().expect("it ends");
+    assert!(saved.status.success() && saved.stdout.is_empty(), "{}", String::from_utf8_lossy(&saved.stderr));
+    let text = std::fs::read(&path).expect("the file");
+    assert_eq!(serde_json::from_slice::<Value>(&text).expect("JSON"), payload);
+    // `-o` chooses the format here as everywhere.
+    let printed = cli(&server, &["job", "result", &job, "-o", "json"]).output().expect("it ends");
+    assert_eq!(serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"), payload);
     let shown = cli(&server, &["job", "get", &job]).output().expect("it ends");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("2500011 bytes") && shown.contains("bowline job result"), "{shown}");

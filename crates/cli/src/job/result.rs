@@ -17,14 +17,14 @@ pub struct ResultArgs {
     #[command(flatten)]
     job: OneJob,
     /// Write to this file instead of standard output
-    #[arg(long, short = 'o', value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
 }
 
 pub async fn result(client: &Client, screen: &mut Screen, args: &ResultArgs) -> Result<Exit, Failure> {
     let id = args.job.resolve(client).await?;
     let mut answer = client.raw(&Request::get(["jobs", &id.to_string(), "result"])).await?;
-    if let Some(path) = &args.output {
+    if let Some(path) = &args.save {
         let failed = |error: std::io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
         let mut file = std::fs::File::create(path).map_err(failed)?;
         while let Some(bytes) = answer.chunk().await? {

@@ -211,3 +211,17 @@ async fn why_is_a_sentence_and_its_reasons() {
     let ran = fake.run(&["job", "why", ID]).await;
     assert_eq!(ran.out, "queued: It waits for a worker.\n  - No worker takes mail.send. (NO_WORKER)\n");
 }
+
+#[tokio::test]
+async fn a_result_is_printed_or_saved_to_a_file() {
+    let fake = Fake::with(&[("GET /jobs/0198c0de-0000-7000-8000-000000000001/result", r#"{"n": 1.10}"#)]);
+    let ran = fake.run(&["job", "result", ID, "-o", "json"]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, "{\"n\": 1.10}\n"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("result.json");
+    let ran = fake.run(&["job", "result", ID, "--save", path.to_str().unwrap()]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Success, ""));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), r#"{"n": 1.10}"#);
+    let ran = fake.run(&["job", "result", ID, "--save", directory.path().to_str().unwrap()]).await;
+    assert!(ran.exit == Exit::Usage && ran.err.contains("cannot write"), "{}", ran.err);
+}
