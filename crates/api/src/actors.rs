@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_model::{Event, TenantId};
-use bowline_store::{JobRecord, Ledger};
+use bowline_store::{JobRecord, Ledger, UnitRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::commands::{ApprovalView, CommandView};
+use crate::commands::{ApprovalView, CommandView, UnitView};
 use crate::jobs::bounded;
 use crate::problem::Problem;
 use crate::views::{EventView, JobView};
@@ -86,6 +86,15 @@ impl Actors {
             self.approval(approval).await;
         }
         command
+    }
+
+    /// One host of a command, with the name of who made the rule that kept it from running there.
+    pub async fn unit(&self, unit: UnitRecord) -> UnitView {
+        let mut view = UnitView::from(unit);
+        if let Some(rule) = &mut view.blocked {
+            self.fill(&mut rule.actor).await;
+        }
+        view
     }
 
     /// A job with the name of who asked for it.

@@ -29,5 +29,6 @@ pub async fn host(
     let host = HostName::new(&host).map_err(|_| HostName::nothing())?;
     let found = app.engine.ledger.find_unit(known.tenant()?, job, host).await?;
     let (unit, runs) = found.ok_or_else(HostName::nothing)?;
-    Ok(Json(UnitAnswer { host: unit.into(), runs: runs.into_iter().map(Into::into).collect() }))
+    let runs = runs.into_iter().map(Into::into).collect();
+    Ok(Json(UnitAnswer { host: app.actors.unit(unit).await, runs }))
 }

@@ -77,7 +77,9 @@ pub async fn page(
         let status = query.status.as_deref().map(job_status).transpose().map_err(Problem::validation)?;
         let filter = UnitFilter { status, host: query.host.clone() };
         let page = ledger.list_units(tenant, job, filter, after, limit).await?;
-        items.extend(page.items.into_iter().map(UnitView::from));
+        for unit in page.items {
+            items.push(app.actors.unit(unit).await);
+        }
         if let Some(next) = page.next {
             return Ok((items, Some(app.cursors.write(&list, tenant, &format!("b:{next}")))));
         }

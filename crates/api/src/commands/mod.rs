@@ -22,5 +22,5 @@ pub use hosts::{HostsQuery, UnitPage, hosts};
 pub use queue::{QueueView, queue};
 pub use release::{ReleaseRequest, ReleasedView, release};
 pub use request::{CommandWish, submit};
-pub use view::{ApprovalView, CommandView, hex, unhex};
+pub use view::{ApprovalView, CommandView, UnitView, hex, unhex};
 pub use webhook::{ExecutionPage, WebhookAnswer, WebhookRequest, WebhookView, executions, webhook, webhook_job};

@@ -163,13 +163,16 @@ pub struct BlockedView {
     pub block_id: i64,
     pub reason: String,
     pub by: String,
+    /// The same, with the name.
+    pub actor: ActorView,
     /// Until somebody lifts it, unless given.
     pub expires_at: Option<Timestamp>,
 }
 
 impl From<BlockedBy> for BlockedView {
     fn from(rule: BlockedBy) -> Self {
-        Self { block_id: rule.block, reason: rule.reason, by: rule.by, expires_at: rule.expires_at }
+        let actor = ActorView::unnamed(&rule.by);
+        Self { block_id: rule.block, reason: rule.reason, by: rule.by, actor, expires_at: rule.expires_at }
     }
 }
 

@@ -7,6 +7,7 @@ use bowline_model::{ErrorClass, JobId, Lane, TaskType, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::actors::ActorView;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Named, Params, page_size};
@@ -34,6 +35,8 @@ pub struct DeadLetterView {
     pub error: Option<String>,
     pub closed_at: Option<Timestamp>,
     pub closed_by: Option<String>,
+    /// The same, with the name.
+    pub closer: Option<ActorView>,
     pub reason: Option<String>,
     pub replayed_as: Option<JobId>,
 }
@@ -59,10 +62,13 @@ pub async fn list(
     };
     let status = query.status.unwrap_or(DeadLetterStatus::Open);
     let page = app.engine.ledger.list_dead_letters(tenant, lane, Some(status), before, limit).await?;
-    let entries = page
-        .items
-        .into_iter()
-        .map(|d| DeadLetterView {
+    let mut entries = Vec::with_capacity(page.items.len());
+    for d in page.items {
+        let closer = match d.closed_by.as_deref() {
+            Some(by) => Some(app.actors.view(by).await),
+            None => None,
+        };
+        entries.push(DeadLetterView {
             job_id: d.job,
             number: d.number,
             r#type: d.task_type,
@@ -74,10 +80,11 @@ pub async fn list(
             error: d.error,
             closed_at: d.closed_at,
             closed_by: d.closed_by,
+            closer,
             reason: d.reason,
             replayed_as: d.replayed_as,
-        })
-        .collect();
+        });
+    }
     Ok(Json(DeadLetterPage {
         entries,
         next_cursor: page.next.map(|id| app.cursors.write(&name, tenant, &id.to_string())),

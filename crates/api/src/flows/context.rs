@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::actors::ActorView;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Named, Params};
@@ -42,6 +43,8 @@ pub struct ContextView {
 pub struct EditView {
     pub after_step: u32,
     pub by: String,
+    /// The same, with the name.
+    pub actor: ActorView,
     pub reason: Option<String>,
     pub at: Timestamp,
     pub changed: Vec<ChangeView>,
@@ -50,8 +53,18 @@ pub struct EditView {
 impl From<bowline_engine::flow::Edit> for EditView {
     fn from(edit: bowline_engine::flow::Edit) -> Self {
         let changed = edit.changed.into_iter().map(Into::into).collect();
-        Self { after_step: edit.after_step, by: edit.by, reason: edit.reason, at: edit.at, changed }
+        let actor = ActorView::unnamed(&edit.by);
+        Self { after_step: edit.after_step, by: edit.by, actor, reason: edit.reason, at: edit.at, changed }
     }
+}
+
+/// Edits as they are shown, with the names of who made them.
+pub(super) async fn edit_views(app: &App, edits: Vec<bowline_engine::flow::Edit>) -> Vec<EditView> {
+    let mut views: Vec<EditView> = edits.into_iter().map(Into::into).collect();
+    for view in &mut views {
+        app.actors.fill(&mut view.actor).await;
+    }
+    views
 }
 
 /// One thing that a step or a person changed.
@@ -87,7 +100,7 @@ pub async fn context(
         steps: seen.steps,
         context: seen.context,
         diff: seen.diff.into_iter().map(Into::into).collect(),
-        edits: seen.edits.into_iter().map(Into::into).collect(),
+        edits: edit_views(&app, seen.edits).await,
         places: seen.places,
         debug,
     }))

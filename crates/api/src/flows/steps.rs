@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::context::EditView;
+use super::context::{EditView, edit_views};
 use crate::actors::ActorView;
 use crate::app::App;
 use crate::door::Known;
@@ -132,10 +132,9 @@ pub async fn steps(
 ) -> Result<Json<StepList>, Problem> {
     let limit = page_size(query.limit, &app)?;
     let page = app.engine.flows.steps(known.tenant()?, job, query.from.unwrap_or(1), limit).await?;
-    let edits = page.edits.into_iter().map(Into::into).collect();
     Ok(Json(StepList {
         steps: page.steps.into_iter().map(Into::into).collect(),
-        edits,
+        edits: edit_views(&app, page.edits).await,
         next: page.next,
         skipped: page.skipped.into_iter().map(Into::into).collect(),
         skipped_count: page.skipped_count,
