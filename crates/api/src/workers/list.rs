@@ -45,10 +45,22 @@ pub struct WorkerList {
     pub workers: Vec<WorkerView>,
 }
 
+/// How a worker is with so many slots taken. The one inside this server is never silent: it has no `silent_ms`.
+fn status(taken: u32, slots: u32, silent_ms: Option<i64>, silent_max_ms: i64) -> &'static str {
+    if silent_ms.is_some_and(|ms| ms > silent_max_ms) {
+        "offline"
+    } else if taken >= slots {
+        "busy"
+    } else {
+        "active"
+    }
+}
+
 pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerList>, Problem> {
     let tenant = known.tenant()?;
-    let running = app.engine.ledger.running_by_worker(tenant).await?;
-    let (now, silence_ms) = (app.engine.clock.now(), app.engine.settings.lease.ttl_ms);
+    let runs = app.engine.ledger.running_by_worker(tenant).await?;
+    let running = |name: &str| runs.get(name).copied().unwrap_or(0);
+    let (now, silent_max_ms) = (app.engine.clock.now(), app.engine.settings.lease.ttl_ms);
     let own = &app.engine.builtin;
     let mut workers = Vec::new();
     if own.slots() > 0 {
@@ -61,10 +73,11 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
             claimed_labels: Labels::default(),
             shares_agent_user: false,
             slots: own.slots(),
-            running: running.get(own.name().as_str()).copied().unwrap_or(0),
-            status: "active",
+            running: running(own.name().as_str()),
+            // Its slots are for all tenants, and what only waits takes none.
+            status: status(own.busy(), own.slots(), None, silent_max_ms),
             registered_at: None,
-            seen_at: Some(app.engine.clock.now()),
+            seen_at: Some(now),
             draining: false,
             builtin: true,
         });
@@ -72,13 +85,10 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
     let remote = app.engine.ledger.list_workers(tenant).await?;
     workers.extend(remote.into_iter().map(|w| {
         let (labels, resources) = w.labels.split_resources();
+        let running = running(w.name.as_str());
         WorkerView {
-            running: running.get(w.name.as_str()).copied().unwrap_or(0),
-            status: match running.get(w.name.as_str()) {
-                _ if now.millis_since(w.seen_at) > silence_ms => "offline",
-                Some(runs) if *runs >= w.slots => "busy",
-                _ => "active",
-            },
+            running,
+            status: status(running, w.slots, Some(now.millis_since(w.seen_at)), silent_max_ms),
             worker_id: w.name.to_string(),
             worker_type: w.worker_type,
             task_types: w.task_types,
@@ -94,4 +104,20 @@ pub async fn list(State(app): State<App>, known: Known) -> Result<Json<WorkerLis
         }
     }));
     Ok(Json(WorkerList { workers }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_active_busy_or_offline() {
+        let remote = |running, silent_ms| status(running, 2, Some(silent_ms), 10);
+        assert_eq!((remote(0, 0), remote(1, 10), remote(2, 10), remote(3, 0)), ("active", "active", "busy", "busy"));
+        assert_eq!((remote(0, 11), remote(2, 11)), ("offline", "offline"), "silence counts more than its runs");
+        // Clocks of several servers differ: seen a moment after now is not silent.
+        assert_eq!(remote(0, -5), "active");
+        let builtin = |running| status(running, 2, None, 10);
+        assert_eq!((builtin(0), builtin(1), builtin(2)), ("active", "active", "busy"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_testkit::until;
+use bowline_testkit::{ScriptedServer, until};
 use serde_json::{Value, json};
 
 use crate::support::{SHORT_LEASES, Setup, TestServer};
@@ -304,4 +304,34 @@ async fn a_task_has_the_trace_of_its_job() {
         assert_eq!(Some(parts[1]), trace.or(own), "{tasks}");
         assert!(parts[2] != "00f067aa0ba902b7" && spans.insert(parts[2].to_owned()), "each run is a span: {told}");
     }
+}
+
+/// The worker inside the server says that it is busy while every slot is taken, and not for what only waits.
+#[tokio::test]
+async fn the_built_in_worker_is_busy_while_every_slot_is_taken() {
+    let config = "[builtin]\nslots = 1\n[egress.tenants.default]\nallow_networks = [\"127.0.0.1/32\"]\n";
+    let server = TestServer::with(Setup { config: config.to_owned(), ..Setup::default() }).await;
+    let status = async || {
+        let listed = server.get("/workers").await.expect(200);
+        let own = listed["workers"].as_array().and_then(|all| all.iter().find(|w| w["builtin"] == true)).cloned();
+        own.expect("the built-in worker")
+    };
+    let asleep = server.submit(json!({"type": "sleep", "payload": {"ms": 600_000}})).await;
+    server.until_status(&asleep, "running").await;
+    let own = status().await;
+    assert_eq!((&own["running"], &own["slots"], &own["status"]), (&json!(1), &json!(1), &json!("active")), "{own}");
+
+    let silent = ScriptedServer::start(|_, stream| ScriptedServer::until_hung_up(stream));
+    let payload = json!({"url": silent.url("/"), "timeout_ms": 600_000});
+    let calling = server.submit(json!({"type": "http_request", "payload": payload})).await;
+    until(Duration::from_secs(30), "the call is made", async || !silent.requests().is_empty()).await;
+    let own = status().await;
+    assert_eq!((&own["running"], &own["status"]), (&json!(2), &json!("busy")), "{own}");
+    server.post(&format!("/jobs/{calling}/cancel"), json!({})).await.expect(200);
+    server.until_status(&calling, "canceled").await;
+    until(Duration::from_secs(30), "the slot is free", async || {
+        let own = status().await;
+        if own["status"] == "active" { Ok(()) } else { Err(own) }
+    })
+    .await;
 }
