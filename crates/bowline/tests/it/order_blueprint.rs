@@ -37,6 +37,8 @@ async fn decide(server: &TestServer, job: &str, decision: &str) {
 async fn promises(server: &TestServer) {
     let paid = begin(server, "4242", 20).await;
     let result_of_paid = result(server, &paid).await;
+    let shown = server.get(&format!("/jobs/{paid}")).await.expect(200);
+    assert_eq!(shown["workflow"]["final_state"], "done", "{shown}");
     assert_eq!((&result_of_paid["status"], &result_of_paid["total"]), (&json!("paid"), &json!(40)));
     assert_eq!(result_of_paid["steps_done"], json!(2));
     let approved = begin(server, "4242", 200).await;
@@ -137,4 +139,33 @@ async fn what_is_wrong_with_a_blueprint_is_told_where_it_is_written() {
     assert_eq!(answer["error"]["details"]["field"], json!("data"), "{answer}");
     let answer = server.post("/jobs", json!({"blueprint": spec, "data": {"n": 1}})).await.expect(202);
     assert_eq!(answer["result"], json!({"n": 1}), "{answer}");
+}
+
+/// An execution that has ended shows the state in which it ended, whichever node of the state came last.
+#[tokio::test]
+async fn an_ended_blueprint_shows_its_final_state() {
+    let server = TestServer::start().await;
+    let ask = json!({"await_approval": {
+        "title": "Charge?", "four_eyes": false,
+        "transitions": {"approved": "charge", "rejected": "refused", "expired": "refused"},
+    }});
+    let charge = json!({"dispatch_task": {
+        "type": "fail", "params": {"class": "permanent"}, "transitions": {"success": "done"},
+    }});
+    let spec = json!({"start": "ask", "states": {
+        "ask": {"actions": [ask]}, "charge": {"actions": [charge]}, "done": {"final": true}, "refused": {"final": true},
+    }});
+    for (decision, status, state) in [("reject", "success", "refused"), ("approve", "failed", "charge")] {
+        let job = server.submit(json!({"blueprint": spec})).await;
+        let shown = server.until_status(&job, "paused").await;
+        assert_eq!(shown["workflow"].get("final_state"), None, "it has not ended: {shown}");
+        decide(&server, &job, decision).await;
+        let shown = server.until_status(&job, status).await;
+        assert_eq!(shown["workflow"]["final_state"], json!(state), "{shown}");
+        if decision == "approve" {
+            let steps = server.get(&format!("/jobs/{job}/steps")).await.expect(200);
+            let last = steps["steps"].as_array().and_then(|steps| steps.last()).expect("a step");
+            assert_eq!(last["node"], "charge.act", "the node that does what the state says: {steps}");
+        }
+    }
 }
