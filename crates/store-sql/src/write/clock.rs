@@ -6,6 +6,7 @@ use bowline_model::{EventKind, JobStatus, Lane, Timestamp};
 use bowline_store::{ClockAccepted, ClockStatus, LedgerClock, StoreError, StoreResult};
 
 use super::Desk;
+use super::submit::FOREVER;
 use crate::changes::{Changes, Heard, Telling};
 use crate::db::{Db, Sql, Val};
 use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
@@ -58,6 +59,11 @@ pub async fn accept_clock(
         db.execute(KEPT, &[Val::Int(moved), Val::At(now)]).await?;
         db.execute(TOKENS, &[Val::Int(moved), Val::At(now)]).await?;
         db.execute(WAITS, &[Val::Int(moved), Val::At(now)]).await?;
+        db.execute(WORKERS, &[Val::At(now)]).await?;
+        db.execute(TOMBSTONES, &[Val::At(now)]).await?;
+        let last = now.plus_millis(desk.key_ttl_ms);
+        db.execute(KEYS, &[Val::At(last), Val::At(FOREVER)]).await?;
+        db.execute(REQUEST_KEYS, &[Val::At(last)]).await?;
         vec![move_timers(db, before, now).await?, free_retries(db, desk, before, now).await?]
     } else {
         Vec::new()
@@ -178,6 +184,14 @@ const WAITS: Sql = Sql::Each {
     postgres: "update flow_wait set since = since + $1::bigint * interval '1 microsecond',
                                     expires_at = expires_at + $1::bigint * interval '1 microsecond' where since > $2",
 };
+/// A worker that was heard in the wrong future has been silent since now, unless it is heard again.
+const WORKERS: Sql = Sql::Same("update worker set seen_at = $1 where seen_at > $1");
+/// What is left of jobs that retention removed is kept from now on. Jobs themselves are put right by the pruner, a bite at a time.
+const TOMBSTONES: Sql = Sql::Same("update gone set finished_at = $1 where finished_at > $1");
+/// An idempotency key is kept for as long as if it had been given now, at most. 1 is an idempotency key; external ids are for
+/// ever.
+const KEYS: Sql = Sql::Same("update key set expires_at = $1 where expires_at > $1 and expires_at < $2 and scope = 1");
+const REQUEST_KEYS: Sql = Sql::Same("update request_key set expires_at = $1 where expires_at > $1");
 /// A command that waits for approval does so since its last change; one that runs began as long before its end as it may take.
 const TIMERS: Sql = Sql::Each {
     sqlite: concat!(

@@ -15,6 +15,8 @@ use crate::db::{Col, Db, Row, Sql, Val};
 use crate::read::{position, signed};
 
 const BITE: usize = 500;
+/// A job that ended further ahead than this did so by a clock that was wrong and has been put right.
+const AHEAD_MS: i64 = 10 * 60_000;
 
 /// Removes one bite.
 pub async fn prune(db: &mut impl Db, desk: &Desk<'_>, retention: &Retention, from: PruneMark) -> StoreResult<Pruned> {
@@ -51,6 +53,10 @@ impl Candidate {
     fn is_over_since(&self, old: Timestamp) -> bool {
         self.finished_at.is_some_and(|at| at < old)
     }
+
+    fn has_ended_after(&self, ahead: Timestamp) -> bool {
+        self.finished_at.is_some_and(|at| at > ahead)
+    }
 }
 
 /// Jobs go with their runs, keys and closed dead letters; with their events, unless those are kept for longer.
@@ -63,11 +69,20 @@ async fn prune_jobs(
     let old = desk.now.plus_millis(-retention.finished_jobs_ms);
     let candidates = db.query(OLDEST, &[Val::Int(from), Val::Int(BITE as i64)], Candidate::read).await?;
     let full = candidates.len() == BITE;
-    let next = candidates.last().filter(|last| full && last.created_at < old).map(|last| last.number);
-    let going = candidates.iter().filter(|job| job.is_over_since(old)).map(|job| job.number).collect();
+    // Behind jobs that were accepted in a wrong future there are others that were accepted in the right present.
+    let ahead = desk.now.plus_millis(AHEAD_MS);
+    let passes = |last: &&Candidate| last.created_at < old || last.created_at > ahead;
+    let next = candidates.last().filter(|_| full).filter(passes).map(|last| last.number);
+    let chosen = candidates.iter().filter(|job| job.is_over_since(old) || job.has_ended_after(ahead));
+    let chosen = chosen.map(|job| job.number).collect();
     // Locked, and looked at again: somebody may just be retrying one of them.
-    let going = db.query_many(LOCK, &[Col::Int(going)], Candidate::read).await?;
-    let going: Vec<i64> = going.iter().filter(|job| job.is_over_since(old)).map(|job| job.number).collect();
+    let locked = db.query_many(LOCK, &[Col::Int(chosen)], Candidate::read).await?;
+    let wrong: Vec<i64> = locked.iter().filter(|job| job.has_ended_after(ahead)).map(|job| job.number).collect();
+    if !wrong.is_empty() {
+        let now = vec![desk.now; wrong.len()];
+        db.execute_many(ENDED_NOW, &[Col::Int(wrong), Col::At(now)]).await?;
+    }
+    let going: Vec<i64> = locked.iter().filter(|job| job.is_over_since(old)).map(|job| job.number).collect();
     let mut pruned = Pruned { jobs: going.len() as u64, ..Pruned::default() };
     let Some(last) = going.iter().max() else { return Ok((pruned, next)) };
     db.execute(REMEMBER_NUMBERS, &[Val::Text(&last.to_string())]).await?;
@@ -142,6 +157,12 @@ const LOCK: Sql = Sql::Each {
     sqlite: "select number, created_at, finished_at from job where number = ?1",
     postgres: "select number, created_at, finished_at from job where number = any ($1::bigint[])
                order by number for update",
+};
+/// Jobs that ended in a wrong future are kept as if they had ended now.
+const ENDED_NOW: Sql = Sql::Each {
+    sqlite: "update job set finished_at = ?2 where number = ?1",
+    postgres: "update job j set finished_at = k.now from unnest($1::bigint[], $2::timestamptz[]) as k (number, now)
+               where j.number = k.number",
 };
 /// So that no number is ever given twice. An old job may go after younger ones; the highest number counts.
 const REMEMBER_NUMBERS: Sql = Sql::Same(

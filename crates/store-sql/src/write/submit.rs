@@ -171,7 +171,7 @@ fn judge(job: &NewJob, owners: &Owners) -> Option<(String, SecondAsk)> {
 }
 
 /// An external id belongs to its job for ever: the latest day there is.
-const FOREVER: Timestamp = Timestamp::from_millis(253_402_214_400_000);
+pub(super) const FOREVER: Timestamp = Timestamp::from_millis(253_402_214_400_000);
 
 /// Takes keys that are free. Says how many were.
 async fn add_keys(db: &mut impl Db, expires: Timestamp, keys: &[(KeyName, JobId, RequestHash)]) -> StoreResult<u64> {

@@ -6,13 +6,16 @@ use bowline_model::fleet::Rollout;
 use bowline_model::{ErrorClass, Jitter, JobPolicy, JobStatus, RetryPolicy, Timestamp};
 
 use super::approvals::waiting;
-use super::bench::{Bench, attempts, policy};
+use super::bench::{Bench, attempts, external_id, policy, task_type, worker_name};
 use super::fleets::spec;
 use super::flows;
 use super::kept::{LONGEST_MS, brief};
 use super::schedules::considered;
 use super::tokens::token;
-use crate::{AuditFilter, AuditFrom, FlowAnswer, InboxMessage, NewFleet, NewJob, PruneMark, Retention, TokenRecord};
+use super::workers::registration;
+use crate::{
+    AuditFilter, AuditFrom, FlowAnswer, InboxMessage, NewFleet, NewJob, PruneMark, Retention, Submitted, TokenRecord,
+};
 
 const DAY_MS: i64 = 86_400_000;
 const FAR_MS: i64 = 400 * DAY_MS;
@@ -166,10 +169,19 @@ pub async fn what_began_in_a_wrong_future_moves_with_the_clock(bench: &Bench) {
     let expires_at = Some(bench.now().plus_millis(60_000));
     let lasting = TokenRecord { created_at: bench.now(), expires_at, ..token(bench, "t1") };
     assert!(bench.ledger.create_token(lasting, "ann".into()).await.expect("tokens"));
+    let ended = bench.running(bench.job()).await;
+    bench.succeed(&ended).await;
+    bench.ledger.register_worker(registration(bench, "w9")).await.expect("the ledger takes workers");
+    let keyed = bench.submit(NewJob { keys: vec![external_id("e")], ..bench.keyed("k", "one") }).await;
     bench.ledger.note_time().await.expect("the time is noted");
     bench.pass_ms(-FAR_MS);
     now(bench).await;
     bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
+    let worker = bench.ledger.find_worker(bench.tenant, worker_name("w9")).await.expect("read").expect("a worker");
+    assert_eq!(worker.seen_at, bench.now(), "it is silent from now on");
+    let pruned = bench.ledger.prune(DAY, PruneMark::default()).await.expect("the ledger can be pruned");
+    assert_eq!(pruned.jobs, 0);
+    assert_eq!(bench.find(ended.job).await.0.finished_at, Some(bench.now()), "it is kept from now on");
     let soon = Some(bench.now().plus_millis(60_000));
     let until = bench.line().await.kept[0].until;
     assert!(until > bench.now() && until <= bench.now().plus_millis(LONGEST_MS), "the host is free in time: {until}");
@@ -188,4 +200,35 @@ pub async fn what_began_in_a_wrong_future_moves_with_the_clock(bench: &Bench) {
     bench.promote().await;
     assert_eq!(bench.status(undecided).await, JobStatus::Canceled);
     assert_ne!(bench.status(limited).await, JobStatus::Running);
+    // An idempotency key is new after its time, and an external id never.
+    let other = bench.keyed("k", "two");
+    assert!(matches!(bench.ask(other.clone()).await, Submitted::Accepted { id, .. } if id == other.id));
+    let same = NewJob { keys: vec![external_id("e")], ..bench.keyed("k", "one") };
+    assert!(matches!(bench.ask(same).await, Submitted::Replayed { id, .. } if id == keyed));
+    bench.pass_ms(DAY_MS);
+    let pruned = bench.ledger.prune(DAY, PruneMark::default()).await.expect("the ledger can be pruned");
+    assert!(pruned.jobs >= 1 && bench.ledger.find_job(bench.tenant, ended.job).await.expect("read").is_none());
+}
+
+/// Retention reaches the jobs behind those that were accepted in a wrong future.
+pub async fn retention_passes_over_jobs_of_a_wrong_future(bench: &Bench) {
+    jumped(bench, FAR_MS).await;
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, wrongly");
+    // As many as a sweep looks at together, and one more.
+    bench.submit_many(501).await;
+    bench.ledger.note_time().await.expect("the time is noted");
+    bench.pass_ms(-FAR_MS);
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
+    let next = NewJob { task_type: task_type("next"), ..bench.job() };
+    let next = bench.submit(next).await;
+    bench.cancel(next).await;
+    bench.pass_ms(DAY_MS + 1);
+    let (mut from, mut removed) = (Some(PruneMark::default()), 0);
+    while let Some(mark) = from {
+        let pruned = bench.ledger.prune(DAY, mark).await.expect("the ledger can be pruned");
+        (from, removed) = (pruned.next, removed + pruned.jobs);
+    }
+    assert_eq!(removed, 1);
 }

@@ -521,6 +521,7 @@ macro_rules! for_each_promise {
                 nothing_ends_by_a_clock_that_is_held
                 a_run_with_jobs_is_woken_once_while_the_clock_is_held
                 what_began_in_a_wrong_future_moves_with_the_clock
+                retention_passes_over_jobs_of_a_wrong_future
                 an_accepted_clock_decides_again
                 nothing_waits_for_a_future_that_was_wrong
             ;

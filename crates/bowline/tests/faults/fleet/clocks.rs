@@ -7,6 +7,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bowline_model::Timestamp;
@@ -340,4 +341,80 @@ async fn a_start_with_a_wrong_clock_does_nothing_that_cannot_be_undone() {
         assert!(server.stop().await.success());
         server.assert_verified();
     }
+}
+
+/// A subcommand of the program as the administrator: whether it succeeded, and what it printed.
+async fn bowline(server: &TestServer, mut command: Command) -> (bool, String) {
+    command.env("BOWLINE_URL", server.url("")).env("BOWLINE_TOKEN", server.admin()).stdin(Stdio::null());
+    let run = move || command.output().expect("the program runs");
+    let output = tokio::task::spawn_blocking(run).await.expect("the program ends");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+async fn clock_command(server: &TestServer, args: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.arg("clock").args(args);
+    bowline(server, command).await
+}
+
+/// What `bowline doctor` finds about the clock.
+async fn doctor_on_clock(server: &TestServer) -> (bool, String) {
+    let (healthy, text) = bowline(server, server.command("doctor")).await;
+    let line = text.lines().find(|line| line.split_whitespace().nth(1) == Some("clock"));
+    (healthy, line.unwrap_or_else(|| panic!("no finding about the clock: {text}")).to_owned())
+}
+
+/// A held ledger has one way out while the clock stays where it is: a person accepts the clock, and what waited is decided.
+#[tokio::test]
+async fn an_accepted_clock_decides_what_waited_for_it() {
+    let clock = WrongClock::start(0);
+    let mut server = server(&clock, None).await;
+    let _fleet = Fleet::join(&server, &server.url("")).await;
+    let stake = AtStake::prepare(&server).await;
+    server.stop().await;
+    clock.turn(FOUR_HUNDRED_DAYS);
+    server.start_again().await;
+    until_server_wrong(&server, FOUR_HUNDRED_DAYS).await;
+
+    let (healthy, finding) = doctor_on_clock(&server).await;
+    assert!(!healthy && finding.starts_with("BAD ") && finding.contains("bowline clock accept"), "{finding}");
+    let shown = server.get("/clock").await.expect(200);
+    assert_eq!(shown["held"], true, "{shown}");
+    assert!(shown["held_since"].is_string(), "{shown}");
+    is_ahead(moment(&shown["now"]).expect("a time"), really_now(), 0).expect("the ledger's time");
+    is_ahead(moment(&shown["clock"]).expect("a time"), really_now(), FOUR_HUNDRED_DAYS).expect("the clock");
+    let (shows, text) = clock_command(&server, &["show"]).await;
+    assert!(shows && text.contains("held") && text.contains("bowline clock accept"), "{text}");
+    let viewer = server.token(json!({"kind": "api", "name": "viewer", "scopes": ["control.read"]})).await;
+    let refused = server.send("POST", "/clock/accept", &viewer, Some(json!({"reason": "x"}))).await;
+    assert_eq!(refused.status, 403, "{}", refused.body);
+    assert_eq!(stake.statuses(&server).await[0], "awaiting_approval");
+
+    let (accepts, text) = clock_command(&server, &["accept", "--reason", "the server was off for a year"]).await;
+    assert!(accepts && text.contains("accepted"), "{text}");
+    server.until_status(&stake.undecided, "canceled").await;
+    let approval = server.get(&format!("/jobs/{}", stake.undecided)).await.expect(200)["command"]["approval"].clone();
+    assert_eq!(approval["state"], "expired", "{approval}");
+    assert_eq!(stake.statuses(&server).await[2], "success", "what has ended stays as it ended");
+    until(Duration::from_secs(20), "the clock is believed", async || {
+        let health = server.get("/health").await.expect(200);
+        if health["status"] == "ok" { Ok(()) } else { Err(health) }
+    })
+    .await;
+    let shown = server.get("/clock").await.expect(200);
+    assert_eq!((&shown["held"], &shown["held_since"]), (&json!(false), &json!(null)), "{shown}");
+    is_ahead(moment(&shown["now"]).expect("a time"), really_now(), FOUR_HUNDRED_DAYS).expect("the ledger's time");
+    let (healthy, finding) = doctor_on_clock(&server).await;
+    assert!(healthy && finding.starts_with("ok "), "{finding}");
+    // Accepting what is believed changes nothing, and is recorded as well.
+    let again = server.post("/clock/accept", json!({})).await.expect(200);
+    assert_eq!(again["changed"], false, "{again}");
+    let records =
+        server.get("/audit?tenant=system&action=clock.accept&order=oldest").await.expect(200)["records"].clone();
+    let recorded: Vec<_> = records.as_array().expect("records").iter().map(|r| (&r["result"], &r["reason"])).collect();
+    let reason = json!("the server was off for a year");
+    assert_eq!(recorded, [(&json!("done"), &reason), (&json!("unchanged"), &json!(null))], "{records}");
+    assert!(server.stop().await.success());
+    server.assert_verified();
 }
