@@ -187,6 +187,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0037_told_bytes.sql"),
         postgres: include_str!("migrations/postgres/0037_told_bytes.sql"),
     },
+    Migration {
+        number: 38,
+        name: "keys_of_job",
+        sqlite: include_str!("migrations/sqlite/0038_keys_of_job.sql"),
+        postgres: include_str!("migrations/postgres/0038_keys_of_job.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -254,24 +254,20 @@ const REMOVE_DEFINITIONS: Sql = Sql::Each {
     postgres: "delete from flow_definition d where d.id = any ($1::bigint[])
                  and not exists (select 1 from flow f where f.definition = d.id)",
 };
-/// While the job is still there to say which key it came with. 1 is an idempotency key.
+/// The keys a job came with and those that later requests gave it. 1 is an idempotency key.
 const KEYS_OF_JOB: Sql = Sql::Each {
-    sqlite: "delete from key where tenant = (select tenant from job where number = ?1) and scope = 1
-               and key = (select idempotency_key from job where number = ?1)
-               and job = (select id from job where number = ?1)",
-    postgres: "delete from key k using job j where j.number = any ($1::bigint[]) and j.idempotency_key is not null
-                 and k.tenant = j.tenant and k.scope = 1 and k.key = j.idempotency_key and k.job = j.id",
+    sqlite: "delete from key where scope = 1 and (tenant, job) in
+               (select tenant, id from job where number = ?1 and parent is null)",
+    postgres: "delete from key k using job j where j.number = any ($1::bigint[]) and j.parent is null
+                 and k.job = j.id and k.tenant = j.tenant and k.scope = 1",
 };
 /// 2 is an external id: it stays, and says what the job was.
 const NAMES_OF_JOB: Sql = Sql::Each {
-    sqlite:
-        "update key set (number, status, created_at) = (select number, status, created_at from job where number = ?1)
-             where tenant = (select tenant from job where number = ?1) and scope = 2
-               and key = (select external_id from job where number = ?1)
-               and job = (select id from job where number = ?1)",
+    sqlite: "update key set number = j.number, status = j.status, created_at = j.created_at from job j
+             where j.number = ?1 and j.parent is null and key.job = j.id and key.tenant = j.tenant and key.scope = 2",
     postgres: "update key k set number = j.number, status = j.status, created_at = j.created_at from job j
-               where j.number = any ($1::bigint[]) and j.external_id is not null
-                 and k.tenant = j.tenant and k.scope = 2 and k.key = j.external_id and k.job = j.id",
+               where j.number = any ($1::bigint[]) and j.parent is null
+                 and k.job = j.id and k.tenant = j.tenant and k.scope = 2",
 };
 /// Events name their job by its number only.
 const KEEP_NAME: Sql = Sql::Each {

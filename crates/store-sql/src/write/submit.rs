@@ -411,25 +411,22 @@ async fn find(db: &mut impl Db, asked: &[(TenantId, JobId)]) -> StoreResult<Hash
     Ok(found.into_iter().collect())
 }
 
-/// What a job was that retention has removed, if its external id remembers it.
+/// What a job was that retention has removed, as its external ids remember it.
 async fn find_pruned(db: &mut impl Db, desk: &Desk<'_>, job: &NewJob, id: JobId) -> StoreResult<Submitted> {
-    for (scope, key) in job.keys.iter().filter(|(scope, _)| *scope == KeyScope::External) {
-        let params = [Val::Id(*job.tenant.as_uuid()), Val::Int(scope.code()), Val::Text(key), Val::Id(*id.as_uuid())];
-        let found = db.query(KEY_PRUNED, &params, |row| {
-            let (number, status, at) = (row.int(0)?, status_of(row.int(1)?)?, row.at(2)?);
-            Ok(Submitted::Pruned { id, number, status: Some(status), at })
-        });
-        if let Some(pruned) = found.await?.into_iter().next() {
-            return Ok(pruned);
-        }
-    }
-    // A key that was given to it by a later ask, and outlives it.
-    Ok(Submitted::Pruned { id, number: 0, status: None, at: desk.now })
+    let params = [Val::Id(*id.as_uuid()), Val::Id(*job.tenant.as_uuid())];
+    let found = db.query(KEY_PRUNED, &params, |row| {
+        let (number, status, at) = (row.int(0)?, status_of(row.int(1)?)?, row.at(2)?);
+        Ok(Submitted::Pruned { id, number, status: Some(status), at })
+    });
+    // None remembers it where it was removed just now, while it was given an idempotency key as its first.
+    let unknown = Submitted::Pruned { id, number: 0, status: None, at: desk.now };
+    Ok(found.await?.into_iter().next().unwrap_or(unknown))
 }
 
+/// Not every external id of the job need remember it: one may have been given to it after it was removed.
 const KEY_PRUNED: Sql = Sql::Same(
     "select number, status, created_at from key
-     where tenant = $1 and scope = $2 and key = $3 and job = $4 and number is not null",
+     where job = $1 and tenant = $2 and scope = 2 and number is not null limit 1",
 );
 const FLEET_ADD: Sql = Sql::Same(
     "insert into fleet (number, tenant, inventory, resource, command, shared, selector, rollout, deadline_ms, targets,

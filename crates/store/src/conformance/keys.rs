@@ -247,6 +247,43 @@ pub async fn the_keys_of_a_removed_job_go_with_it(bench: &Bench) {
     assert_eq!(bench.status(again.id).await, JobStatus::Queued);
 }
 
+/// The same for keys that later requests gave to a job: they go, or remember it, like those that it came with.
+pub async fn the_keys_that_a_removed_job_was_given_later_go_with_it(bench: &Bench) {
+    let with = |keys| NewJob { keys, ..bench.job() };
+    let run = bench.running(with(vec![external_id("e")])).await;
+    let neighbours = NewJob { tenant: bench.neighbour, ..with(vec![external_id("e2"), idempotency_key("k")]) };
+    accepted(&bench.ask(neighbours.clone()).await);
+    for later in [vec![external_id("e"), idempotency_key("k")], vec![idempotency_key("k"), external_id("e2")]] {
+        assert_eq!(replayed(&bench.ask(with(later)).await), run.job);
+    }
+    let number = bench.find(run.job).await.0.number;
+    bench.succeed(&run).await;
+    bench.pass_ms(1_000);
+    let retention = Retention { finished_jobs_ms: 500, events_ms: 500 };
+    assert_eq!(bench.ledger.prune(retention, PruneMark::default()).await.expect("the ledger can be pruned").jobs, 1);
+
+    let new = with(vec![idempotency_key("k")]);
+    assert_eq!(accepted(&bench.ask(new.clone()).await), new.id, "the idempotency key is free");
+    // The last ones are given to the job now that it is gone.
+    let asked = [
+        vec![external_id("e")],
+        vec![external_id("e2")],
+        vec![external_id("e2"), idempotency_key("k2")],
+        vec![idempotency_key("k2"), external_id("e3")],
+        vec![external_id("e3")],
+    ];
+    for keys in asked {
+        match bench.ask(with(keys.clone())).await {
+            Submitted::Pruned { id, number: was, status, .. } => {
+                assert_eq!((id, was, status), (run.job, number, Some(JobStatus::Succeeded)), "{keys:?}");
+            }
+            other => panic!("{keys:?} remember their job, but the answer is {other:?}"),
+        }
+    }
+    let again = NewJob { id: bench.job_id(), ..neighbours.clone() };
+    assert_eq!(replayed(&bench.ask(again).await), neighbours.id, "another tenant's keys stay");
+}
+
 /// Keys are the callers' own words; a key is compared as it is, never as a pattern.
 pub async fn any_text_can_be_a_key(bench: &Bench) {
     for key in ["%", "_", "'; drop table job; --", "\"", "\\", "🗝", "a\nb", &"k".repeat(255)] {

@@ -99,6 +99,7 @@ macro_rules! for_each_promise {
                 a_free_key_beside_a_known_one_belongs_to_the_same_job
                 an_external_id_outlives_its_job
                 the_keys_of_a_removed_job_go_with_it
+                the_keys_that_a_removed_job_was_given_later_go_with_it
                 any_text_can_be_a_key
                 what_was_asked_under_a_key_is_found_by_tenant_and_scope
             ;
