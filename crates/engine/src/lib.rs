@@ -4,7 +4,7 @@
 //! `bowline-connect` and `bowline-amqp`. Its loops are reconcilers: woken by a
 //! bell or a timer, given no input, safe to repeat, safe to run on several servers at once.
 
-mod aside;
+pub mod aside;
 mod brokers;
 pub mod builtin;
 mod checks;

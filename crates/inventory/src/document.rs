@@ -15,6 +15,8 @@ pub struct Document {
     /// Where its parts are.
     pub lines: Lines,
     pub value: Value,
+    /// The document as it was written: its own part of the text.
+    pub text: String,
 }
 
 /// Every document of a YAML text that says anything. No key is there twice, no tag is carried out, and aliases cannot
@@ -22,18 +24,23 @@ pub struct Document {
 pub fn documents(text: &str) -> Result<Vec<Document>, ImportError> {
     yaml_documents(text, Schema::Core)?
         .into_iter()
-        .filter(|node| !node.is_null())
-        .map(|node| Ok(document(node)))
+        .filter(|(node, _)| !node.is_null())
+        .map(|(node, text)| Ok(document(node, text)))
         .collect()
 }
 
 /// The one value of a JSON text. No key is there twice.
 pub fn json_document(text: &str) -> Result<Document, ImportError> {
-    json(text).map(document)
+    json(text).map(|node| document(node, text))
 }
 
-fn document(node: Node) -> Document {
-    Document { line: At::line(node.line).place().line, lines: Lines::of(&node), value: node.into_value() }
+fn document(node: Node, text: &str) -> Document {
+    Document {
+        line: At::line(node.line).place().line,
+        lines: Lines::of(&node),
+        value: node.into_value(),
+        text: text.to_owned(),
+    }
 }
 
 /// A value as YAML.
@@ -54,6 +61,25 @@ mod tests {
         let wanted = [(Some(3), json!({"kind": "a"})), (Some(7), json!({"kind": "b", "script": "x\n"}))];
         assert_eq!(found.into_iter().map(|found| (found.line, found.value)).collect::<Vec<_>>(), wanted);
         assert_eq!(documents("").expect("nothing"), []);
+    }
+
+    #[test]
+    fn each_document_has_its_own_part_of_the_text() {
+        let parts = |text: &str| -> Vec<String> {
+            documents(text).expect("documents").into_iter().map(|document| document.text).collect()
+        };
+        let (first, second) = ("# first\nkind: a # of a sort\nspec:\n\n  z: 1\n  a: 2\n", "# second\nkind: b\n# end\n");
+        assert_eq!(parts(first), [first]);
+        assert_eq!(parts(&format!("{first}---\n{second}")), [first, second]);
+        assert_eq!(parts(&format!("{first}--- # next\n{second}---\n# nothing\n---\n{first}")), [first, second, first]);
+        assert_eq!(parts(&format!("---\n{first}")), [format!("---\n{first}")], "it stays as it is");
+        assert_eq!(parts("kind: a\n--- {kind: b}\n"), ["kind: a\n", "--- {kind: b}\n"]);
+        assert_eq!(parts("kind: ä\r\n---\r\nkind: b"), ["kind: ä\r\n", "kind: b"]);
+        assert_eq!(parts("script: |\n  a\n  ---\n  b\n"), ["script: |\n  a\n  ---\n  b\n"], "no separator");
+        // Each part is a document of its own, and says the same.
+        for part in parts(&format!("{first}---\n{second}")) {
+            assert_eq!(documents(&part).expect("a document").len(), 1);
+        }
     }
 
     #[test]

@@ -70,7 +70,9 @@ impl KnownResources {
 
 /// About what it takes in memory; the rest of it is short.
 fn size(record: &ResourceRecord) -> usize {
-    512 + record.version.spec.len() + record.version.note.as_ref().map_or(0, String::len)
+    512 + record.version.spec.len()
+        + record.version.source.as_ref().map_or(0, |source| source.len())
+        + record.version.note.as_ref().map_or(0, String::len)
 }
 
 #[cfg(test)]
@@ -98,7 +100,14 @@ mod tests {
             created_at: at,
             updated_at: at,
             owner: None,
-            version: VersionRecord { version: 1, spec: spec.into(), note: None, by: "ann".to_owned(), at },
+            version: VersionRecord {
+                version: 1,
+                spec: spec.into(),
+                source: None,
+                note: None,
+                by: "ann".to_owned(),
+                at,
+            },
         }
     }
 

@@ -193,6 +193,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0038_keys_of_job.sql"),
         postgres: include_str!("migrations/postgres/0038_keys_of_job.sql"),
     },
+    Migration {
+        number: 39,
+        name: "source",
+        sqlite: include_str!("migrations/sqlite/0039_source.sql"),
+        postgres: include_str!("migrations/postgres/0039_source.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

@@ -50,6 +50,8 @@ pub struct VersionRecord {
     pub version: u32,
     /// JSON; the same thing is always written the same way.
     pub spec: Arc<str>,
+    /// The document it was applied from, as written: with its comments and in its order. It says the same as `spec`.
+    pub source: Option<Arc<str>>,
     pub note: Option<String>,
     pub by: String,
     pub at: Timestamp,
@@ -61,6 +63,9 @@ pub struct ResourcePut {
     pub key: ResourceKey,
     /// JSON; the same thing is always written the same way.
     pub spec: Arc<str>,
+    /// The document it comes from, as written, if there is one. If the latest version says the same already, its document
+    /// is replaced by this one.
+    pub source: Option<Arc<str>>,
     pub note: Option<String>,
     pub by: Author,
     /// Whether it counts from now on.

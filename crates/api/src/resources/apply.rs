@@ -17,9 +17,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::put::{note, yes};
-use super::spec;
+use super::put::{bytes_of, note, yes};
 use super::view::key;
+use super::{source, spec};
 use crate::app::App;
 use crate::body::{JsonText, aside, parse_exact};
 use crate::door::Known;
@@ -59,6 +59,10 @@ pub struct DocumentRequest {
     /// What it says. An inventory has `hosts`, `groups` and `unmentioned` (`keep` unless given, or `remove`).
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub spec: Value,
+    /// Of a resource, the YAML document itself, with its comments: shown again as it is. It says the same as `kind`, `name`
+    /// and `spec`.
+    #[serde(default)]
+    pub source: Option<String>,
     /// Where it stands, for people: given back with whatever is wrong with it.
     #[serde(default)]
     pub place: Option<String>,
@@ -153,13 +157,13 @@ pub async fn apply(
     let (mut said, mut wishes) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     let with = resources_of(&request.documents, known.tenant()?);
-    for (index, DocumentRequest { kind, name, spec, place }) in request.documents.into_iter().enumerate() {
+    for (index, DocumentRequest { kind, name, spec, source, place }) in request.documents.into_iter().enumerate() {
         let document = Said { index, kind, name, place };
         if !seen.insert((document.kind.clone(), document.name.clone())) {
             return Err(document.problem(Problem::validation("it is there twice, and one would undo the other")));
         }
         let order = Order { app: &app, known: &known, note: note.as_deref(), activate: request.activate, with: &with };
-        wishes.push(order.wish(&document, spec).await.map_err(|problem| document.problem(problem))?);
+        wishes.push(order.wish(&document, spec, source).await.map_err(|problem| document.problem(problem))?);
         said.push(document);
     }
     let mut specs = 0;
@@ -168,7 +172,7 @@ pub async fn apply(
             Applying::Inventory(put) => {
                 app.engine.quotas.admit_inventory(put.tenant, &put.content).map_err(StoreError::from)?;
             }
-            Applying::Resource(put) => specs += put.spec.len() as u64,
+            Applying::Resource(put) => specs += bytes_of(put),
         }
     }
     let room = app.engine.quotas.reserve(known.tenant()?, specs).map_err(StoreError::from)?;
@@ -208,10 +212,14 @@ struct Order<'a> {
 
 impl Order<'_> {
     /// Reads and checks one document.
-    async fn wish(&self, document: &Said, spec: Value) -> Result<Applying, Problem> {
+    async fn wish(&self, document: &Said, spec: Value, source: Option<String>) -> Result<Applying, Problem> {
         let (app, tenant) = (self.app, self.known.tenant()?);
         if document.kind == INVENTORY {
             self.known.require(Scope::FleetWrite)?;
+            if source.is_some() {
+                let problem = Problem::validation("source: an inventory has none; leave it out");
+                return Err(problem.with(json!({"field": "source"})));
+            }
             let name = InventoryName::new(&document.name).map_err(Problem::validation)?;
             let put = inventory_put(app, tenant, self.known.author(), name, spec, self.note.map(str::to_owned)).await?;
             return Ok(Applying::Inventory(put));
@@ -223,11 +231,13 @@ impl Order<'_> {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "VALIDATION_ERROR", message)
         })?;
         let name = ResourceName::new(&document.name).map_err(Problem::validation)?;
+        let source = source::checked(tenant, source, kind, &name, &spec).await?;
         let spec = spec::read(app, self.known, kind, spec).await?;
         app.engine.resources.check(tenant, &spec, self.with).await?;
         Ok(Applying::Resource(ResourcePut {
             key: key(tenant, kind, name),
             spec: spec.canonical().into(),
+            source,
             note: self.note.map(str::to_owned),
             by: self.known.author(),
             activate: self.activate,

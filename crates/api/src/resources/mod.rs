@@ -9,6 +9,7 @@ mod kinds;
 mod list;
 mod put;
 mod rollback;
+mod source;
 mod spec;
 mod validate;
 mod versions;

@@ -4,14 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use bowline_model::ResourceName;
 use bowline_model::resource::ResourceKind;
-use bowline_store::{ResourceStored, StoreError};
+use bowline_store::{ResourcePut, ResourceStored, StoreError};
 use hyper::header::{IF_MATCH, IF_NONE_MATCH};
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::spec;
+use super::view::key;
+use super::{source, spec};
 use crate::app::App;
 use crate::body::ExactBody;
 use crate::door::Known;
@@ -25,6 +26,10 @@ pub struct PutRequest {
     /// What the resource says; `GET /resources/kinds` has the schema of each kind.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub spec: Value,
+    /// The YAML document that `spec` was read from, with its comments: shown again as it is. It has `kind`, `name` and
+    /// `spec`, and says the same as this request.
+    #[serde(default)]
+    pub source: Option<String>,
     /// For whoever reads the versions later.
     #[serde(default)]
     #[schemars(length(max = 1000))]
@@ -66,11 +71,20 @@ pub async fn put(
 ) -> Result<(StatusCode, Json<StoredView>), Problem> {
     let seen = seen(&headers, body.seen)?;
     let note = note(body.note)?;
-    let spec = spec::read(&app, &known, kind, body.spec).await?;
-    let by = known.author();
     let tenant = known.tenant()?;
-    let room = app.engine.quotas.reserve(tenant, spec.canonical().len() as u64).map_err(StoreError::from)?;
-    let put = app.engine.resources.put(tenant, name.clone(), &spec, note, by, body.activate, seen);
+    let source = source::checked(tenant, body.source, kind, &name, &body.spec).await?;
+    let spec = spec::read(&app, &known, kind, body.spec).await?;
+    let put = ResourcePut {
+        key: key(tenant, kind, name.clone()),
+        spec: spec.canonical().into(),
+        source,
+        note,
+        by: known.author(),
+        activate: body.activate,
+        seen,
+    };
+    let room = app.engine.quotas.reserve(tenant, bytes_of(&put)).map_err(StoreError::from)?;
+    let put = app.engine.resources.store(&spec, put);
     let view = |outcome, version, active, activated| StoredView { kind, name, outcome, version, active, activated };
     match put.await? {
         ResourceStored::Stored { version, active } => {
@@ -83,6 +97,11 @@ pub async fn put(
         }
         ResourceStored::Overtaken { latest } => Err(bowline_engine::fleet::PutError::Overtaken { latest }.into()),
     }
+}
+
+/// What a version adds to what is stored.
+pub fn bytes_of(put: &ResourcePut) -> u64 {
+    (put.spec.len() + put.source.as_ref().map_or(0, |source| source.len())) as u64
 }
 
 pub fn note(text: Option<String>) -> Result<Option<String>, Problem> {

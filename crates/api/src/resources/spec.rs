@@ -13,6 +13,9 @@ use crate::app::App;
 use crate::door::Known;
 use crate::problem::Problem;
 
+/// Bytes of a spec, written with every default in its place.
+const SPEC_MAX: usize = 1 << 20;
+
 /// Reads a spec and checks it by itself. What it names may come later.
 pub async fn read(app: &App, known: &Known, kind: ResourceKind, value: Value) -> Result<Spec, Problem> {
     if kind.starts_jobs() {
@@ -31,6 +34,10 @@ pub async fn read(app: &App, known: &Known, kind: ResourceKind, value: Value) ->
     if spec.has_command() {
         // Whoever says what is executed on hosts must be allowed to, wherever they write it.
         known.require(Scope::FleetWrite)?;
+    }
+    let bytes = spec.canonical().len();
+    if bytes > SPEC_MAX {
+        return Err(bad(BadSpec::at("spec", format!("it has {bytes} bytes, and may have {SPEC_MAX}"))));
     }
     app.engine.resources.check_alone(known.tenant()?, &spec).await?;
     Ok(spec)

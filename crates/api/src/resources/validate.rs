@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::put::PutRequest;
-use super::spec;
 use super::view::key;
+use super::{source, spec};
 use crate::app::App;
 use crate::body::ExactBody;
 use crate::door::Known;
@@ -48,8 +48,10 @@ pub async fn validate_named(
     NewName(kind, name): NewName,
     ExactBody(body): ExactBody<PutRequest>,
 ) -> Result<Json<ValidView>, Problem> {
+    let tenant = known.tenant()?;
+    source::checked(tenant, body.source, kind, &name, &body.spec).await?;
     let canonical = spec::read(&app, &known, kind, body.spec).await?.canonical();
-    let key = key(known.tenant()?, kind, name);
+    let key = key(tenant, kind, name);
     let latest = match app.engine.ledger.find_resource(key.clone(), None).await? {
         None => None,
         Some(record) if record.version.version == record.latest => Some(record),

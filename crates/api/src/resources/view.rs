@@ -38,6 +38,9 @@ pub struct VersionView {
     pub at: Timestamp,
     /// What it says, with every default in its place.
     pub spec: Option<Box<RawValue>>,
+    /// The document it was applied from, as written, if one was sent along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl From<VersionRecord> for VersionView {
@@ -49,6 +52,7 @@ impl From<VersionRecord> for VersionView {
             by: record.by,
             at: record.at,
             spec: raw(Some(record.spec.to_string())),
+            source: record.source.map(|source| source.to_string()),
         }
     }
 }

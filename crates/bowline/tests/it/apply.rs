@@ -123,6 +123,34 @@ async fn applying_twice_is_applying_once() {
     assert!(out.contains("cleanup        activated v2"), "{out}");
 }
 
+#[tokio::test]
+async fn a_resource_is_shown_as_it_was_written() {
+    let server = TestServer::start().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let first =
+        "# why this is here\nname: tidy\nkind: command\nspec:\n  script: |\n    rm -rf /tmp/build\n  # not yet\n";
+    let second = "kind: command\nname: greet # politely\nspec: {timeout_ms: 5_000, argv: [echo, \"hi\"]}\n";
+    let second = second.replace("5_000", "5000");
+    write(at, "commands.yaml", &format!("{first}---\n{second}"));
+    let path = at.join("commands.yaml").to_str().expect("a path").to_owned();
+    assert_eq!(said(&bowline(&server, &["apply", "-f", &path], None)).0, 0);
+    let shown = |args: &[&str]| text(&bowline(&server, args, None));
+    assert_eq!(shown(&["get", "command", "tidy"]), first);
+    assert_eq!(shown(&["get", "command", "greet"]), second);
+    assert_eq!(shown(&["get", "commands", "-o", "yaml"]), format!("{second}---\n{first}"));
+    // A comment alone makes no version, and is kept.
+    write(at, "commands.yaml", &format!("{}---\n{second}", first.replace("not yet", "some day")));
+    let (_, out) = said(&bowline(&server, &["apply", "-f", &path], None));
+    assert_eq!(out.matches("unchanged").count(), 2, "{out}");
+    assert_eq!(shown(&["get", "command", "tidy"]), first.replace("not yet", "some day"));
+    // What a terminal would obey is written anew, with escapes.
+    write(at, "commands.yaml", "kind: command\nname: tidy\nspec: {argv: [\"a\"]} # \u{202e}txet\n");
+    assert_eq!(said(&bowline(&server, &["apply", "-f", &path], None)).0, 0);
+    let out = shown(&["get", "command", "tidy"]);
+    assert!(out.starts_with("kind: command\nname: tidy\n") && !out.contains('\u{202e}'), "{out}");
+}
+
 /// What only the ledger can see takes the whole list back, and says which document it was.
 #[tokio::test]
 async fn documents_are_applied_together_or_not_at_all() {

@@ -188,11 +188,20 @@ async fn a_mistake_in_a_spec_has_a_place_and_stores_nothing() {
         json!({"spec": {"argv": ["a"]}, "sepc": 1}),
         json!({"spec": {"argv": ["a"]}, "seen": -1}),
         json!({"spec": {"argv": ["a"]}, "note": "x".repeat(1001)}),
+        json!({"spec": {"argv": ["a"]}, "source": "kind: command\nname: restart-nginx\nspec: {argv: [b]}\n"}),
+        json!({"spec": {"argv": ["a"]}, "source": "kind: ["}),
         json!([]),
     ] {
         let refused = put(&server, PATH, body.clone()).await;
         assert_eq!((refused.status, refused.code()), (400, "VALIDATION_ERROR"), "{body}: {}", refused.body);
     }
+    // Longer than one request with a single resource may be, so it comes with others.
+    let document =
+        json!({"kind": "command", "name": "long", "spec": {"argv": ["a"], "description": "x".repeat(1 << 20)}});
+    let refused = server.post("/apply", json!({"documents": [document]})).await;
+    assert_eq!((refused.status, refused.code()), (422, "VALIDATION_ERROR"), "{}", refused.body);
+    let message = refused.body["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("may have 1048576"), "{message}");
     for path in ["/resources/command/-x", "/resources/command/%00", "/resources/command/%76alidate"] {
         let refused = put(&server, path, restart("a")).await;
         assert_eq!((refused.status, refused.code()), (400, "VALIDATION_ERROR"), "{path}: {}", refused.body);

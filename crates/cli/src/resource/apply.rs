@@ -129,8 +129,12 @@ async fn store(client: &Client, documents: &[Document], args: &ApplyArgs) -> Res
     let said: Vec<_> = documents
         .iter()
         .map(|document| {
-            let Document { place, kind, name, spec, .. } = document;
-            json!({"kind": kind, "name": name, "spec": spec, "place": place.to_string()})
+            let Document { place, kind, name, spec, source, .. } = document;
+            let mut said = json!({"kind": kind, "name": name, "spec": spec, "place": place.to_string()});
+            if let Some(source) = source {
+                said["source"] = json!(source);
+            }
+            said
         })
         .collect();
     let mut body = json!({"documents": said, "activate": !args.no_activate});

@@ -22,6 +22,8 @@ pub const INVENTORY: &str = "inventory";
 /// Directories in each other.
 const DEPTH_MAX: usize = 16;
 const FILES_MAX: usize = 10_000;
+/// What the server keeps of a document beside its content.
+const SOURCE_MAX: usize = 1 << 20;
 
 /// Where documents come from.
 #[derive(Debug, Clone, Args)]
@@ -65,6 +67,8 @@ pub struct Document {
     pub kind: String,
     pub name: String,
     pub spec: Value,
+    /// The document as it was written in YAML, unless it is too long to be kept.
+    pub source: Option<String>,
 }
 
 impl Document {
@@ -172,7 +176,8 @@ fn read_text(path: &Path, text: &str, found: &mut Vec<Document>, wrong: &mut Vec
             format!("{}: a document has kind, name and spec: {what}", Place { line, ..place.clone() })
         }));
         if let Some(Shape { kind, name, spec }) = shape {
-            found.push(Document { place, lines, kind, name, spec: Value::Object(spec) });
+            let source = (!is_json && kind != INVENTORY && document.text.len() <= SOURCE_MAX).then_some(document.text);
+            found.push(Document { place, lines, kind, name, spec: Value::Object(spec), source });
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::listing::Listing;
+use crate::output::text::is_unsafe;
 use crate::output::{Cell, Column, Output, Paint, Screen, Text};
 
 // Its `--version` is a version of the resource, not of this program.
@@ -151,10 +152,19 @@ async fn many(client: &Client, screen: &mut Screen, kind: &str, output: Output) 
     }
 }
 
-/// A resource as a document.
+/// A resource as a document: as it was written, if it came from one.
 fn document(resource: &Value) -> String {
+    if let Some(source) = resource["source"].as_str().filter(|source| is_harmless(source)) {
+        let end = if source.ends_with('\n') { "" } else { "\n" };
+        return format!("{source}{end}");
+    }
     let text = |field: &str| resource[field].as_str().unwrap_or("").to_owned();
     resource_yaml(&text("kind"), &text("name"), &resource["spec"])
+}
+
+/// Whether a terminal shows the document as it is. One that it might obey is written anew, with escapes.
+fn is_harmless(source: &str) -> bool {
+    source.replace("\r\n", "\n").chars().all(|c| matches!(c, '\n' | '\t') || !is_unsafe(c))
 }
 
 /// The document of a resource.

@@ -145,7 +145,7 @@ impl Resources {
     }
 
     /// Stores a version. `seen` is the latest version the writer knows, if that matters to them.
-    #[expect(clippy::too_many_arguments, reason = "each is a field of the request, and there is one caller")]
+    #[expect(clippy::too_many_arguments, reason = "each says something of its own")]
     pub async fn put(
         &self,
         tenant: TenantId,
@@ -156,9 +156,14 @@ impl Resources {
         activate: bool,
         seen: Option<u32>,
     ) -> Result<ResourceStored, PutError> {
-        self.check(tenant, spec, &[]).await?;
         let key = ResourceKey { tenant, kind: spec.kind(), name };
-        let put = ResourcePut { key, spec: spec.canonical().into(), note, by, activate, seen };
+        let put = ResourcePut { key, spec: spec.canonical().into(), note, source: None, by, activate, seen };
+        self.store(spec, put).await
+    }
+
+    /// Stores a version that says `spec`.
+    pub async fn store(&self, spec: &Spec, put: ResourcePut) -> Result<ResourceStored, PutError> {
+        self.check(put.key.tenant, spec, &[]).await?;
         match self.ledger.put_resource(put).await? {
             ResourceStored::Overtaken { latest } => Err(PutError::Overtaken { latest }),
             stored => Ok(stored),

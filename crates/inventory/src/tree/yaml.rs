@@ -18,16 +18,39 @@ const CORE: &str = "tag:yaml.org,2002:";
 
 /// The one document of a text.
 pub(crate) fn yaml(text: &str, schema: Schema) -> Result<Node, ImportError> {
-    let mut documents = build(text, schema, false)?;
+    let (mut documents, _) = build(text, schema, false)?;
     Ok(documents.pop().unwrap_or_else(|| Node::new(Data::Null)))
 }
 
-/// Every document of a text.
-pub(crate) fn yaml_documents(text: &str, schema: Schema) -> Result<Vec<Node>, ImportError> {
-    build(text, schema, true)
+/// Every document of a text, with its own part of the text.
+pub(crate) fn yaml_documents(text: &str, schema: Schema) -> Result<Vec<(Node, &str)>, ImportError> {
+    let (nodes, starts) = build(text, schema, true)?;
+    Ok(nodes.into_iter().zip(parts(text, &starts)).collect())
 }
 
-fn build(text: &str, schema: Schema, many: bool) -> Result<Vec<Node>, ImportError> {
+/// The parts of a text in which documents stand that start in these lines. A line that only separates two documents is in
+/// none of them; comments before the first document belong to it.
+fn parts<'a>(text: &'a str, starts: &[u32]) -> Vec<&'a str> {
+    let lines: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let offset = |line: u32| lines.get((line as usize).saturating_sub(1)).copied().unwrap_or(text.len());
+    let separates = |line: u32| {
+        let line = text[offset(line)..offset(line + 1)].trim_end();
+        line == "---" || line.strip_prefix("--- ").is_some_and(|rest| rest.trim_start().starts_with('#'))
+    };
+    let part = |(n, start): (usize, &u32)| {
+        let from = match n {
+            0 => 0,
+            _ if separates(*start) => offset(start + 1),
+            _ => offset(*start),
+        };
+        let until = starts.get(n + 1).map_or(text.len(), |next| offset(*next));
+        &text[from.min(until)..until]
+    };
+    starts.iter().enumerate().map(part).collect()
+}
+
+/// The documents, and the lines in which they start.
+fn build(text: &str, schema: Schema, many: bool) -> Result<(Vec<Node>, Vec<u32>), ImportError> {
     let mut builder = Builder {
         schema,
         many,
@@ -37,15 +60,19 @@ fn build(text: &str, schema: Schema, many: bool) -> Result<Vec<Node>, ImportErro
         values: 0,
         done: Vec::new(),
     };
+    let mut starts = Vec::new();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
             let line = u32::try_from(error.marker().line()).unwrap_or(0);
             ImportError::Syntax { at: At::line(line).place(), format: "YAML", what: error.info() }
         })?;
         let line = u32::try_from(span.start.line()).unwrap_or(0);
+        if matches!(event, Event::DocumentStart(..)) {
+            starts.push(line);
+        }
         builder.on(event, line)?;
     }
-    Ok(builder.done)
+    Ok((builder.done, starts))
 }
 
 /// A list or a map that has begun and not ended.

@@ -94,9 +94,9 @@ const DEFINITIONS: Sql = Sql::Each {
 };
 /// All versions, because none is removed as long as its resource is there.
 const RESOURCES: Sql = Sql::Each {
-    sqlite: "select r.tenant, sum(octet_length(v.spec)) from resource_version v join resource r on r.id = v.resource
+    sqlite: "select r.tenant, sum(octet_length(v.spec) + coalesce(octet_length(v.source), 0)) from resource_version v join resource r on r.id = v.resource
              group by r.tenant",
-    postgres: "select r.tenant, sum(pg_column_size(v.spec))::bigint
+    postgres: "select r.tenant, sum(pg_column_size(v.spec) + coalesce(pg_column_size(v.source), 0))::bigint
                from resource_version v join resource r on r.id = v.resource group by r.tenant",
 };
 /// What workers reported: each run has the sum, so that the events need not be looked at.

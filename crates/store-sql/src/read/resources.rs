@@ -4,8 +4,12 @@ use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{OwnedResource, Page, ResourceKey, ResourceRecord, StoreError, StoreResult, VersionRecord};
 
+use super::pages::within;
 use crate::db::{Col, Db, Mode, Row, Sql, Val};
 use crate::job_row::count;
+
+/// Bytes of what people wrote, in one page of a list.
+const PAGE_BYTES: u64 = 4 << 20;
 
 fn version(row: &dyn Row, at: usize) -> StoreResult<VersionRecord> {
     Ok(VersionRecord {
@@ -14,11 +18,15 @@ fn version(row: &dyn Row, at: usize) -> StoreResult<VersionRecord> {
         note: row.opt_text(at + 2)?,
         by: row.text(at + 3)?,
         at: row.at(at + 4)?,
+        source: row.opt_text(at + 5)?.map(Into::into),
     })
 }
 
+fn broken(what: String) -> StoreError {
+    StoreError::Broken(format!("a stored resource cannot be read: {what}"))
+}
+
 fn resource(row: &dyn Row) -> StoreResult<ResourceRecord> {
-    let broken = |what: String| StoreError::Broken(format!("a stored resource cannot be read: {what}"));
     Ok(ResourceRecord {
         id: row.int(0)?,
         kind: row.text(1)?.parse().map_err(|e: bowline_model::resource::NotAKind| broken(e.to_string()))?,
@@ -27,7 +35,7 @@ fn resource(row: &dyn Row) -> StoreResult<ResourceRecord> {
         latest: count(row.int(4)?),
         created_at: row.at(5)?,
         updated_at: row.at(6)?,
-        owner: row.opt_text(12)?,
+        owner: row.opt_text(13)?,
         version: version(row, 7)?,
     })
 }
@@ -59,10 +67,15 @@ pub async fn list_resources(
         Val::Text(after.map_or("", ResourceName::as_str)),
         Val::Int(i64::from(limit) + 1),
     ];
-    let mut items = db.query(ALL, &params, resource).await?;
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = if more { items.last().map(|last| last.name.clone()) } else { None };
+    let sizes = db.query(SIZES, &params, |row| Ok((row.text(0)?, row.int(1)?))).await?;
+    let Some(last) = within(PAGE_BYTES, &sizes[..sizes.len().min(limit as usize)]) else {
+        return Ok(Page { items: Vec::new(), next: None });
+    };
+    let items = db.query(ALL, &[params[0], params[1], params[2], Val::Text(&last)], resource).await?;
+    let next = match sizes.last() {
+        Some((name, _)) if *name != last => Some(ResourceName::new(&last).map_err(|e| broken(e.to_string()))?),
+        _ => None,
+    };
     Ok(Page { items, next })
 }
 
@@ -73,7 +86,7 @@ pub async fn list_active(
     limit: u32,
 ) -> StoreResult<Page<(TenantId, ResourceRecord), i64>> {
     let params = [Val::Text(kind.as_str()), Val::Int(after), Val::Int(i64::from(limit) + 1)];
-    let read = |row: &dyn Row| Ok((TenantId::from_uuid(row.id(13)?), resource(row)?));
+    let read = |row: &dyn Row| Ok((TenantId::from_uuid(row.id(14)?), resource(row)?));
     let mut items = db.query(ACTIVE, &params, read).await?;
     let more = items.len() > limit as usize;
     items.truncate(limit as usize);
@@ -82,7 +95,6 @@ pub async fn list_active(
 }
 
 pub async fn list_owned(db: &mut impl Db, owners: &[String]) -> StoreResult<Vec<OwnedResource>> {
-    let broken = |what: String| StoreError::Broken(format!("a stored resource cannot be read: {what}"));
     let read = |row: &dyn Row| {
         Ok(OwnedResource {
             tenant: TenantId::from_uuid(row.id(0)?),
@@ -113,10 +125,12 @@ pub async fn list_versions(
     let Some(found) = find_resource(db, key, None).await? else { return Ok(None) };
     let params =
         [Val::Int(found.id), Val::Int(before.map_or(i64::from(i32::MAX), i64::from)), Val::Int(i64::from(limit) + 1)];
-    let mut items = db.query(VERSIONS, &params, |row| version(row, 0)).await?;
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = if more { items.last().map(|last| last.version) } else { None };
+    let sizes = db.query(VERSION_SIZES, &params, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    let Some(last) = within(PAGE_BYTES, &sizes[..sizes.len().min(limit as usize)]) else {
+        return Ok(Some(Page { items: Vec::new(), next: None }));
+    };
+    let items = db.query(VERSIONS, &[params[0], params[1], Val::Int(last)], |row| version(row, 0)).await?;
+    let next = sizes.last().filter(|(version, _)| *version != last).map(|_| count(last));
     Ok(Some(Page { items, next }))
 }
 
@@ -124,7 +138,7 @@ macro_rules! record {
     ($rest:literal) => {
         Sql::Same(concat!(
             "select r.id, r.kind, r.name, r.active, r.latest, r.created_at, r.updated_at,
-                    v.version, v.spec, v.note, v.by, v.at, r.owner
+                    v.version, v.spec, v.note, v.by, v.at, v.source, r.owner
              from resource r join resource_version v on v.resource = r.id
              where r.tenant = $1 and r.kind = $2 and ",
             $rest
@@ -133,10 +147,19 @@ macro_rules! record {
 }
 
 const ONE: Sql = record!("r.name = $3 and v.version = case when $4 < 0 then coalesce(r.active, r.latest) else $4 end");
-const ALL: Sql = record!("r.name > $3 and v.version = coalesce(r.active, r.latest) order by r.name limit $4");
+const ALL: Sql = record!("r.name > $3 and r.name <= $4 and v.version = coalesce(r.active, r.latest) order by r.name");
+/// Of what [`ALL`] would show.
+const SIZES: Sql = Sql::Each {
+    sqlite: "select r.name, octet_length(v.spec) + coalesce(octet_length(v.source), 0)
+             from resource r join resource_version v on v.resource = r.id and v.version = coalesce(r.active, r.latest)
+             where r.tenant = ?1 and r.kind = ?2 and r.name > ?3 order by r.name limit ?4",
+    postgres: "select r.name, (octet_length(v.spec) + coalesce(octet_length(v.source), 0))::bigint
+               from resource r join resource_version v on v.resource = r.id and v.version = coalesce(r.active, r.latest)
+               where r.tenant = $1 and r.kind = $2 and r.name > $3 order by r.name limit $4",
+};
 const ACTIVE: Sql = Sql::Same(
     "select r.id, r.kind, r.name, r.active, r.latest, r.created_at, r.updated_at,
-            v.version, v.spec, v.note, v.by, v.at, r.owner, r.tenant
+            v.version, v.spec, v.note, v.by, v.at, cast(null as text), r.owner, r.tenant
      from resource r join resource_version v on v.resource = r.id and v.version = r.active
      where r.kind = $1 and r.id > $2 order by r.id limit $3",
 );
@@ -149,6 +172,13 @@ const STOPPED: Sql = Sql::Same(
      where r.active is not null and (t.revoked_at is not null or t.expires_at <= $1)",
 );
 const VERSIONS: Sql = Sql::Same(
-    "select version, spec, note, by, at from resource_version where resource = $1 and version < $2
-     order by version desc limit $3",
+    "select version, spec, note, by, at, source from resource_version
+     where resource = $1 and version < $2 and version >= $3 order by version desc",
 );
+/// Of what [`VERSIONS`] would show.
+const VERSION_SIZES: Sql = Sql::Each {
+    sqlite: "select version, octet_length(spec) + coalesce(octet_length(source), 0) from resource_version
+             where resource = ?1 and version < ?2 order by version desc limit ?3",
+    postgres: "select version, (octet_length(spec) + coalesce(octet_length(source), 0))::bigint from resource_version
+               where resource = $1 and version < $2 order by version desc limit $3",
+};

@@ -51,6 +51,10 @@ pub async fn put_resource(
     };
     let latest = [Val::Int(found.id), Val::Int(found.latest.into()), Val::Text(&put.spec)];
     if !db.query(SAME, &latest, |_| Ok(())).await?.is_empty() {
+        if let Some(source) = &put.source {
+            let written = [Val::Int(found.id), Val::Int(found.latest.into()), Val::Text(source)];
+            db.execute(REPLACE_SOURCE, &written).await?;
+        }
         return say_unchanged(db, desk, put, &found).await;
     }
     if put.seen.is_some_and(|seen| seen != found.latest) {
@@ -65,6 +69,7 @@ pub async fn put_resource(
         Val::OptText(put.note.as_deref()),
         Val::Text(&put.by),
         Val::At(desk.now),
+        Val::OptText(put.source.as_deref()),
     ];
     let diff = diff_of(db, put, &found).await?;
     db.execute(ADD_VERSION, &params).await?;
@@ -301,8 +306,13 @@ const LOCK: Sql = Sql::Each {
 const SAME: Sql = Sql::Same("select 1 from resource_version where resource = $1 and version = $2 and spec = $3");
 const SPEC: Sql = Sql::Same("select spec from resource_version where resource = $1 and version = $2");
 const HAS: Sql = Sql::Same("select 1 from resource_version where resource = $1 and version = $2");
-const ADD_VERSION: Sql =
-    Sql::Same("insert into resource_version (resource, version, spec, note, by, at) values ($1, $2, $3, $4, $5, $6)");
+const ADD_VERSION: Sql = Sql::Same(
+    "insert into resource_version (resource, version, spec, note, by, at, source) values ($1, $2, $3, $4, $5, $6, $7)",
+);
+const REPLACE_SOURCE: Sql = Sql::Same(
+    "update resource_version set source = $3
+     where resource = $1 and version = $2 and (source is null or source <> $3)",
+);
 const ADVANCE: Sql = Sql::Same("update resource set latest = $2, updated_at = $3 where id = $1");
 const POINT: Sql = Sql::Same("update resource set active = $2, updated_at = $3 where id = $1");
 const TAKE_OVER: Sql = Sql::Same("update resource set owner = $2 where id = $1 and (owner is null or owner <> $2)");

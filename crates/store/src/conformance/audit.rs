@@ -46,7 +46,15 @@ fn key(bench: &Bench) -> ResourceKey {
 }
 
 fn put(bench: &Bench, spec: &str) -> ResourcePut {
-    ResourcePut { key: key(bench), spec: spec.into(), note: None, by: "ann".into(), activate: true, seen: None }
+    ResourcePut {
+        key: key(bench),
+        spec: spec.into(),
+        note: None,
+        source: None,
+        by: "ann".into(),
+        activate: true,
+        seen: None,
+    }
 }
 
 fn hosts(bench: &Bench) -> InventoryPut {

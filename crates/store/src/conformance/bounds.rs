@@ -120,6 +120,7 @@ pub async fn stored_bytes_count_versions_of_resources_and_reported_events(bench:
             key: key.clone(),
             spec: spec.into(),
             note: None,
+            source: None,
             by: "ann".into(),
             activate: true,
             seen: None,

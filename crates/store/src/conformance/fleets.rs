@@ -782,8 +782,15 @@ pub async fn a_resource_cannot_be_deleted_while_a_command_needs_it(bench: &Bench
         kind: bowline_model::resource::ResourceKind::Command,
         name: ResourceName::new("uptime").expect("a name"),
     };
-    let put =
-        ResourcePut { key: key.clone(), spec: "{}".into(), note: None, by: "ann".into(), activate: true, seen: None };
+    let put = ResourcePut {
+        key: key.clone(),
+        spec: "{}".into(),
+        note: None,
+        source: None,
+        by: "ann".into(),
+        activate: true,
+        seen: None,
+    };
     bench.ledger.put_resource(put).await.expect("the ledger takes resources");
     let id = bench.ledger.find_resource(key.clone(), None).await.expect("read").expect("there").id;
     let mut wish = bench.command(spec(), Rollout::default()).await;

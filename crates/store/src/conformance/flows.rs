@@ -786,7 +786,7 @@ pub async fn definitions_go_when_no_run_needs_them(bench: &Bench) {
     let key = ResourceKey { tenant: bench.tenant, kind: ResourceKind::Workflow, name };
     for spec in [&former.body, &current.body] {
         let (key, spec, by) = (key.clone(), Arc::clone(spec), "ann".into());
-        let put = ResourcePut { key, spec, note: None, by, activate: true, seen: None };
+        let put = ResourcePut { key, spec, note: None, source: None, by, activate: true, seen: None };
         ledger.put_resource(put).await.expect("stored");
     }
     // The newest one may stay for its name; here it has a better reason.

@@ -376,6 +376,8 @@ macro_rules! for_each_promise {
                 a_secret_that_a_command_names_is_not_deleted
                 a_broker_that_a_trigger_reads_from_is_not_deleted
                 what_counts_is_listed_for_all_tenants
+                lists_of_resources_are_bounded_in_bytes
+                a_version_keeps_the_document_it_was_applied_from
                 a_deleted_resource_is_gone_with_its_versions
                 what_happens_to_resources_is_told_with_who_and_why
                 nobody_sees_or_changes_a_neighbours_resource

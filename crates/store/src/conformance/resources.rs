@@ -18,7 +18,15 @@ fn key(bench: &Bench, name: &str) -> ResourceKey {
 }
 
 fn wish(bench: &Bench, name: &str, spec: &str) -> ResourcePut {
-    ResourcePut { key: key(bench, name), spec: spec.into(), note: None, by: "ann".into(), activate: true, seen: None }
+    ResourcePut {
+        key: key(bench, name),
+        spec: spec.into(),
+        note: None,
+        source: None,
+        by: "ann".into(),
+        activate: true,
+        seen: None,
+    }
 }
 
 async fn put(bench: &Bench, put: ResourcePut) -> ResourceStored {
@@ -181,6 +189,52 @@ pub async fn resources_are_listed_by_name_and_versions_newest_first(bench: &Benc
     assert_eq!(bench.ledger.list_versions(key(bench, "nothing"), None, 4).await.expect("read"), None);
 }
 
+pub async fn lists_of_resources_are_bounded_in_bytes(bench: &Bench) {
+    let long = |mark: &str| format!(r#"{{"{mark}":"{}"}}"#, "x".repeat(3 << 20));
+    for name in ["a", "b", "c"] {
+        put(bench, wish(bench, name, &long(name))).await;
+    }
+    put(bench, wish(bench, "a", &long("again"))).await;
+    let (mut after, mut pages) = (None, Vec::new());
+    loop {
+        let page = bench.ledger.list_resources(bench.tenant, ResourceKind::Command, after, 10).await.expect("read");
+        pages.push(page.items.iter().map(|found| found.name.to_string()).collect::<Vec<_>>());
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [["a"], ["b"], ["c"]], "two of them would be more than a page");
+    let versions = async |before| {
+        let page = bench.ledger.list_versions(key(bench, "a"), before, 10).await.expect("read").expect("there");
+        (page.items.iter().map(|found| found.version).collect::<Vec<_>>(), page.next)
+    };
+    assert_eq!(versions(None).await, (vec![2], Some(2)));
+    assert_eq!(versions(Some(2)).await, (vec![1], None));
+}
+
+pub async fn a_version_keeps_the_document_it_was_applied_from(bench: &Bench) {
+    let from =
+        |spec: &str, source: Option<&str>| ResourcePut { source: source.map(Into::into), ..wish(bench, "greet", spec) };
+    let source = async |version| find(bench, "greet", version).await.and_then(|found| found.version.source);
+    put(bench, from("1", Some("# one\n1"))).await;
+    assert_eq!(source(None).await.as_deref(), Some("# one\n1"));
+    // Only the comment is another one: the version stays, and its document is the newer one.
+    let unchanged = ResourceStored::Unchanged { version: 1, active: Some(1), activated: false };
+    assert_eq!(put(bench, from("1", Some("# uno\n1"))).await, unchanged);
+    assert_eq!(source(None).await.as_deref(), Some("# uno\n1"));
+    // Without a document, the one that says the same stays.
+    assert_eq!(put(bench, from("1", None)).await, unchanged);
+    assert_eq!(source(None).await.as_deref(), Some("# uno\n1"));
+    put(bench, from("2", None)).await;
+    assert_eq!((source(None).await, source(Some(1)).await.as_deref()), (None, Some("# uno\n1")));
+    let stored = bench.ledger.apply(vec![Applying::Resource(from("2", Some("# two\n2")))]).await;
+    stored.expect("the ledger takes documents");
+    assert_eq!(source(None).await.as_deref(), Some("# two\n2"));
+    let listed = bench.ledger.list_resources(bench.tenant, ResourceKind::Command, None, 10).await.expect("read");
+    assert_eq!(listed.items[0].version.source.as_deref(), Some("# two\n2"));
+}
+
 pub async fn a_deleted_resource_is_gone_with_its_versions(bench: &Bench) {
     put(bench, wish(bench, "greet", "1")).await;
     let delete = || bench.ledger.delete_resource(order(bench, "greet"));
@@ -284,7 +338,15 @@ pub async fn documents_are_applied_together_or_not_at_all(bench: &Bench) {
             kind: ResourceKind::Command,
             name: ResourceName::new(name).expect("a name"),
         };
-        Applying::Resource(ResourcePut { key, spec: "{}".into(), note: None, by: "ann".into(), activate: true, seen })
+        Applying::Resource(ResourcePut {
+            key,
+            spec: "{}".into(),
+            note: None,
+            source: None,
+            by: "ann".into(),
+            activate: true,
+            seen,
+        })
     };
     let apply = |documents: Vec<Applying>| bench.ledger.apply(documents);
 

@@ -20,6 +20,7 @@ pub async fn store(house: &House, name: &str, workflow: &Value) -> u32 {
         key,
         spec: workflow.to_string().into(),
         note: None,
+        source: None,
         by: house.author(),
         activate: true,
         seen: None,
