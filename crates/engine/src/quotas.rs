@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use bowline_model::TenantId;
 use bowline_model::host::{Inventory, json_bytes};
-use bowline_store::{Ledger, NewJob, StoreError, StoreResult, Usage};
+use bowline_store::{Ledger, NewJob, NewTurn, StoreError, StoreResult, Usage};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// What one tenant may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaLimits {
-    /// Jobs that wait for a worker or for a moment.
+    /// Jobs that wait for a worker or for a moment, and executions that have not ended.
     pub queued_jobs: u64,
     /// Payloads, results, output and reported events of jobs, what executions record and are sent, variables of hosts, and
     /// versions of resources.
@@ -101,11 +101,23 @@ impl Quotas {
         self.counted().get(&tenant).map_or_else(Usage::default, Counted::now)
     }
 
-    /// Takes room for these jobs, which are of one tenant; or says which quota is used up.
+    /// Takes room for these jobs, which are of one tenant, with what executions among them have done already; or says which quota
+    /// is used up.
     pub fn admit(&self, jobs: &[NewJob]) -> Result<(), QuotaExceeded> {
         let Some(tenant) = jobs.first().map(|job| job.tenant) else { return Ok(()) };
-        let bytes = jobs.iter().map(|job| job.payload.len() as u64).sum();
-        self.take(tenant, Usage { queued_jobs: jobs.len() as u64, stored_bytes: bytes })
+        let mut usage = Usage::default();
+        for job in jobs.iter().flat_map(NewJob::with_first_children) {
+            usage.queued_jobs += 1;
+            usage.stored_bytes = usage.stored_bytes.saturating_add(bytes_of(job));
+        }
+        self.take(tenant, usage)
+    }
+
+    /// Takes room for a job until it is known whether it is stored.
+    pub fn reserve_job(self: &Arc<Self>, job: &NewJob) -> Result<Room, QuotaExceeded> {
+        let usage = Usage { queued_jobs: 1, stored_bytes: bytes_of(job) };
+        self.take(job.tenant, usage)?;
+        Ok(Room { quotas: Arc::clone(self), tenant: job.tenant, usage })
     }
 
     /// Takes room for so many bytes.
@@ -113,23 +125,30 @@ impl Quotas {
         self.take(tenant, Usage { queued_jobs: 0, stored_bytes: bytes })
     }
 
-    /// Gives room back that was taken for what was then not stored. What was counted with the ledger since then is not taken
-    /// off again.
     /// Takes off what was counted for what is not there any more.
     pub fn uncount_bytes(&self, tenant: TenantId, bytes: u64) {
-        self.give_back(tenant, bytes);
+        self.give_back(tenant, Usage { queued_jobs: 0, stored_bytes: bytes });
     }
 
-    fn give_back(&self, tenant: TenantId, bytes: u64) {
+    /// Gives room back that was taken for what was then not stored. What was counted with the ledger since then is not taken
+    /// off again.
+    fn give_back(&self, tenant: TenantId, usage: Usage) {
         if let Some(entry) = self.counted().get_mut(&tenant) {
-            entry.since.stored_bytes = entry.since.stored_bytes.saturating_sub(bytes);
+            entry.since.queued_jobs = entry.since.queued_jobs.saturating_sub(usage.queued_jobs);
+            entry.since.stored_bytes = entry.since.stored_bytes.saturating_sub(usage.stored_bytes);
         }
     }
 
     /// Takes room for so many bytes until it is known whether they are stored.
     pub fn reserve(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Result<Room, QuotaExceeded> {
         self.admit_bytes(tenant, bytes)?;
-        Ok(Room { quotas: Arc::clone(self), tenant, bytes })
+        Ok(Room { quotas: Arc::clone(self), tenant, usage: Usage { queued_jobs: 0, stored_bytes: bytes } })
+    }
+
+    /// The same, whether there is room or not.
+    pub fn reserve_anyway(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Room {
+        self.count_bytes(tenant, bytes);
+        Room { quotas: Arc::clone(self), tenant, usage: Usage { queued_jobs: 0, stored_bytes: bytes } }
     }
 
     /// Whether there is room for so many bytes, which are counted when they are stored.
@@ -202,26 +221,32 @@ impl Quotas {
     }
 }
 
-/// Room for bytes that are being stored. It is given back when this is dropped, unless they were.
+/// Bytes that a job adds to what is stored, with what an execution has done already.
+fn bytes_of(job: &NewJob) -> u64 {
+    let first = job.flow.as_deref().and_then(|flow| flow.first.as_ref());
+    job.payload.len() as u64 + first.map_or(0, NewTurn::bytes)
+}
+
+/// Room for jobs or bytes that are being stored. It is given back when this is dropped, unless they were.
 #[derive(Debug)]
 #[must_use]
 pub struct Room {
     quotas: Arc<Quotas>,
     tenant: TenantId,
-    bytes: u64,
+    usage: Usage,
 }
 
 impl Room {
-    /// The bytes are stored, or may be.
+    /// The jobs or bytes are stored, or may be.
     pub fn keep(mut self) {
-        self.bytes = 0;
+        self.usage = Usage::default();
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.quotas.give_back(self.tenant, self.bytes);
+        if self.usage != Usage::default() {
+            self.quotas.give_back(self.tenant, self.usage);
         }
     }
 }

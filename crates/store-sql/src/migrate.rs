@@ -199,6 +199,12 @@ const ALL: &[Migration] = &[
         sqlite: include_str!("migrations/sqlite/0039_source.sql"),
         postgres: include_str!("migrations/postgres/0039_source.sql"),
     },
+    Migration {
+        number: 40,
+        name: "live",
+        sqlite: include_str!("migrations/sqlite/0040_live.sql"),
+        postgres: include_str!("migrations/postgres/0040_live.sql"),
+    },
 ];
 
 const APPLIED: Sql = Sql::Same("select number from migration order by number");

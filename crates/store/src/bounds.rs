@@ -9,7 +9,7 @@ use crate::StoreResult;
 /// What a tenant has in the ledger and in the object store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Jobs that wait for a worker or for a moment.
+    /// Jobs that wait for a worker or for a moment, and executions that have begun and not ended.
     pub queued_jobs: u64,
     /// Payloads and results of jobs, and output of runs.
     pub stored_bytes: u64,
@@ -26,7 +26,7 @@ pub struct SetAsideRecord {
 
 #[async_trait]
 pub trait BoundsStore: Send + Sync {
-    /// How many jobs of each tenant wait. Tenants that have none may be missing.
+    /// How many jobs of each tenant wait, and how many executions have begun and not ended. Tenants that have none may be missing.
     async fn queued_by_tenant(&self) -> StoreResult<Vec<(TenantId, u64)>>;
     /// How much each tenant has stored. Reads every job, so it is not for every minute.
     async fn stored_by_tenant(&self) -> StoreResult<Vec<(TenantId, u64)>>;

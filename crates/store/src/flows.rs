@@ -85,6 +85,11 @@ pub struct Remembered {
 pub const REMEMBERED_MAX: Remembered = Remembered { signals: 1_000, bytes: 8 << 20 };
 
 impl NewTurn {
+    /// Bytes that it adds to what is stored of its execution.
+    pub fn bytes(&self) -> u64 {
+        (self.records.len() + self.snapshot.as_ref().map_or(0, |body| body.len())) as u64
+    }
+
     /// A turn after which the run stands so, and that brings about nothing else.
     pub fn standing(records: Arc<str>, steps: (u32, u32), standing: FlowStanding) -> Self {
         Self {

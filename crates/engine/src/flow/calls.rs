@@ -14,6 +14,7 @@ use super::definitions::{DefinitionError, DefinitionKind};
 use super::memory::About;
 use super::{Flows, Hands};
 use crate::intake::JobRequest;
+use crate::quotas::{QuotaExceeded, Room};
 use crate::rights;
 
 /// Runs that may be nested in one another.
@@ -24,6 +25,8 @@ pub const DEPTH_MAX: u32 = 16;
 pub enum NotMade {
     /// It will never be: the node fails.
     Failed(RunError),
+    /// The tenant has no room for it now. The node's policy says whether it is tried again.
+    NoRoom(RunError),
     /// The ledger did not answer; somebody tries again.
     Later(StoreError),
 }
@@ -38,7 +41,24 @@ fn failed(message: impl Into<String>) -> NotMade {
     NotMade::Failed(RunError::new(ErrorClass::Permanent, message))
 }
 
+/// What an execution fails with for which its tenant has no room.
+pub(super) fn no_room(full: &QuotaExceeded) -> RunError {
+    RunError::new(ErrorClass::Transient, format!("QUOTA_EXCEEDED: {full}"))
+}
+
 impl Flows {
+    /// A job for what a node wishes for, and room for it.
+    pub(super) async fn make_within_quota(
+        &self,
+        hands: Hands<'_>,
+        about: &About,
+        launch: &Launch,
+    ) -> Result<(NewJob, Room), NotMade> {
+        let job = self.make(hands, about, launch).await?;
+        let room = self.quotas.reserve_job(&job).map_err(|full| NotMade::NoRoom(no_room(&full)))?;
+        Ok((job, room))
+    }
+
     /// A job for what a node wishes for.
     pub(super) async fn make(&self, hands: Hands<'_>, about: &About, launch: &Launch) -> Result<NewJob, NotMade> {
         let policy = JobPolicy {

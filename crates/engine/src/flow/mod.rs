@@ -31,8 +31,9 @@ pub use steps::{SKIPPED_MAX, STEP_INPUT_BYTES_MAX, SkippedNode, StepInput, StepV
 pub use turner::turn_forever;
 pub use why::Standing;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::{Arc, Mutex};
 
 use bowline_backbone::BlobStore;
 use bowline_store::{Clock, Ledger};
@@ -58,6 +59,8 @@ pub struct Flows {
     /// Room for histories that are read.
     rooms: Rooms,
     quotas: Arc<Quotas>,
+    /// Executions whose last advance found no room, and how many bytes it needed.
+    needs_room: Mutex<HashMap<i64, u64>>,
     /// There may be signals that not everybody has who waits for them.
     spreading: AtomicBool,
     /// When that was looked for last, in milliseconds.
@@ -83,6 +86,7 @@ impl Flows {
             memory: Memory::default(),
             rooms: Rooms::default(),
             quotas,
+            needs_room: Mutex::default(),
             spreading: AtomicBool::new(true),
             spread_at: AtomicI64::new(0),
             shadows: Semaphore::new(1),

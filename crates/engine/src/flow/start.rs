@@ -19,12 +19,13 @@ use serde_json::{Map, Value};
 use tracing::Instrument;
 
 use super::asked::Asked;
-use super::calls::NotMade;
+use super::calls::{NotMade, no_room};
 use super::definitions::{Definition, DefinitionError, DefinitionKind, Pinned};
 use super::memory::{About, Kept};
 use super::{Flows, Hands};
 use crate::evaluations;
 use crate::intake::JobRequest;
+use crate::quotas::{QuotaExceeded, Room};
 
 /// Steps that are taken before the job is accepted. The rest follows.
 const FIRST_STEPS: u32 = 250;
@@ -109,6 +110,12 @@ pub struct FlowSubmitted {
 pub struct Begun {
     pub request: JobRequest,
     pub going: Going,
+}
+
+/// A turn that is ready to be stored, and the room that its jobs found.
+pub(super) struct Taken {
+    pub turn: NewTurn,
+    pub rooms: Vec<Room>,
 }
 
 /// The run itself, to be kept in memory if its job was accepted. Nothing for one that begins later.
@@ -269,7 +276,9 @@ impl Flows {
                 .map(|point| Message::Steer { order: Order::Break(point), by: origin.actor.to_string(), reason: None })
                 .collect();
             let span = run.about.span();
-            flow.first = Some(self.take_turn(hands, &mut run, messages, FIRST_STEPS, now).instrument(span).await?);
+            // Its jobs find room together with it.
+            let taken = self.take_turn(hands, &mut run, messages, FIRST_STEPS, now).instrument(span).await?;
+            flow.first = Some(taken.turn);
             run.version = 1;
             kept = Some(run);
         }
@@ -300,12 +309,13 @@ impl Flows {
         mut messages: Vec<Message>,
         limit: u32,
         now: Timestamp,
-    ) -> Result<NewTurn, StoreError> {
+    ) -> Result<Taken, StoreError> {
         let (before, was_over, began) = (run.flow.steps(), run.flow.ending().is_some(), self.clock.now());
         // While the clock is held, nothing ends by it that somebody waits for.
         let expires = !self.ledger.clock_status().is_held();
         let mut whole = Turn::default();
         let mut children: Vec<NewJob> = Vec::new();
+        let mut rooms: Vec<Room> = Vec::new();
         loop {
             let mut mint = || hands.intake.mint();
             let left = limit.saturating_sub(run.flow.steps() - before);
@@ -324,9 +334,21 @@ impl Flows {
             whole.more = turn.more;
             messages = Vec::new();
             for launch in turn.launches {
-                match self.make(hands, &run.about, &launch).await {
-                    Ok(job) => children.push(job),
+                let made = if run.about.number == 0 {
+                    self.make(hands, &run.about, &launch).await.map(|job| (job, None))
+                } else {
+                    let made = self.make_within_quota(hands, &run.about, &launch).await;
+                    made.map(|(job, room)| (job, Some(room)))
+                };
+                match made {
+                    Ok((job, room)) => {
+                        children.push(job);
+                        rooms.extend(room);
+                    }
                     Err(NotMade::Later(error)) => return Err(error),
+                    Err(NotMade::NoRoom(error)) => {
+                        messages.push(Message::Refused { job: launch.job, call: Box::new(launch.call), error });
+                    }
                     Err(NotMade::Failed(error)) => messages.push(Message::Ended(Ended {
                         job: Some(launch.job),
                         status: JobStatus::Failed,
@@ -343,7 +365,26 @@ impl Flows {
         // What was begun and given up in one turn was never begun.
         children.retain(|child| !whole.cancels.contains(&child.id));
         let after_end = was_over && whole.records.is_empty();
-        Ok(NewTurn { after_end, ..self.stored_form(run, whole, children, before) })
+        let turn = NewTurn { after_end, ..self.stored_form(run, whole, children, before) };
+        Ok(Taken { turn, rooms })
+    }
+
+    /// Ends a run for whose records its tenant has no room: with what came in, and nothing more.
+    pub(super) fn stop_for_room(
+        &self,
+        hands: Hands<'_>,
+        run: &mut Kept,
+        messages: Vec<Message>,
+        full: &QuotaExceeded,
+        now: Timestamp,
+    ) -> Taken {
+        let (before, was_over) = (run.flow.steps(), run.flow.ending().is_some());
+        let expires = !self.ledger.clock_status().is_held();
+        let mut mint = || hands.intake.mint();
+        let turn = run.flow.stop(messages, no_room(full), &mut Turning { now, expires, mint: &mut mint, limit: 0 });
+        let after_end = was_over && turn.records.is_empty();
+        let turn = NewTurn { after_end, ..self.stored_form(run, turn, Vec::new(), before) };
+        Taken { turn, rooms: Vec::new() }
     }
 
     fn stored_form(&self, run: &mut Kept, turn: Turn, children: Vec<NewJob>, before: u32) -> NewTurn {

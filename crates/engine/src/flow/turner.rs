@@ -2,8 +2,8 @@
 //! looks and does what there is to do; running it twice, or on two servers, does it once.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError, TenantId};
@@ -21,9 +21,10 @@ use super::asked::Asked;
 use super::definitions::DefinitionError;
 use super::memory::{About, Kept};
 use super::records::{BYTES_HERE, size_of};
-use super::start::TURN_STEPS;
+use super::start::{TURN_STEPS, Taken};
 use super::{Flows, Hands};
 use crate::engine::Engine;
+use crate::quotas::{QuotaExceeded, Room};
 use crate::results;
 
 /// Messages of one round.
@@ -34,6 +35,8 @@ const ROUND_MS: i64 = 100;
 const SPREAD_MS: i64 = 200;
 /// Bytes of executions that are read for one round.
 const ROUND_BYTES: u64 = 64 << 20;
+/// An execution may end with so much, also when its tenant has no room for it.
+const ENDING_BYTES: u64 = 16 * 1_024;
 /// Even when nothing rings, look this often: another server may have left something.
 const SAFETY_NET: Duration = Duration::from_secs(1);
 
@@ -109,6 +112,7 @@ impl Flows {
             let heard = by_flow.remove(&flow).unwrap_or_default();
             self.give_up(flow, version, heard.into_iter().map(|item| item.id).collect(), why).await;
         }
+        let mut round = Round::default();
         let mut orders = Vec::with_capacity(by_flow.len());
         let mut turned = Vec::with_capacity(by_flow.len());
         for flow in order {
@@ -125,32 +129,59 @@ impl Flows {
                     other => other,
                 });
             }
-            let span = run.about.span();
-            match self.take_turn(hands, &mut run, messages, TURN_STEPS, now).instrument(span).await {
-                Ok(turn) => {
+            let (span, tenant) = (run.about.span(), run.about.tenant);
+            let full = self.full_for(flow, tenant);
+            let taken = match &full {
+                Some(full) => Ok(self.stop_for_room(hands, &mut run, messages, full, now)),
+                None => self.take_turn(hands, &mut run, messages, TURN_STEPS, now).instrument(span).await,
+            };
+            match taken {
+                Ok(Taken { turn, mut rooms }) => {
+                    let ends = turn.standing.status.is_terminal() && turn.bytes() <= ENDING_BYTES;
+                    match self.quotas.reserve(tenant, turn.bytes()) {
+                        Ok(room) => rooms.push(room),
+                        // What came in has happened already, so it is kept.
+                        Err(_) if ends || full.is_some() => {
+                            rooms.push(self.quotas.reserve_anyway(tenant, turn.bytes()));
+                        }
+                        // The execution is not as it was any more. It is read again, and then it is stopped.
+                        Err(_) => {
+                            self.needs_room().insert(flow, turn.bytes());
+                            round.turned += 1;
+                            continue;
+                        }
+                    }
                     orders.push(TurnOrder { flow, version: run.version, heard, turn });
-                    turned.push(run);
+                    turned.push((run, rooms));
                 }
                 Err(error) if error.is_transient() => return Err(error),
                 Err(error) => self.give_up(flow, run.version, heard, error.to_string()).await,
             }
         }
-        let mut round = Round::default();
-        for (run, order) in turned.iter().zip(&orders) {
+        for ((run, _), order) in turned.iter().zip(&orders) {
             round.unwanted.extend(order.turn.cancels.iter().map(|job| (run.about.tenant, *job)));
         }
         let answers = self.store(&orders).await?;
-        let sizes: Vec<u64> = orders.iter().map(|order| size_of_turn(&order.turn)).collect();
-        for ((mut run, answer), bytes) in turned.into_iter().zip(answers).zip(sizes) {
+        for ((mut run, rooms), answer) in turned.into_iter().zip(answers) {
             // One that was given up is no reason to look again at once: perhaps not even that could be stored.
             round.turned += usize::from(answer.is_some());
             if answer == Some(TurnAnswer::Stored) {
                 run.version += 1;
-                self.quotas.count_bytes(run.about.tenant, bytes);
+                rooms.into_iter().for_each(Room::keep);
                 self.keep(run);
             }
         }
         Ok(round)
+    }
+
+    fn needs_room(&self) -> MutexGuard<'_, HashMap<i64, u64>> {
+        self.needs_room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why an execution cannot be advanced whose last advance found no room.
+    fn full_for(&self, flow: i64, tenant: TenantId) -> Option<QuotaExceeded> {
+        let bytes = self.needs_room().remove(&flow)?;
+        self.quotas.has_room(tenant, bytes).err()
     }
 
     /// Continues signals that not everybody has who waits for them: at once where there are some, and otherwise now and then,
@@ -302,11 +333,6 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
         since_snapshot: stored.since_snapshot,
         snapshot_size: stored.snapshot.as_ref().map_or(0, String::len),
     })
-}
-
-/// Bytes that a turn adds to what is stored.
-fn size_of_turn(turn: &NewTurn) -> u64 {
-    (turn.records.len() + turn.snapshot.as_ref().map_or(0, |body| body.len())) as u64
 }
 
 fn message(stored: InboxMessage) -> Option<Message> {

@@ -101,6 +101,14 @@ fn standing(job: &JobRecord, flow: &Flow, since: impl Fn(&str, u32) -> Option<Ti
                 });
                 (2, "awaiting_event", sentence, data)
             }
+            Some(Waiting::Call { .. }) if flow.refused_until(node, visit).is_some() => {
+                let again_at = flow.refused_until(node, visit);
+                let until = told("; it is tried again at", again_at);
+                let sentence =
+                    format!("there was no room for the job of {at}: a quota of this tenant is used up{until}");
+                let data = json!({"node": node, "visit": visit, "again_at": again_at});
+                (2, "no_room", sentence, data)
+            }
             Some(Waiting::Call { job, .. }) => {
                 job_id = Some(*job);
                 let data = json!({"node": node, "visit": visit, "job_id": job});
@@ -109,8 +117,16 @@ fn standing(job: &JobRecord, flow: &Flow, since: impl Fn(&str, u32) -> Option<Ti
             Some(Waiting::Each { .. }) => {
                 let (running, ended, items) = flow.items(node, visit).unwrap_or_default();
                 let sentence = format!("it waits at {at} for {running} jobs at once; {ended} of {items} have ended");
-                let data = json!({"node": node, "visit": visit, "running": running, "ended": ended, "items": items});
-                (3, "awaiting_jobs", sentence, data)
+                let mut data =
+                    json!({"node": node, "visit": visit, "running": running, "ended": ended, "items": items});
+                match flow.refused_until(node, visit) {
+                    Some(again_at) => {
+                        data["again_at"] = json!(again_at);
+                        let more = format!("; there was no room for others, which are tried again from {again_at} on");
+                        (2, "no_room", sentence + &more, data)
+                    }
+                    None => (3, "awaiting_jobs", sentence, data),
+                }
             }
             Some(Waiting::Until(moment)) => {
                 let data = json!({"node": node, "visit": visit, "until": moment});

@@ -8,6 +8,7 @@ mod faults;
 mod graphs;
 mod logs;
 mod odd;
+mod quotas;
 mod steering;
 mod step_details;
 mod stepping;
@@ -24,7 +25,7 @@ use bowline_connect::egress::{Doors, EgressRules};
 use bowline_engine::builtin::{Handlers, HttpRequest, Task};
 use bowline_engine::flow::{FlowRequest, FlowSubmitted, INLINE, StepView, WorkflowChoice};
 use bowline_engine::secrets::{SecretRules, Secrets};
-use bowline_engine::{Engine, EngineSettings, TenantRules};
+use bowline_engine::{Engine, EngineSettings, QuotaLimits, TenantRules};
 use bowline_model::audit::Author;
 use bowline_model::clock::ClockRules;
 use bowline_model::lane::LaneWeights;
@@ -94,6 +95,19 @@ enum Calls {
     Made,
 }
 
+/// What differs from one house to the next.
+#[derive(Clone, Copy)]
+struct Setting {
+    calls: Calls,
+    quotas: QuotaLimits,
+}
+
+impl From<Calls> for Setting {
+    fn from(calls: Calls) -> Self {
+        Self { calls, quotas: QuotaLimits::default() }
+    }
+}
+
 /// An engine with everything but its loops.
 fn engine_on(
     ledger: Arc<dyn Ledger>,
@@ -101,7 +115,7 @@ fn engine_on(
     witness: &Witness,
     name: &str,
     seed: u64,
-    calls: Calls,
+    Setting { calls, quotas }: Setting,
 ) -> Arc<Engine> {
     let mut handlers = Handlers::standard();
     handlers.add(TaskType::new("flaky").expect("a name"), Arc::new(flaky));
@@ -121,7 +135,7 @@ fn engine_on(
         command_retries: Default::default(),
         builtin_slots: 64,
         egress: TenantRules::default(),
-        quotas: bowline_engine::QuotaLimits::default(),
+        quotas,
         server_name: name.to_owned(),
         seed,
     };
@@ -178,6 +192,15 @@ impl House {
         Self::open_in(directory, ManualClock::at(start_of_time()), false).await
     }
 
+    /// Where tenants may have so much.
+    pub fn open_with_quotas(quotas: QuotaLimits) -> Self {
+        let clock = ManualClock::at(start_of_time());
+        let as_clock = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
+        let ledger = SqlLedger::open_memory_alone(&SqlSettings::new(Arc::clone(&as_clock))).expect("a ledger");
+        let setting = Setting { calls: Calls::Witnessed, quotas };
+        Self::around_by(as_clock, Arc::new(ledger), clock, Home::Memory, true, setting)
+    }
+
     async fn open_in(directory: tempfile::TempDir, clock: Arc<ManualClock>, moves: bool) -> Self {
         let settings = SqlSettings::new(Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>);
         // Whoever was here before may not be gone yet.
@@ -205,7 +228,7 @@ impl House {
 
     fn around(ledger: Arc<dyn Ledger>, clock: Arc<ManualClock>, home: Home, moves: bool, calls: Calls) -> Self {
         let deciding = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
-        Self::around_by(deciding, ledger, clock, home, moves, calls)
+        Self::around_by(deciding, ledger, clock, home, moves, calls.into())
     }
 
     /// A house whose clock is not believed when it is far from what the ledger knows.
@@ -215,7 +238,7 @@ impl House {
         let settings = SqlSettings { clock_rules: Some(ClockRules::default()), ..SqlSettings::new(as_clock) };
         let ledger = SqlLedger::open_memory_alone(&settings).expect("a ledger");
         let deciding = ledger.clock();
-        Self::around_by(deciding, Arc::new(ledger), clock, Home::Memory, true, Calls::Witnessed)
+        Self::around_by(deciding, Arc::new(ledger), clock, Home::Memory, true, Calls::Witnessed.into())
     }
 
     fn around_by(
@@ -224,10 +247,10 @@ impl House {
         clock: Arc<ManualClock>,
         home: Home,
         moves: bool,
-        calls: Calls,
+        setting: Setting,
     ) -> Self {
         let witness = Witness::default();
-        let engine = engine_on(ledger, deciding, &witness, "test", 7, calls);
+        let engine = engine_on(ledger, deciding, &witness, "test", 7, setting);
         let supervisor = Supervisor::new();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -241,8 +264,8 @@ impl House {
 
     /// A second engine beside the first: on the same ledger, or on another door to it.
     pub fn neighbour(&self, ledger: Arc<dyn Ledger>) -> Arc<Engine> {
-        let engine =
-            engine_on(ledger, Arc::<ManualClock>::clone(&self.clock), &self.witness, "neighbour", 8, Calls::Witnessed);
+        let (clock, setting) = (Arc::<ManualClock>::clone(&self.clock), Calls::Witnessed.into());
+        let engine = engine_on(ledger, clock, &self.witness, "neighbour", 8, setting);
         let _inside = self.runtime.as_ref().expect("a runtime").enter();
         engine.start(&self.supervisor);
         engine
@@ -303,9 +326,14 @@ impl House {
     }
 
     pub async fn until(&self, job: JobId, wanted: impl Fn(JobStatus) -> bool) -> JobRecord {
+        self.until_record(job, |record| wanted(record.state.status)).await
+    }
+
+    /// The same, for a state that is more than its status.
+    pub async fn until_record(&self, job: JobId, wanted: impl Fn(&JobRecord) -> bool) -> JobRecord {
         for _ in 0..1_000 {
             let record = self.job(job).await;
-            if wanted(record.state.status) {
+            if wanted(&record) {
                 return record;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -317,7 +345,7 @@ impl House {
             eprintln!("{} {} {:?}", other.task_type, other.state.status, other.error);
         }
         let steps: Vec<String> = self.steps(job).await.iter().map(|s| s.step.node.to_string()).collect();
-        panic!("job {job} is {} with {:?} after {steps:?}", record.state.status, record.error);
+        panic!("job {job} is {:?} with {:?} after {steps:?}", record.state, record.error);
     }
 
     pub async fn steps(&self, job: JobId) -> Vec<StepView> {

@@ -118,7 +118,8 @@ impl Story {
             self.blame("W1", format!("it was over, and yet there is {record:?}"));
         }
         match record {
-            Record::Opened { .. } | Record::ClockMoved { .. } => {}
+            Record::Opened { .. } | Record::ClockMoved { .. } | Record::Refused { .. } => {}
+            Record::Called { node, visit, job, .. } => self.launch(&(node.clone(), *visit), &[*job], rest),
             Record::Step(step) => self.step(step, spec),
             Record::Began { node, visit, wait, .. } => {
                 let place = (node.clone(), *visit);
@@ -185,9 +186,9 @@ impl Story {
 
     fn launch(&mut self, place: &Place, jobs: &[JobId], rest: &[Record]) {
         let at_once_over = rest.iter().any(|later| match later {
-            Record::Step(Step { node, visit, .. }) | Record::Heard { node, visit, .. } => {
-                (node, visit) == (&place.0, &place.1)
-            }
+            Record::Step(Step { node, visit, .. })
+            | Record::Heard { node, visit, .. }
+            | Record::Refused { node, visit, .. } => (node, visit) == (&place.0, &place.1),
             Record::Canceling { .. } | Record::Undoing { .. } | Record::Closed { .. } => true,
             _ => false,
         });

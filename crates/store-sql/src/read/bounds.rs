@@ -23,7 +23,7 @@ async fn sum(db: &mut impl Db, questions: &[Sql]) -> StoreResult<Vec<(TenantId, 
 }
 
 pub async fn queued_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u64)>> {
-    sum(db, &[QUEUED, SCHEDULED]).await
+    sum(db, &[QUEUED, SCHEDULED, super::flows::LIVE]).await
 }
 
 pub async fn stored_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u64)>> {

@@ -69,6 +69,16 @@ pub(super) struct Opened<'a> {
     pub flow: &'a Arc<NewFlow>,
 }
 
+impl Opened<'_> {
+    /// Whether it has begun and has not ended.
+    fn lives(&self) -> bool {
+        match &self.flow.first {
+            Some(first) => !first.standing.status.is_terminal(),
+            None => self.row.state.status == JobStatus::Running,
+        }
+    }
+}
+
 /// Stores runs with their jobs. What they have done already is done with it.
 pub(super) async fn open_flows(
     db: &mut impl Db,
@@ -96,6 +106,7 @@ pub(super) async fn open_flows(
         Col::Int(opened.iter().map(|o| o.flow.first.as_ref().map_or(0, size_of)).collect()),
         Col::Int(opened.iter().map(|o| o.flow.first.as_ref().map_or(0, |first| remembered(first).0)).collect()),
         Col::Int(opened.iter().map(|o| o.flow.first.as_ref().map_or(0, |first| remembered(first).1)).collect()),
+        Col::Bool(opened.iter().map(Opened::lives).collect()),
     ];
     for waiting in opened.iter().filter(|o| o.flow.first.is_none() && o.row.state.status == JobStatus::Running) {
         changes.go_on(waiting.row.number);
@@ -168,6 +179,7 @@ pub async fn turn_flows(
         Col::Int(fresh.iter().map(|(.., turn)| size_of(turn)).collect()),
         Col::Int(fresh.iter().map(|(.., turn)| remembered(turn).0).collect()),
         Col::Int(fresh.iter().map(|(.., turn)| remembered(turn).1).collect()),
+        Col::Bool(fresh.iter().map(|(.., turn)| !turn.standing.status.is_terminal()).collect()),
     ];
     let before = vec![(INBOX_REMOVE, vec![Col::Int(heard_ids)]), (FLOW_MOVE, cols)];
     let mut changes = Changes::at(desk.now);
@@ -178,7 +190,7 @@ pub async fn turn_flows(
 
 /// Bytes that a turn adds to what is stored of its execution.
 fn size_of(turn: &NewTurn) -> i64 {
-    as_int((turn.records.len() + turn.snapshot.as_ref().map_or(0, |body| body.len())) as u64)
+    as_int(turn.bytes())
 }
 
 /// Signals that the execution remembers after a turn, and their bytes.
@@ -663,14 +675,14 @@ const DEFINITION_HOLD: Sql = Sql::Each {
 const FLOW_ADD: Sql = Sql::Each {
     sqlite:
         "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
-                               forked_from, forked_step, depth, bytes, remembered, remembered_bytes)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                               forked_from, forked_step, depth, bytes, remembered, remembered_bytes, live)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     postgres:
         "insert into flow (number, tenant, definition, workflow, workflow_version, version, steps, node, paused_for,
-                                 forked_from, forked_step, depth, bytes, remembered, remembered_bytes)
+                                 forked_from, forked_step, depth, bytes, remembered, remembered_bytes, live)
                select * from unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[],
                                     $7::bigint[], $8::text[], $9::text[], $10::uuid[], $11::bigint[], $12::bigint[],
-                                    $13::bigint[], $14::bigint[], $15::bigint[])",
+                                    $13::bigint[], $14::bigint[], $15::bigint[], $16::boolean[])",
 };
 const FLOWS: Sql = Sql::Each {
     sqlite: concat!(
@@ -688,13 +700,13 @@ const FLOWS: Sql = Sql::Each {
 };
 const FLOW_MOVE: Sql = Sql::Each {
     sqlite: "update flow set version = ?2, steps = max(steps, ?3), node = ?4, paused_for = ?5, bytes = bytes + ?6,
-                            remembered = ?7, remembered_bytes = ?8 where number = ?1",
+                            remembered = ?7, remembered_bytes = ?8, live = ?9 where number = ?1",
     postgres: "update flow f set version = k.version, steps = greatest(f.steps, k.steps), node = k.node,
                       paused_for = k.paused_for, bytes = f.bytes + k.bytes, remembered = k.remembered,
-                      remembered_bytes = k.remembered_bytes
+                      remembered_bytes = k.remembered_bytes, live = k.live
                from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
-                           $8::bigint[])
-                 as k (number, version, steps, node, paused_for, bytes, remembered, remembered_bytes)
+                           $8::bigint[], $9::boolean[])
+                 as k (number, version, steps, node, paused_for, bytes, remembered, remembered_bytes, live)
                where f.number = k.number",
 };
 const TURN_ADD: Sql = Sql::Each {

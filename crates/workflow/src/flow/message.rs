@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bowline_model::Timestamp;
 use bowline_model::workflow::NodeId;
+use bowline_model::{JobId, RunError, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::debug::Order;
-use crate::node::Ended;
+use crate::node::{Call, Ended};
 
 /// What comes in for a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub enum Message {
     },
     /// A job that the run had wished for has ended.
     Ended(Ended),
+    /// There is no room for a job that the run had wished for. Whoever should have made it says so at once; it is not stored.
+    Refused { job: JobId, call: Box<Call>, error: RunError },
     /// A person has decided.
     Decided { node: NodeId, visit: u32, approved: bool, by: String, reason: Option<String> },
     /// Something happened elsewhere.

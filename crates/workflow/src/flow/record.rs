@@ -33,6 +33,18 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<Timestamp>,
     },
+    /// A job could not be made, because there was no room for it. It is tried again.
+    Refused {
+        node: NodeId,
+        visit: u32,
+        index: u32,
+        /// What it was to do, unless that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<Box<Call>>,
+        again_at: Timestamp,
+    },
+    /// It is tried again.
+    Called { node: NodeId, visit: u32, index: u32, job: JobId },
     /// Something happened that nobody waits for yet.
     Signal { name: Arc<str>, key: Option<String>, payload: Value },
     /// The run stops here until somebody says how it goes on.

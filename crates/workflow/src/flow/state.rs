@@ -89,6 +89,20 @@ pub struct Held {
     pub ended: BTreeMap<u32, Ended>,
     /// By when those that run must have ended, where that was said.
     pub due: BTreeMap<u32, Timestamp>,
+    /// Calls that could not be made.
+    pub refused: BTreeMap<u32, Refusals>,
+}
+
+/// How often a call could not be made.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Refusals {
+    pub times: u32,
+    /// When it is tried again, unless it was since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_at: Option<Timestamp>,
+    /// The call itself, unless the wait has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<Call>>,
 }
 
 impl Held {
@@ -107,7 +121,33 @@ impl Held {
             }
             _ => BTreeMap::new(),
         };
-        Self { wait, began_at, running, ended: BTreeMap::new(), due }
+        Self { wait, began_at, running, ended: BTreeMap::new(), due, refused: BTreeMap::new() }
+    }
+
+    /// Whether no further call is made, because one has failed.
+    pub(super) fn is_stopped(&self) -> bool {
+        let stops = matches!(self.wait, Waiting::Each { stop_on_failure: true, .. });
+        stops && self.ended.values().any(|ended| ended.status != JobStatus::Succeeded)
+    }
+
+    /// Calls that could not be made and are tried again, with the time.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (u32, Timestamp)> {
+        let refused = self.refused.iter().filter(|_| !self.is_stopped());
+        refused.filter_map(|(index, refusals)| Some((*index, refusals.again_at?)))
+    }
+
+    /// Calls that were made or refused.
+    fn begun(&self) -> usize {
+        let waiting = self.refused.values().filter(|refusals| refusals.again_at.is_some()).count();
+        self.running.len() + self.ended.len() + waiting
+    }
+
+    /// A call that was refused, to be made again.
+    pub(super) fn refused_call(&self, index: u32) -> Option<Call> {
+        match &self.wait {
+            Waiting::Each { calls, .. } => calls.get(index as usize).cloned(),
+            _ => self.refused.get(&index)?.call.as_deref().cloned(),
+        }
     }
 
     /// Moves what was reckoned from a time after this one. Of several calls, the later ones may be the only ones that were.
@@ -125,6 +165,11 @@ impl Held {
         } else if is_later {
             self.due.values_mut().for_each(|due| *due = due.plus_micros(by_us));
         }
+        for again_at in self.refused.values_mut().filter_map(|refusals| refusals.again_at.as_mut()) {
+            if *again_at > after {
+                *again_at = again_at.plus_micros(by_us).max(after);
+            }
+        }
         if !is_later {
             return;
         }
@@ -140,7 +185,7 @@ impl Held {
     /// Calls that have not been made yet, from the next one on.
     pub(super) fn unmade(&self) -> &[Call] {
         let Waiting::Each { calls, .. } = &self.wait else { return &[] };
-        calls.get(self.running.len() + self.ended.len()..).unwrap_or_default()
+        calls.get(self.begun()..).unwrap_or_default()
     }
 }
 
@@ -330,6 +375,12 @@ impl Flow {
         next.or_else(|| self.places().next().map(|(node, ..)| node))
     }
 
+    /// When the next of a node's calls that could not be made is tried again.
+    pub fn refused_until(&self, node: &NodeId, visit: u32) -> Option<Timestamp> {
+        let held = self.tokens.iter().find(|token| self.is_at(token, node, visit))?.held.as_ref()?;
+        held.refused().map(|(_, again_at)| again_at).min()
+    }
+
     /// How the items of a `foreach` stand: how many run and how many have ended, of how many.
     pub fn items(&self, node: &NodeId, visit: u32) -> Option<(usize, usize, usize)> {
         let held = self.tokens.iter().find(|token| self.is_at(token, node, visit))?.held.as_ref()?;
@@ -340,7 +391,11 @@ impl Flow {
     /// The next moment at which something happens by itself.
     pub fn due_at(&self) -> Option<Timestamp> {
         let held = self.tokens.iter().filter_map(|token| token.held.as_ref());
-        held.flat_map(|held| held.wait.due_at().into_iter().chain(held.due.values().copied())).min()
+        let times = held.flat_map(|held| {
+            let own = held.wait.due_at().into_iter().chain(held.due.values().copied());
+            own.chain(held.refused().map(|(_, again_at)| again_at))
+        });
+        times.min()
     }
 
     fn is_at(&self, token: &Token, node: &NodeId, visit: u32) -> bool {
@@ -356,6 +411,11 @@ impl Flow {
 
     pub(super) fn token(&self, node: &NodeId, visit: u32) -> Option<usize> {
         self.tokens.iter().position(|token| self.is_at(token, node, visit))
+    }
+
+    fn held_mut(&mut self, node: &NodeId, visit: u32) -> Option<&mut Held> {
+        let place = self.token(node, visit)?;
+        self.tokens[place].held.as_mut()
     }
 
     /// Adds one record. Whatever a record does not say changes nothing.
@@ -374,6 +434,21 @@ impl Flow {
             }
             Record::Heard { node, visit, index, ended, launched, at } => {
                 self.heard((node, *visit), *index, ended, launched, *at);
+            }
+            Record::Refused { node, visit, index, call, again_at } => {
+                if let Some(held) = self.held_mut(node, *visit) {
+                    held.running.remove(index);
+                    let refusals = held.refused.entry(*index).or_default();
+                    refusals.times += 1;
+                    refusals.again_at = Some(*again_at);
+                    refusals.call = call.clone().or(refusals.call.take());
+                }
+            }
+            Record::Called { node, visit, index, job } => {
+                if let Some(held) = self.held_mut(node, *visit) {
+                    held.running.insert(*index, *job);
+                    held.refused.entry(*index).or_default().again_at = None;
+                }
             }
             Record::Signal { name, key, payload } => {
                 self.remember_signal(Signal { name: Arc::clone(name), key: key.clone(), payload: payload.clone() });
@@ -441,11 +516,12 @@ impl Flow {
         launched: &[JobId],
         at: Option<Timestamp>,
     ) {
-        let Some(held) = self.token(node, visit).and_then(|place| self.tokens[place].held.as_mut()) else { return };
+        let Some(held) = self.held_mut(node, visit) else { return };
         held.running.remove(&index);
         held.due.remove(&index);
+        held.refused.remove(&index);
         held.ended.insert(index, ended.clone());
-        let next = u32::try_from(held.running.len() + held.ended.len()).unwrap_or(u32::MAX);
+        let next = u32::try_from(held.begun()).unwrap_or(u32::MAX);
         if let (Waiting::Each { calls, .. }, Some(at)) = (&held.wait, at) {
             let begun = (next..).zip(calls.iter().skip(next as usize)).take(launched.len());
             held.due.extend(begun.filter_map(|(index, call)| Some((index, call.due_at(at)?))));
@@ -585,6 +661,7 @@ impl Flow {
                         running: held.running.clone(),
                         ended: held.ended.clone(),
                         due: held.due.clone(),
+                        refused: held.refused.clone(),
                     }),
                     late: ids(&token.late),
                 })
@@ -635,6 +712,7 @@ impl Flow {
                     running: held.running,
                     ended: held.ended,
                     due: held.due,
+                    refused: held.refused,
                 });
                 Ok(Token { node: at(&token.node)?, visit: token.visit, held, late: late(&token.late) })
             })
@@ -767,4 +845,6 @@ struct StoredHeld {
     ended: BTreeMap<u32, Ended>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     due: BTreeMap<u32, Timestamp>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    refused: BTreeMap<u32, Refusals>,
 }

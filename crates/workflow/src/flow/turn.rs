@@ -52,6 +52,9 @@ pub struct Turn {
 /// Paths of a run at once. Each is remembered and looked at, and a few nodes that lead to each other can make millions.
 const PATHS_MAX: usize = 10_000;
 
+/// A job for which there was no room is not tried again sooner: what a tenant uses is not counted more often.
+const REFUSED_MS: u64 = 1_000;
+
 /// A job to begin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
@@ -99,6 +102,40 @@ impl Flow {
         turn
     }
 
+    /// Hears what came in and then ends with this error, without beginning anything else or undoing what was done. Retried, it
+    /// continues from there.
+    pub fn stop(
+        &mut self,
+        messages: impl IntoIterator<Item = Message>,
+        error: RunError,
+        turning: &mut Turning<'_>,
+    ) -> Turn {
+        let mut turn = Turn::default();
+        if !self.opened {
+            turn.add(self, Record::Opened { at: turning.now });
+        }
+        for message in messages {
+            self.hear(&mut turn, message, turning);
+        }
+        turn.launches.clear();
+        if self.ending.is_none() {
+            turn.cancels.extend(self.jobs());
+            let finishing = self.finishing.clone().unwrap_or(Finishing::Badly { error });
+            let (status, result, error) = self.outcome(finishing);
+            turn.add(self, Record::Closed { status, result, error, at: turning.now });
+        }
+        turn
+    }
+
+    /// How a run ends that is about to.
+    fn outcome(&self, finishing: Finishing) -> (JobStatus, Value, Option<RunError>) {
+        match finishing {
+            _ if self.canceling => (JobStatus::Canceled, Value::Null, None),
+            Finishing::Well { result } => (JobStatus::Succeeded, result, None),
+            Finishing::Badly { error } => (JobStatus::Failed, Value::Null, Some(error)),
+        }
+    }
+
     fn hear(&mut self, turn: &mut Turn, message: Message, turning: &mut Turning<'_>) {
         let at = turning.now;
         if self.ending.is_some() && !matches!(message, Message::Retry) {
@@ -109,6 +146,7 @@ impl Flow {
             Message::GoOn => {}
             Message::Due { at } => turning.now = turning.now.max(at.unwrap_or(turning.now)),
             Message::Ended(ended) => self.hear_of_job(turn, ended, turning),
+            Message::Refused { job, call, error } => self.hear_of_refusal(turn, job, call, error, turning),
             Message::Decided { node, visit, approved, by, reason } => {
                 let waits = |held: &Held| matches!(held.wait, Waiting::Approval { .. });
                 if let Some(place) = self.token(&node, visit)
@@ -148,7 +186,8 @@ impl Flow {
     fn move_waits(&mut self, turn: &mut Turn, after: Timestamp, by_us: i64) {
         let waiting = || self.tokens.iter().filter_map(|token| Some((token, token.held.as_ref()?)));
         // Of a node's several jobs the last ones may have begun later than the node.
-        let is_needed = waiting().any(|(_, held)| held.began_at > after || !held.due.is_empty());
+        let is_needed =
+            waiting().any(|(_, held)| held.began_at > after || !held.due.is_empty() || !held.refused.is_empty());
         let mut sleeps = Vec::new();
         for (token, held) in waiting().filter(|(_, held)| held.began_at > after) {
             let Waiting::Until(until) = &held.wait else { continue };
@@ -201,19 +240,68 @@ impl Flow {
         }
     }
 
+    /// Where a job is waited for: the place, and the index of its call.
+    fn place_of(&self, job: JobId) -> Option<(usize, u32)> {
+        let waits = |held: &Held| held.running.iter().find(|(_, id)| **id == job).map(|(index, _)| *index);
+        self.tokens.iter().enumerate().find_map(|(n, token)| Some((n, waits(token.held.as_ref()?)?)))
+    }
+
+    /// A job could not be made. It is tried again as the node's policy says, and otherwise it has failed.
+    fn hear_of_refusal(
+        &mut self,
+        turn: &mut Turn,
+        job: JobId,
+        call: Box<Call>,
+        error: RunError,
+        turning: &mut Turning<'_>,
+    ) {
+        let Some((place, index)) = self.place_of(job) else { return };
+        let Some(held) = &self.tokens[place].held else { return };
+        let before = held.refused.get(&index);
+        let times = before.map_or(0, |refusals| refusals.times);
+        let retry = call.policy.retry.clone().unwrap_or_default();
+        let wait_ms = retry.backoff_ms(times).max(REFUSED_MS);
+        let again_at = turning.now.plus_millis(i64::try_from(wait_ms).unwrap_or(i64::MAX));
+        let is_in_time = held.due.get(&index).is_none_or(|due| again_at < *due);
+        let may_retry = retry.allows_after_failure(times.saturating_add(1), error.class) && is_in_time;
+        if self.canceling || held.is_stopped() || !may_retry {
+            let (status, result) = (JobStatus::Failed, Value::Null);
+            return self.hear_of_job(turn, Ended { job: Some(job), status, result, error: Some(error) }, turning);
+        }
+        let is_known = matches!(held.wait, Waiting::Each { .. }) || before.is_some_and(|b| b.call.is_some());
+        let call = (!is_known).then_some(call);
+        let (node, visit) = (self.program.nodes[self.tokens[place].node].id.clone(), self.tokens[place].visit);
+        turn.add(self, Record::Refused { node, visit, index, call, again_at });
+    }
+
+    /// A call that was refused and is to be tried again by now.
+    fn next_refused(&self, now: Timestamp) -> Option<(usize, u32)> {
+        self.tokens.iter().enumerate().find_map(|(place, token)| {
+            let mut refused = token.held.as_ref()?.refused();
+            refused.find(|(_, again_at)| *again_at <= now).map(|(index, _)| (place, index))
+        })
+    }
+
+    fn call_again(&mut self, turn: &mut Turn, (place, index): (usize, u32), turning: &mut Turning<'_>) {
+        let token = &self.tokens[place];
+        let (node, visit) = (self.program.nodes[token.node].id.clone(), token.visit);
+        let job = (turning.mint)();
+        if let Some(call) = token.held.as_ref().and_then(|held| held.refused_call(index)) {
+            turn.launches.push(Launch { job, node: node.clone(), visit, index, call });
+        }
+        turn.add(self, Record::Called { node, visit, index, job });
+    }
+
     fn hear_of_job(&mut self, turn: &mut Turn, ended: Ended, turning: &mut Turning<'_>) {
         let Some(job) = ended.job else { return };
-        let waits = |held: &Held| held.running.iter().find(|(_, id)| **id == job).map(|(index, _)| *index);
-        let found = self.tokens.iter().enumerate().find_map(|(n, token)| Some((n, waits(token.held.as_ref()?)?)));
-        let Some((place, index)) = found else { return };
+        let Some((place, index)) = self.place_of(job) else { return };
         let Some(held) = &self.tokens[place].held else { return };
         let Waiting::Each { calls, stop_on_failure, .. } = &held.wait else {
             self.answer(turn, place, Answer::Ended(ended), turning);
             return;
         };
         let failed = ended.status != JobStatus::Succeeded;
-        let stopped = self.canceling
-            || (*stop_on_failure && (failed || held.ended.values().any(|e| e.status != JobStatus::Succeeded)));
+        let stopped = self.canceling || (*stop_on_failure && failed) || held.is_stopped();
         let (node, visit) = (self.program.nodes[self.tokens[place].node].id.clone(), self.tokens[place].visit);
         let (mut launched, mut at) = (Vec::new(), None);
         if !stopped && let Some(call) = held.unmade().first() {
@@ -225,7 +313,7 @@ impl Flow {
         }
         turn.add(self, Record::Heard { node, visit, index, ended, launched, at });
         let Some(held) = &self.tokens[place].held else { return };
-        if held.running.is_empty() && (stopped || held.unmade().is_empty()) {
+        if held.running.is_empty() && (stopped || held.unmade().is_empty() && held.refused().next().is_none()) {
             let Waiting::Each { calls, .. } = &held.wait else { return };
             let ended = (0..calls.len()).map(|n| held.ended.get(&u32::try_from(n).ok()?).cloned()).collect();
             self.answer(turn, place, Answer::Each(ended), turning);
@@ -247,11 +335,7 @@ impl Flow {
                     }
                     continue;
                 }
-                let (status, result, error) = match finishing {
-                    _ if self.canceling => (JobStatus::Canceled, Value::Null, None),
-                    Finishing::Well { result } => (JobStatus::Succeeded, result, None),
-                    Finishing::Badly { error } => (JobStatus::Failed, Value::Null, Some(error)),
-                };
+                let (status, result, error) = self.outcome(finishing);
                 turn.add(self, Record::Closed { status, result, error, at: turning.now });
                 return;
             }
@@ -267,6 +351,11 @@ impl Flow {
                 let error = RunError::new(ErrorClass::Timeout, "there was no result in time");
                 let (status, result) = (JobStatus::Failed, Value::Null);
                 self.hear_of_job(turn, Ended { job: Some(job), status, result, error: Some(error) }, turning);
+                taken += 1;
+                continue;
+            }
+            if let Some(refused) = self.next_refused(turning.now) {
+                self.call_again(turn, refused, turning);
                 taken += 1;
                 continue;
             }

@@ -1,0 +1,4 @@
+-- Executions that have begun and have not ended. They count as jobs of their tenant.
+alter table flow add column live integer not null default 0;
+update flow set live = 1 where exists (select 1 from job j where j.number = flow.number and j.status in (4, 5, 6));
+create index flow_that_lives on flow (tenant) where live = 1;
