@@ -243,10 +243,9 @@ impl From<UnitView> for ExecutionView {
             status: execution_word(unit.status),
             attempts: unit.attempts,
             exit_code: unit.exit_code,
-            error: unit
-                .error
-                .map(|error| error.message)
-                .or_else(|| unit.blocked.as_ref().map(|rule| format!("blocked by {}: {}", rule.by, rule.reason))),
+            error: unit.error.map(|error| error.message).or_else(|| {
+                unit.blocked.as_ref().map(|rule| format!("blocked by {}: {}", rule.actor.name, rule.reason))
+            }),
             blocked: unit.blocked,
             started_at: unit.started_at,
             finished_at: unit.finished_at,

@@ -292,9 +292,13 @@ async fn a_block_keeps_commands_away_until_it_is_lifted() {
     assert_eq!(shown["command"]["hosts"]["by_status"], json!({"blocked": 1, "success": 1}));
     let unit = server.get(&format!("/jobs/{job}/executions?status=blocked")).await.expect(200);
     assert_eq!(unit["executions"][0]["status"], "BLOCKED");
-    let by = made["by"].as_str().expect("somebody");
-    assert_eq!(unit["executions"][0]["error"], format!("blocked by {by}: being repaired"));
-    let rule = json!({"block_id": made["id"], "reason": "being repaired", "by": made["by"], "expires_at": null});
+    let by = made["by"].as_str().expect("an id");
+    let name = made["actor"]["name"].as_str().expect("a name");
+    assert_ne!(name, by, "people are shown by name");
+    assert_eq!(unit["executions"][0]["error"], format!("blocked by {name}: being repaired"));
+    let rule = json!({
+        "block_id": made["id"], "reason": "being repaired", "by": by, "actor": made["actor"], "expires_at": null,
+    });
     assert_eq!(unit["executions"][0]["blocked"], rule);
     let unit = server.get(&format!("/jobs/{job}/hosts?status=blocked")).await.expect(200);
     assert_eq!(unit["hosts"][0]["blocked"], rule);
