@@ -246,11 +246,8 @@ pub(crate) const WAITING: Sql = Sql::Each {
     postgres: "select count(distinct flow) from flow_wait
                where tenant = $1 and kind = $2 and name = $3 and (key is null or key = $4::text)",
 };
-/// Executions of each tenant that live. Those that rest until a moment are counted with everything else that does.
-pub(super) const LIVE: Sql = Sql::Same(
-    "select f.tenant, count(*) from flow f join job j on j.number = f.number
-     where f.live and j.due_at is null group by f.tenant",
-);
+/// Executions of each tenant that live. Their timers are limits, not places in a line, so no other question counts them.
+pub(super) const LIVE: Sql = Sql::Same("select tenant, count(*) from flow where live group by tenant");
 const DEFINITION: Sql = Sql::Same("select body from flow_definition where id = $1");
 /// What is said to a run that has not begun (2: pending) waits with it.
 const INBOX: Sql = Sql::Same(concat!(

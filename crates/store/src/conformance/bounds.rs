@@ -33,6 +33,23 @@ pub async fn waiting_jobs_are_counted_for_each_tenant(bench: &Bench) {
     assert_eq!(queued(bench, bench.tenant).await, 3, "what runs does not wait");
 }
 
+/// An execution counts until it has ended, whatever it does or waits for.
+pub async fn executions_count_until_they_end(bench: &Bench) {
+    let (job, _) = super::flows::running(bench).await;
+    assert_eq!(queued(bench, bench.tenant).await, 1, "it runs");
+    super::flows::asking_for(bench, 60_000).await;
+    assert_eq!(queued(bench, bench.tenant).await, 2, "it waits, until a moment");
+    bench.pass_ms(60_001);
+    bench.promote().await;
+    assert_eq!(queued(bench, bench.tenant).await, 2, "its moment has come, and it has not heard of it");
+    let number = bench.ledger.flow_number(bench.tenant, job).await.expect("read").expect("an execution");
+    let turn = NewTurn::standing("[2]".into(), (1, 1), FlowStanding::of(JobStatus::Succeeded));
+    let turn = TurnOrder { flow: number, version: 1, heard: Vec::new(), turn };
+    bench.ledger.turn_flows(vec![turn]).await.expect("stored");
+    assert_eq!(queued(bench, bench.tenant).await, 1, "one has ended");
+    assert_eq!(queued(bench, bench.neighbour).await, 0);
+}
+
 pub async fn stored_bytes_grow_with_payloads_for_their_tenant_alone(bench: &Bench) {
     let before = (stored(bench, bench.tenant).await, stored(bench, bench.neighbour).await);
     // Without a pattern, so that compressing it gains little.

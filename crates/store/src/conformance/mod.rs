@@ -488,6 +488,7 @@ macro_rules! for_each_promise {
             ;
             bounds:
                 waiting_jobs_are_counted_for_each_tenant
+                executions_count_until_they_end
                 stored_bytes_grow_with_payloads_for_their_tenant_alone
                 stored_bytes_count_executions_their_messages_and_variables_of_hosts
                 stored_bytes_count_versions_of_resources_and_reported_events
