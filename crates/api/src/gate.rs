@@ -155,7 +155,8 @@ impl Gate {
             Actor::Service { .. } => self.clock.outside(),
             Actor::Token { .. } | Actor::Worker { .. } | Actor::Join { .. } => self.clock.now(),
         };
-        Some(caller.expires_at_ms?.saturating_sub(now.as_millis()))
+        // Whole milliseconds that are left of it: what is made with it must not outlive it by a part of one.
+        Some(Timestamp::from_millis(caller.expires_at_ms?).millis_since(now))
     }
 
     /// Whether a caller that was let in a while ago would still be let in. While the ledger is away nobody is sent away,
