@@ -42,6 +42,8 @@ async fn an_outage_of_the_database_changes_no_outcome() {
     assert!(refusals >= 10, "the outage was felt {refusals} times");
     assert_eq!(server.try_send("GET", "/readyz", None, None).await.expect("an answer").status, 503);
     assert_eq!(server.try_send("GET", "/healthz", None, None).await.expect("an answer").status, 200);
+    let health = server.try_send("GET", "/health", None, None).await.expect("an answer");
+    assert_eq!((health.status, &health.body["status"]), (503, &serde_json::json!("degraded")), "{}", health.body);
     // Long after the token was looked up last, the metrics still say what is wrong.
     let metrics = server.get("/metrics").await.expect(200);
     assert!(metrics.as_str().is_some_and(|text| text.contains("orchestrator_degraded 1")), "{metrics}");

@@ -411,7 +411,7 @@ async fn an_accepted_clock_decides_what_waited_for_it() {
     let again = server.post("/clock/accept", json!({})).await.expect(200);
     assert_eq!(again["changed"], false, "{again}");
     let records =
-        server.get("/audit?tenant=system&action=clock.accept&order=oldest").await.expect(200)["records"].clone();
+        server.get("/audit?chain=system&action=clock.accept&order=oldest").await.expect(200)["records"].clone();
     let recorded: Vec<_> = records.as_array().expect("records").iter().map(|r| (&r["result"], &r["reason"])).collect();
     let reason = json!("the server was off for a year");
     assert_eq!(recorded, [(&json!("done"), &reason), (&json!("unchanged"), &json!(null))], "{records}");
