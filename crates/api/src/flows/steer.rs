@@ -6,6 +6,7 @@ use bowline_auth::Scope;
 use bowline_model::JobId;
 use bowline_model::wording::in_plain_words;
 use bowline_workflow::flow::Order;
+use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -16,6 +17,7 @@ use crate::app::App;
 use crate::body::ExactBody;
 use crate::door::Known;
 use crate::jobs::{no_job, reason_of};
+use crate::once::once_key;
 use crate::params::{Named, reason};
 use crate::problem::Problem;
 use crate::views::job_word;
@@ -65,6 +67,7 @@ pub async fn steer(
     State(app): State<App>,
     known: Known,
     Named(job): Named<JobId>,
+    headers: HeaderMap,
     ExactBody(body): ExactBody<SteerRequest>,
 ) -> Result<Json<SteeredView>, Problem> {
     let tenant = known.tenant()?;
@@ -79,7 +82,9 @@ pub async fn steer(
         Order::Edit(_) => Some(reason(body.reason.as_deref().unwrap_or_default())?),
         _ => reason_of(body.reason)?,
     };
-    not_taken(app.engine.flows.steer(tenant, job, body.order, known.author(), why).await?)?;
+    let order = serde_json::to_string(&body.order).unwrap_or_default();
+    let once = once_key(&headers, &[order.as_bytes(), why.as_deref().unwrap_or_default().as_bytes()])?;
+    not_taken(app.engine.flows.steer_once(tenant, job, body.order, known.author(), why, once).await?)?;
     show(&app, &known, job).await
 }
 

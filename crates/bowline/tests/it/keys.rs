@@ -126,6 +126,31 @@ async fn signals_are_told_once_for_a_key() {
     }
 }
 
+/// A step that is requested again after a lost answer is not taken twice.
+#[tokio::test]
+async fn an_execution_is_steered_once_for_a_key() {
+    let server = TestServer::start().await;
+    let node = |id: &str| json!({"id": id, "type": "variable_set", "config": {"name": id, "value": 1}});
+    let workflow = json!({
+        "nodes": [{"id": "start", "type": "start"}, node("a"), node("b"), node("c")],
+        "edges": [
+            {"source": "start", "target": "a"}, {"source": "a", "target": "b"}, {"source": "b", "target": "c"},
+        ],
+    });
+    let job = server.submit(json!({"workflow": workflow, "debug": true})).await;
+    server.until_status(&job, "paused").await;
+    let path = format!("/jobs/{job}/steer");
+    let step = || json!({"order": "step"});
+    let first = keyed(&server, &path, "k", step()).await.expect(200);
+    assert_eq!(keyed(&server, &path, "k", step()).await.expect(200), first, "it took no other step");
+    let other = keyed(&server, &path, "k", json!({"order": "continue"})).await;
+    assert_eq!((other.status, other.code()), (409, "IDEMPOTENCY_CONFLICT"), "{}", other.body);
+    let second = keyed(&server, &path, "other", step()).await.expect(200);
+    assert_eq!(second["steps"].as_u64(), first["steps"].as_u64().map(|steps| steps + 1), "{second}");
+    // A signal under the same key is another request.
+    keyed(&server, &format!("/jobs/{job}/signal"), "k", json!({"event": "paid"})).await.expect(200);
+}
+
 /// What was delivered belongs to its job for ever, also when retention has removed the job.
 #[tokio::test]
 async fn a_late_redelivery_names_the_job_that_was_removed() {

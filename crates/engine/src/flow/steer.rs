@@ -56,6 +56,19 @@ impl Flows {
         by: Author,
         reason: Option<String>,
     ) -> Result<FlowAnswer, LookError> {
+        self.steer_once(tenant, job, order, by, reason, None).await
+    }
+
+    /// The same; with a caller's key, once for that key.
+    pub async fn steer_once(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        order: Order,
+        by: Author,
+        reason: Option<String>,
+        once: Option<OnceKey>,
+    ) -> Result<FlowAnswer, LookError> {
         // Read first: what is decided after this was not known to the caller.
         let Some(record) = self.ledger.find_flow(tenant, job).await? else { return Ok(FlowAnswer::NotFound) };
         let room = self.room(tenant, job, None).await?;
@@ -65,8 +78,7 @@ impl Flows {
         let change = order.changes_what_follows().then_some(FlowChange { decisions: record.decisions });
         let message = text(&Message::Steer { order, by: by.to_string(), reason: reason.clone() });
         let action = Action::WorkflowSteer;
-        let order =
-            FlowOrder { tenant, job, message, ends: None, vote: None, change, action, about, by, reason, once: None };
+        let order = FlowOrder { tenant, job, message, ends: None, vote: None, change, action, about, by, reason, once };
         self.admit(tenant, &order.message)?;
         Ok(self.ledger.steer_flow(order).await?)
     }

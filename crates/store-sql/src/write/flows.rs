@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bowline_model::audit::Action;
 use bowline_model::event::EventData;
 use bowline_model::fleet::{Approval, ApprovalState, Decided, Vote};
 use bowline_model::flow::FlowFact;
@@ -378,7 +379,8 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     };
     let status = crate::job_row::status_of(status)?;
     // Asked again, it is answered as before, also when the run is over meanwhile.
-    let operation = format!("signal/{}", order.job);
+    let what = if order.action == Action::WorkflowSteer { "steer" } else { "signal" };
+    let operation = format!("{what}/{}", order.job);
     match find_once(db, order.tenant, &operation, order.once.as_ref()).await? {
         None => {}
         Some(Known::Answered(_)) => return Ok((FlowAnswer::Taken, Heard::default())),
