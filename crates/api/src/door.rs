@@ -51,16 +51,14 @@ const LIGHT_BODY_BYTES: u64 = 16 << 10;
 
 /// Lets a request pass, or not.
 pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, next: Next) -> Response {
-    let started = tokio::time::Instant::now();
     let context = Context::of(request.headers());
     let heavy = request.body().size_hint().upper().is_none_or(|bytes| bytes > LIGHT_BODY_BYTES);
     let patience = Patience::start();
-    let path = access_log::is_on().then(|| request.uri().path().to_owned());
     let ip = request.extensions().get::<Peer>().map(|peer| peer.0);
-    let caller = OnceLock::new();
+    let mut visit = Visit::start(&app, &plate, &context, &request);
     let response = tokio::select! {
         biased;
-        response = enter(&app, &plate, &context, &patience, &caller, request, next) => response,
+        response = enter(&app, &plate, &context, &patience, &visit.caller, request, next) => response,
         () = patience.over() => too_late(&plate).into_response(),
     };
     let problem = response.extensions().get::<Problem>().cloned();
@@ -69,21 +67,59 @@ pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, ne
         // Its body may still be on the way. A connection with a rest of it would be cut under the caller's next request.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let meters = &app.engine.meters;
-    let (route, method) = (plate.path, plate.method);
-    let labels = HttpLabels { route, method, status: response.status().as_u16() };
-    meters.http_requests.get_or_create(&labels).inc();
-    let millis = started.elapsed().as_secs_f64() * 1_000.0;
-    meters.http_millis.get_or_create(&RouteLabels { route, method }).observe(millis);
-    let caller = caller.get().map(|caller: &Arc<Caller>| &**caller);
-    if let Some(path) = &path {
-        let (status, took, problem) = (response.status().as_u16(), started.elapsed(), problem.as_ref());
-        access_log::log(&context, &Answered { method, route, path, status, took, caller, problem });
-    }
+    visit.answered(response.status().as_u16(), problem.as_ref());
     if let Some(problem) = problem.as_ref().filter(|problem| is_refusal(problem)) {
+        let (caller, route, method) = (visit.caller(), plate.path, plate.method);
         app.refusals.note(&Refusal { caller, ip, route, method, problem, request_id: &context.request_id });
     }
     response
+}
+
+/// What a request whose caller hung up before the answer is logged and counted as.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+
+/// A request until it is logged and counted: when it is answered, or when its future is dropped because the caller hung up.
+struct Visit<'a> {
+    app: &'a App,
+    plate: &'a Plate,
+    context: &'a Context,
+    started: tokio::time::Instant,
+    /// If the access log is on.
+    path: Option<String>,
+    caller: OnceLock<Arc<Caller>>,
+    is_noted: bool,
+}
+
+impl<'a> Visit<'a> {
+    fn start(app: &'a App, plate: &'a Plate, context: &'a Context, request: &Request) -> Self {
+        let (started, path) =
+            (tokio::time::Instant::now(), access_log::is_on().then(|| request.uri().path().to_owned()));
+        Self { app, plate, context, started, path, caller: OnceLock::new(), is_noted: false }
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        self.caller.get().map(|caller| &**caller)
+    }
+
+    fn answered(&mut self, status: u16, problem: Option<&Problem>) {
+        self.is_noted = true;
+        let (meters, took) = (&self.app.engine.meters, self.started.elapsed());
+        let (route, method) = (self.plate.path, self.plate.method);
+        meters.http_requests.get_or_create(&HttpLabels { route, method, status }).inc();
+        meters.http_millis.get_or_create(&RouteLabels { route, method }).observe(took.as_secs_f64() * 1_000.0);
+        if let Some(path) = &self.path {
+            let caller = self.caller();
+            access_log::log(self.context, &Answered { method, route, path, status, took, caller, problem });
+        }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        if !self.is_noted {
+            self.answered(CLIENT_CLOSED_REQUEST, None);
+        }
+    }
 }
 
 /// Whether somebody asked for what they may not have. The audit trail has these.

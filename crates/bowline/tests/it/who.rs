@@ -1,5 +1,7 @@
 //! Who did it: jobs, events, the audit trail and the log name the one who asked, by id and by name.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use bowline_testkit::until;
@@ -212,4 +214,29 @@ async fn every_request_has_its_line_in_the_log() {
     assert!(good["duration_ms"].is_number() && good["error.code"].is_null(), "{good}");
     assert_eq!((&bad["http.status"], &bad["error.code"]), (&json!(404), &json!("JOB_NOT_FOUND")));
     assert_eq!(bad["http.path"], "/jobs/01a1e511-6739-7000-8013-000000000001");
+}
+
+/// A caller that hangs up before the answer is counted and logged, too.
+#[tokio::test]
+async fn a_request_whose_caller_hangs_up_has_its_line_in_the_log() {
+    let server = TestServer::with(Setup { config: "[log]\naccess = \"all\"\n".to_owned(), ..Setup::default() }).await;
+    let token = server.worker("idle", &["mail.send"]).await;
+    let mut caller = TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
+    let request =
+        format!("GET /workers/idle/tasks?wait=30 HTTP/1.1\r\nHost: bowline\r\nAuthorization: Bearer {token}\r\n\r\n");
+    caller.write_all(request.as_bytes()).expect("sent");
+    until(Duration::from_secs(10), "the poll waits", async || {
+        let metrics = server.get("/metrics").await.expect(200);
+        if metrics.as_str().is_some_and(|text| text.contains("polls_waiting 1")) { Ok(()) } else { Err(metrics) }
+    })
+    .await;
+    drop(caller);
+    let line = until(Duration::from_secs(10), "the request is in the log", async || {
+        let lines = server.child().stderr();
+        let wanted = |line: &Value| line["http.route"] == "/workers/{id}/tasks" && line["message"] == "request";
+        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(wanted).ok_or_else(|| server.child().log())
+    })
+    .await;
+    assert_eq!((&line["http.status"], &line["actor"]), (&json!(499), &json!("worker:idle")), "{line}");
 }
