@@ -83,7 +83,11 @@ async fn a_job_succeeds_when_the_broker_has_confirmed_and_the_message_carries_th
     assert_eq!(text(properties.correlation_id()), "c7");
     assert_eq!(text(properties.kind()), "order.paid");
     assert_eq!(*properties.delivery_mode(), Some(2));
-    assert!(properties.headers().as_ref().is_some_and(|headers| headers.contains_key("tries")));
+    let headers = properties.headers().as_ref().expect("headers").inner();
+    assert!(headers.contains_key("tries"), "{headers:?}");
+    let trace = done["job"]["trace_id"].as_str().expect("a trace");
+    let parent = headers.get("traceparent").and_then(|value| value.as_long_string()).map(ToString::to_string);
+    assert!(parent.is_some_and(|parent| parent.starts_with(&format!("00-{trace}-"))), "{headers:?}");
     assert!(eyes.take().await.is_none(), "it was published once");
     // Nobody takes the password from under the broker, and it is in no log line; nor is a body.
     let gone = server.send("DELETE", "/resources/secret_ref/mq?reason=tidying+up", &server.admin(), None).await;

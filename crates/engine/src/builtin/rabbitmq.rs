@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bowline_amqp::{AmqpError, Message, MessageProperties, Published, Publisher};
 use bowline_connect::egress::TenantRules;
+use bowline_model::trace::traceparent;
 use bowline_model::{ErrorClass, ResourceName, RunError, TaskType, TenantId};
 use bowline_store::Ledger;
 use serde::Deserialize;
@@ -112,7 +113,9 @@ impl Handler for RabbitmqPublish {
 impl Inner {
     async fn publish(&self, task: &Task) -> Result<Arc<str>, RunError> {
         let wish = Wish::read(&task.payload)?;
-        let (name, message) = (wish.broker.clone(), message(wish, || task.job.to_string())?);
+        let (name, mut message) = (wish.broker.clone(), message(wish, || task.job.to_string())?);
+        let trace = traceparent(task.trace_id.as_deref(), task.job, task.run);
+        message.properties.headers.entry("traceparent").or_insert_with(|| trace.into());
         let publisher = self.publisher(task.tenant, &name).await?;
         match publisher.publish(&message, CONFIRM_LIMIT).await {
             Ok(Published::Confirmed) => {
