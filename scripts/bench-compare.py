@@ -49,6 +49,7 @@ def main():
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     below = sum(row[-1].endswith("<") for row in rows)
     print(f"{below} of {len(rows)} figures below 0.95")
+    return 1 if below or not rows else 0
 
 
-main()
+sys.exit(main())

@@ -5,8 +5,8 @@
 #
 # A machine is faster and slower by the minute, so a figure of yesterday says nothing about today: each pair measures the
 # old and the new build right after each other, every second pair in the other order, and the medians of all pairs are
-# compared. A ratio above 1 is better, whatever the unit. Standard error of the servers is a file, so the access log has a
-# line for every request, as in production.
+# compared. A ratio above 1 is better, whatever the unit. The servers write an access log to a file, as in production.
+# Ends with 1 if a median of the new build is below 0.95 of the old one.
 #
 # Variables:
 #   PAIRS    how many pairs (default 5)

@@ -1,5 +1,6 @@
 //! The server that is measured: this same program, as a process of its own on a free port.
 
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,13 +32,19 @@ impl Measured {
             // Measured one after the other, each with a directory of its own.
             command.args(["--adopt-objects", "--database-url", url]);
         }
-        command.env("LOG_LEVEL", "warn").env_remove("DATABASE_URL").env_remove("PORT").stdout(Stdio::null());
+        // Every request has its line in the log, as in production.
+        let mut log = tempfile::tempfile().context("cannot create a file for the server's log")?;
+        command.env("LOG_LEVEL", "warn,bowline::access=info").stdout(Stdio::null()).stderr(log.try_clone()?);
+        command.env_remove("DATABASE_URL").env_remove("PORT");
         let started = Instant::now();
         let mut child = command.spawn().context("the server cannot be started")?;
         let client = bowline_http::client().no_proxy().build()?;
         loop {
             if let Some(status) = child.try_wait()? {
-                bail!("the server ended at once: {status}");
+                let mut said = String::new();
+                log.rewind()?;
+                log.read_to_string(&mut said)?;
+                bail!("the server ended at once: {status}: {}", said.trim_end());
             }
             let answer = client.get(format!("http://{address}/readyz")).send().await;
             if answer.is_ok_and(|a| a.status().is_success()) {
