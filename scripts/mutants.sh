@@ -13,7 +13,8 @@
 #
 # Needs: a Rust toolchain; the network on the first run, to install cargo-mutants and cargo-nextest.
 # Writes: under <target>/mutants only (a copy of the sources, a build of it, and the reports). The tree stays untouched.
-# Ends: with 1 if a crate kills fewer than its target or a survivor has no sentence.
+# Ends: with 1 if a crate kills fewer than its target, a survivor has no sentence, or less than three quarters of the
+# sample were tried in time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -131,6 +132,10 @@ for crate in "${crates[@]}"; do
   printf '\n%s: %d of %d mutants killed, %d %% (target %d %%); %d do not compile, %d not tried; %d s\n' "$crate" "$killed" "$tried" \
     "$percent" "$(target_of "$crate")" "$unviable" "$(($(wc -l <"$work/$crate/sample") - tried - unviable))" $((SECONDS - begun))
   ((percent >= $(target_of "$crate"))) || failed=1
+  if ((4 * (tried + unviable) < 3 * $(wc -l <"$work/$crate/sample"))); then
+    printf '  INCOMPLETE: too few were tried in %d minutes to say anything about the sample\n' "$minutes"
+    failed=1
+  fi
   while IFS= read -r mutant; do
     if grep -qF -- "$(without_position <<<"$mutant")" "$explained"; then
       printf '  survived, explained: %s\n' "$mutant"
