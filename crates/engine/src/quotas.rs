@@ -195,23 +195,39 @@ impl Quotas {
 
     /// Counts what the ledger has. What is accepted meanwhile may be counted twice until the next time.
     pub async fn recount(&self, ledger: &dyn Ledger, stored_too: bool) -> StoreResult<()> {
-        let queued: HashMap<TenantId, u64> = ledger.queued_by_tenant().await?.into_iter().collect();
-        let stored: Option<HashMap<TenantId, u64>> =
-            if stored_too { Some(ledger.stored_by_tenant().await?.into_iter().collect()) } else { None };
+        let before = self.accepted();
+        let queued = ledger.queued_by_tenant().await?.into_iter().collect();
+        let stored = if stored_too { Some(ledger.stored_by_tenant().await?.into_iter().collect()) } else { None };
+        self.replace(&before, &queued, stored.as_ref());
+        Ok(())
+    }
+
+    /// What was accepted since the last count.
+    fn accepted(&self) -> HashMap<TenantId, Usage> {
+        self.counted().iter().map(|(tenant, entry)| (*tenant, entry.since)).collect()
+    }
+
+    /// Takes over a count. What had been accepted before it began is part of it; the rest may not be.
+    fn replace(
+        &self,
+        before: &HashMap<TenantId, Usage>,
+        queued: &HashMap<TenantId, u64>,
+        stored: Option<&HashMap<TenantId, u64>>,
+    ) {
         let mut counted = self.counted();
-        for tenant in queued.keys().chain(stored.iter().flat_map(HashMap::keys)) {
+        for tenant in queued.keys().chain(stored.iter().flat_map(|stored| stored.keys())) {
             counted.entry(*tenant).or_default();
         }
         for (tenant, entry) in counted.iter_mut() {
+            let before = before.get(tenant).copied().unwrap_or_default();
             entry.known.queued_jobs = queued.get(tenant).copied().unwrap_or(0);
-            entry.since.queued_jobs = 0;
-            if let Some(stored) = &stored {
+            entry.since.queued_jobs = entry.since.queued_jobs.saturating_sub(before.queued_jobs);
+            if let Some(stored) = stored {
                 entry.known.stored_bytes = stored.get(tenant).copied().unwrap_or(0);
-                entry.since.stored_bytes = 0;
+                entry.since.stored_bytes = entry.since.stored_bytes.saturating_sub(before.stored_bytes);
             }
         }
         counted.retain(|_, entry| entry.now() != Usage::default());
-        Ok(())
     }
 
     /// Returns some time after a limit was reached: perhaps there is room by now.
@@ -295,6 +311,21 @@ mod tests {
 
         assert_eq!(take(2, 10, 100), Ok(()), "another tenant has its own");
         assert_eq!(quotas.usage(tenant(1)), Usage { queued_jobs: 10, stored_bytes: 100 });
+    }
+
+    /// What is accepted while the ledger is being counted is not forgotten with the count before.
+    #[test]
+    fn what_is_accepted_during_a_count_still_counts() {
+        let quotas = Quotas::new(QuotaLimits { queued_jobs: 10, stored_bytes: 100, ..QuotaLimits::default() });
+        let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        quotas.take(tenant, Usage { queued_jobs: 3, stored_bytes: 30 }).expect("room");
+        let before = quotas.accepted();
+        quotas.take(tenant, Usage { queued_jobs: 2, stored_bytes: 20 }).expect("room");
+        quotas.replace(&before, &HashMap::from([(tenant, 3)]), None);
+        assert_eq!(quotas.usage(tenant), Usage { queued_jobs: 5, stored_bytes: 50 }, "bytes were not counted");
+        let before = quotas.accepted();
+        quotas.replace(&before, &HashMap::from([(tenant, 5)]), Some(&HashMap::from([(tenant, 50)])));
+        assert_eq!(quotas.usage(tenant), Usage { queued_jobs: 5, stored_bytes: 50 });
     }
 
     #[test]
