@@ -159,8 +159,8 @@ pub struct JobFilter {
     pub paused_for: Option<&'static str>,
     /// Runs of this workflow or blueprint.
     pub workflow: Option<String>,
-    /// Jobs of this actor, or of a token of this name.
-    pub actor: Option<String>,
+    /// Jobs of one of these actors, by id; `None` is anybody.
+    pub actors: Option<Vec<String>>,
     /// Jobs that require this label: its name and its value.
     pub label: Option<(String, String)>,
     /// Jobs that this run of a workflow began.

@@ -20,7 +20,7 @@ pub struct Wanted {
     pub severity: Option<String>,
     pub job_id: Option<JobId>,
     pub trace_id: Option<String>,
-    /// Events of this actor, such as `token:2h3463nfj9yk1hn9`, or of a token of this name.
+    /// Events of this actor: its id, such as `token:2h3463nfj9yk1hn9`, or the name of a token, service or worker.
     pub actor: Option<String>,
     /// Events from this moment on. A stream begins with them instead of with the next one.
     pub since: Option<Timestamp>,

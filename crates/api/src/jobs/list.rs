@@ -24,7 +24,7 @@ pub struct ListQuery {
     pub created_before: Option<Timestamp>,
     /// Executions of the workflow or blueprint of this name.
     pub workflow: Option<String>,
-    /// Jobs of this actor, such as `token:2h3463nfj9yk1hn9`, or of a token of this name.
+    /// Jobs of this actor: its id, such as `token:2h3463nfj9yk1hn9`, or the name of a token, service or worker.
     pub actor: Option<String>,
     /// Jobs that require this label, as `name=value`.
     pub label: Option<String>,
@@ -92,7 +92,7 @@ pub async fn list(
         status,
         paused_for,
         workflow: bounded("workflow", query.workflow)?,
-        actor: bounded("actor", query.actor)?,
+        actors: app.actors.named(tenant, query.actor).await?,
         label: bounded("label", query.label)?.map(|text| label(&text)).transpose()?,
         parent: query.parent,
         no_children: query.children == Some(false),

@@ -6,6 +6,7 @@ use bowline_model::Timestamp;
 use bowline_model::audit::{AuditRecord, Chain, ChainWalk, Digest, Head};
 use bowline_store::{AuditFilter, AuditFrom, Page, StoreError, StoreResult};
 
+use super::tokens::actors_in;
 use crate::db::{Db, Row, Sql, Val};
 
 fn digest(bytes: Vec<u8>) -> StoreResult<Digest> {
@@ -50,7 +51,7 @@ pub async fn list_audit(
     };
     let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
     let (action, resource) = (text(&filter.action), text(&filter.resource));
-    let actors = filter.actors.iter().flatten().map(|actor| format!("\n{actor}\n")).collect::<String>();
+    let actors = actors_in(filter.actors.as_deref());
     let params = [
         Val::Id(*chain.as_uuid()),
         Val::Int(place),
@@ -112,7 +113,7 @@ pub async fn verify_audit(db: &mut impl Db, faults: &mut Vec<String>) -> StoreRe
     Ok(seen)
 }
 
-/// The actors are one text, each between line ends: an id has none. It loses one that is among them.
+/// The text of [`actors_in`] loses an actor that is in it.
 macro_rules! records {
     ($rest:literal) => {
         Sql::Same(concat!(

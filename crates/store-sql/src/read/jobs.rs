@@ -9,6 +9,7 @@ use bowline_model::{
 use bowline_store::{JobFilter, JobRecord, JobRef, Origin, Page, RunRecord, StoreError, StoreResult, WaitingFacts};
 use serde::Deserialize;
 
+use super::tokens::actors_in;
 use crate::db::{Db, Mode, Row, Sql, Val};
 use crate::job_row::{count, kind_of, policy_of, status_of};
 
@@ -207,6 +208,7 @@ pub async fn list_jobs(
     };
     let label = filter.label.as_ref().map(|(name, value)| format!(" {name}={value} ")).unwrap_or_default();
     let text = filter.text.as_ref().map(|text| text.to_lowercase()).unwrap_or_default();
+    let actors = actors_in(filter.actors.as_deref());
     let paused_for = filter.paused_for.unwrap_or_default();
     let status = match (filter.status, filter.paused_for) {
         (Some(status), _) => status.code(),
@@ -228,7 +230,7 @@ pub async fn list_jobs(
         Val::OptAt(filter.created_after),
         Val::OptAt(filter.created_before),
         Val::Text(filter.workflow.as_deref().unwrap_or_default()),
-        Val::Text(filter.actor.as_deref().unwrap_or_default()),
+        Val::Text(&actors),
         Val::Text(&label),
         Val::Text(&text),
         Val::Int(i64::from(filter.no_children)),
@@ -362,8 +364,7 @@ macro_rules! list {
            and (?5 = 0 or c.lane = ?5) and (?6 = '' or c.type = ?6)
            and (?8 is null or j.created_at >= ?8) and (?9 is null or j.created_at < ?9)
            and (?10 = '' or w.workflow = ?10)
-           and (?11 = '' or j.actor = ?11 or j.actor in
-                 (select 'token:' || t.id from token t where t.name = ?11 and (t.tenant is null or t.tenant = ?1)))
+           and (?11 = '' or replace(?11, '\n' || j.actor || '\n', '') <> ?11)
            and (?12 = '' or instr(' ' || c.requires || ' ', ?12) > 0)
            and (?13 = '' or instr(lower(c.type || ' ' || coalesce(w.workflow, '') || ' ' || coalesce(j.external_id, '') ||
                  ' ' || coalesce(j.correlation_id, '') || ' ' || coalesce(j.idempotency_key, '') || ' ' ||
@@ -386,8 +387,7 @@ macro_rules! list {
            and ($5::bigint = 0 or c.lane = $5::bigint) and ($6::text = '' or c.type = $6::text)
            and ($8::timestamptz is null or j.created_at >= $8) and ($9::timestamptz is null or j.created_at < $9)
            and ($10::text = '' or w.workflow = $10::text)
-           and ($11::text = '' or j.actor = $11::text or j.actor in
-                 (select 'token:' || t.id from token t where t.name = $11::text and (t.tenant is null or t.tenant = $1)))
+           and ($11::text = '' or replace($11::text, '\n' || j.actor || '\n', '') <> $11::text)
            and ($12::text = '' or position($12::text in ' ' || c.requires || ' ') > 0)
            and ($13::text = '' or position($13::text in lower(c.type || ' ' || coalesce(w.workflow, '') || ' ' ||
                  coalesce(j.external_id, '') || ' ' || coalesce(j.correlation_id, '') || ' ' ||

@@ -58,6 +58,11 @@ pub async fn actors_named(db: &mut impl Db, tenant: TenantId, text: &str) -> Sto
     Ok(actors)
 }
 
+/// The actors of a filter as one text, each between line ends: an id has none. Empty, where nobody is left out.
+pub(super) fn actors_in(actors: Option<&[String]>) -> String {
+    actors.into_iter().flatten().map(|actor| format!("\n{actor}\n")).collect()
+}
+
 pub async fn list_tokens(db: &mut impl Db, tenant: Option<TenantId>) -> StoreResult<Vec<TokenRecord>> {
     match tenant {
         None => db.query(TOKENS, &[], token).await,

@@ -248,7 +248,13 @@ pub async fn a_list_is_narrowed_by_actor_label_and_text(bench: &Bench) {
     let gpu = bench.submit(NewJob { requires: labels(&[("gpu", "a100"), ("zone", "eu")]), ..bench.job() }).await;
     let named = bench.submit(NewJob { keys: vec![bench::external_id("Order-17")], ..bench.job() }).await;
     let of = |filter: JobFilter| listed(bench, filter);
-    assert_eq!(of(JobFilter { actor: Some("token:ann".to_owned()), ..JobFilter::default() }).await, [ann]);
+    let by = |actors: &[&str]| JobFilter {
+        actors: Some(actors.iter().map(|&actor| actor.to_owned()).collect()),
+        ..JobFilter::default()
+    };
+    assert_eq!(of(by(&["token:ann"])).await, [ann]);
+    assert_eq!(of(by(&["service:ann", "token:ann"])).await, [ann]);
+    assert_eq!(of(by(&["token:an", "nn", "ken:ann"])).await, [], "an actor is named whole");
     let label = |value: &str| JobFilter { label: Some(("gpu".to_owned(), value.to_owned())), ..JobFilter::default() };
     assert_eq!(of(label("a100")).await, [gpu]);
     assert_eq!(of(label("a10")).await, [], "a part of a value is not the value");
