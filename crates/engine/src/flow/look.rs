@@ -184,14 +184,21 @@ impl Flows {
         }
     }
 
-    /// The node of the last step; of a blueprint, the state it belongs to.
+    /// The node of the last step; of a blueprint, the state it belongs to. `None`, too, if the records of the execution
+    /// cannot be read: that may be why it ended.
     pub async fn final_state(&self, tenant: TenantId, job: JobId, steps: u32) -> Result<Option<String>, LookError> {
         if steps == 0 {
             return Ok(None);
         }
         let mut walk = Walk::from_step(&*self.ledger, tenant, job, steps);
         let mut last = None;
-        while let Some(records) = walk.next().await? {
+        loop {
+            let records = match walk.next().await {
+                Ok(Some(records)) => records,
+                Ok(None) => break,
+                Err(StoreError::Broken(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
             for record in records {
                 if let Record::Step(step) = record {
                     last = Some(step.node);

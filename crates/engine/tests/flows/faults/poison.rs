@@ -121,6 +121,10 @@ async fn a_run_that_cannot_go_on_is_given_up_and_holds_nobody_up() {
         given_up(&record, status, why).unwrap_or_else(|wrong| panic!("{why}: {wrong}"));
         assert!(given_up(&after[0], status, why).is_err() && given_up(&record, status, "another reason").is_err());
     }
+    let ledger = &house.engine.ledger;
+    let record = ledger.find_flow(house.tenant, unreadable).await.expect("an answer").expect("an execution");
+    let state = house.engine.flows.final_state(house.tenant, unreadable, record.steps).await;
+    assert_eq!(state.expect("it can be shown"), None, "its records cannot be read");
     assert_eq!(house.job(misheard).await.state.status, JobStatus::Succeeded, "it did not wait for that word");
     // Others can begin and end, too.
     let late = house.run(row(&[log("late")]), json!(null)).await;
