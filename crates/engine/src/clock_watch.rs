@@ -25,6 +25,7 @@ pub async fn watch_clock(
     loop {
         match ledger.note_time().await {
             Ok(status) => {
+                meters.degraded.set(0);
                 meters.clock_held.set(i64::from(status.is_held()));
                 match (status.is_held(), alarm) {
                     (true, None) => {
@@ -44,7 +45,11 @@ pub async fn watch_clock(
                     (true, Some(_)) | (false, None) => {}
                 }
             }
-            Err(error) => tracing::debug!("the time was not noted: {error}"),
+            // The reaper sees it sooner, but a server that only works has none.
+            Err(error) => {
+                meters.degraded.set(1);
+                tracing::debug!(%error, "cannot note the time");
+            }
         }
         tokio::select! {
             biased;
