@@ -250,7 +250,7 @@ fn unnamed(job: &JobRecord, runs: &[RunRecord], takers: &Takers) -> Option<Reaso
     let run = runs.iter().find(|run| run.fence == job.state.fence)?;
     let worker = takers.remote.iter().find(|worker| worker.name == run.worker && !worker.names_runs)?;
     let limit = job.policy.timeout_ms;
-    let limit = if limit == JobPolicy::default().timeout_ms { UNNAMED_MAX_MS } else { limit };
+    let limit = if limit == JobPolicy::TIMEOUT_DEFAULT_MS { UNNAMED_MAX_MS } else { limit };
     let until = run.claimed_at.plus_millis(i64::try_from(limit).unwrap_or(i64::MAX));
     Some(Reason {
         code: "unnamed",

@@ -46,7 +46,7 @@ impl Default for JobPolicy {
         Self {
             retry: RetryPolicy::default(),
             retry_not_started: None,
-            timeout_ms: 15 * 60 * 1_000,
+            timeout_ms: Self::TIMEOUT_DEFAULT_MS,
             deadline_ms: None,
             on_lost: OnLost::default(),
             dead_letter: true,
@@ -66,6 +66,8 @@ pub enum BadPolicy {
 }
 
 impl JobPolicy {
+    /// How long an attempt of a job may take that does not say it itself.
+    pub const TIMEOUT_DEFAULT_MS: u64 = 15 * 60 * 1_000;
     pub const TIMEOUT_MAX_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
     /// The deadlines a job may have.
     pub const DEADLINE_MS: std::ops::RangeInclusive<u64> = 1_000..=30 * 24 * 60 * 60 * 1_000;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bowline_model::event::EventData;
-use bowline_model::{EventKind, JobStatus, RunId, TenantId};
+use bowline_model::lease::UNNAMED_MAX_MS;
+use bowline_model::{EventKind, JobPolicy, JobStatus, RunId, TenantId};
 use bowline_store::{BeatAnswer, Heartbeat, StoreResult};
 
 use super::Desk;
@@ -106,7 +107,9 @@ async fn bound_unnamed(db: &mut impl Db, beats: &[&Heartbeat]) -> StoreResult<()
     if runs.is_empty() {
         return Ok(());
     }
-    db.execute_many(BOUND, &[Col::Id(runs)]).await.map(drop)
+    let milliseconds = |value: u64| Col::Int(vec![i64::try_from(value).unwrap_or(i64::MAX); runs.len()]);
+    let (bound, usual) = (milliseconds(UNNAMED_MAX_MS), milliseconds(JobPolicy::TIMEOUT_DEFAULT_MS));
+    db.execute_many(BOUND, &[Col::Id(runs), bound, usual]).await.map(drop)
 }
 
 /// Runs that were given up while nobody could hear of them, and whose jobs somebody has canceled meanwhile: whoever is
@@ -160,16 +163,16 @@ const HELD: Sql = Sql::Each {
 const HELD_BY: Sql = Sql::Same(
     "select l.run from lease l join job j on j.number = l.number where j.tenant = $1 and l.worker = $2 order by l.number",
 );
-/// Ten minutes from the hand-out, for jobs with the default timeout.
+/// The second is how long from the hand-out, the third the default timeout: a job that has it says nothing itself.
 const BOUND: Sql = Sql::Each {
     sqlite:
-        "update lease set deadline_at = min(deadline_at, (select r.claimed_at from run r where r.id = run) + 600000000)
+        "update lease set deadline_at = min(deadline_at, (select r.claimed_at from run r where r.id = run) + ?2 * 1000)
              where run = ?1 and exists (select 1 from job j where j.number = lease.number
-               and coalesce(j.policy ->> 'timeout_ms', 900000) = 900000)",
-    postgres: "update lease l set deadline_at = least(l.deadline_at, r.claimed_at + interval '10 minutes')
-               from run r, job j
-               where l.run = any ($1::uuid[]) and r.id = l.run and j.number = l.number
-                 and coalesce((j.policy::json ->> 'timeout_ms')::bigint, 900000) = 900000",
+               and coalesce(j.policy ->> 'timeout_ms', ?3) = ?3)",
+    postgres: "update lease l set deadline_at = least(l.deadline_at, r.claimed_at + k.bound * interval '1 millisecond')
+               from unnest($1::uuid[], $2::bigint[], $3::bigint[]) as k (run, bound, usual), run r, job j
+               where l.run = k.run and r.id = l.run and j.number = l.number
+                 and coalesce((j.policy::json ->> 'timeout_ms')::bigint, k.usual) = k.usual",
 };
 /// 20 is `lost`; 12 is `canceled`, for a job.
 const STOPPED: Sql = Sql::Each {
