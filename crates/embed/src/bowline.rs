@@ -155,7 +155,7 @@ impl Bowline {
     async fn decide(&self, job: JobId, yes: bool, reason: Option<&str>) -> Result<(), Error> {
         let (by, reason) = (self.author.clone(), reason.map(ToOwned::to_owned));
         match self.engine.flows.decide(self.tenant, job, None, yes, by, reason).await? {
-            FlowAnswer::Taken | FlowAnswer::Noted { .. } => Ok(()),
+            FlowAnswer::Taken | FlowAnswer::Replayed | FlowAnswer::Noted { .. } => Ok(()),
             FlowAnswer::Refused(refused) => Err(Error::Refused { job, why: refused.to_string() }),
             FlowAnswer::Withdrawn | FlowAnswer::DecisionAhead | FlowAnswer::Approved => Err(Error::NobodyWaits(job)),
             FlowAnswer::NotFound => Err(Error::NotFound(job)),

@@ -335,6 +335,8 @@ pub struct FlowVote {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowAnswer {
     Taken,
+    /// The same was taken under this key before; nothing is done again.
+    Replayed,
     /// One yes of several; so many are still needed.
     Noted {
         missing: u32,

@@ -110,7 +110,7 @@ pub fn inbox_full(has: Remembered, max: Remembered) -> Problem {
 /// Why something that was said to a run did not count; nothing if it did.
 pub fn not_taken(answer: FlowAnswer) -> Result<(), Problem> {
     match answer {
-        FlowAnswer::Taken | FlowAnswer::Noted { .. } => Ok(()),
+        FlowAnswer::Taken | FlowAnswer::Replayed | FlowAnswer::Noted { .. } => Ok(()),
         FlowAnswer::Refused(refused) => Err(refusal(refused)),
         FlowAnswer::Withdrawn => {
             let message = "the run was edited, so this question was withdrawn; look at the new one, and answer that";

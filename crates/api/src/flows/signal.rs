@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use bowline_engine::flow::Told;
 use bowline_model::JobId;
-use bowline_store::{PENDING_SIGNALS_MAX, Signaled};
+use bowline_store::{FlowAnswer, PENDING_SIGNALS_MAX, Signaled};
 use hyper::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,8 @@ pub struct SignalRequest {
 pub struct SignaledView {
     /// Executions that wait for it. Where they are many, some are told a little later.
     pub runs: u64,
+    /// Whether the same was sent under this key before, and nobody was told now.
+    pub replayed: bool,
 }
 
 const NAME_BYTES_MAX: usize = 128;
@@ -80,8 +82,9 @@ pub async fn tell(
     check(&body.event, body.key.as_deref())?;
     let once = once_key(&headers, &parts(&body.event, body.key.as_deref(), &body.payload.to_string()))?;
     let event = Told { event: &body.event, key: body.key, payload: body.payload, once };
-    not_taken(app.engine.flows.tell_once(known.tenant()?, job, event, known.author()).await?)?;
-    Ok(Json(SignaledView { runs: 1 }))
+    let answer = app.engine.flows.tell_once(known.tenant()?, job, event, known.author()).await?;
+    not_taken(answer)?;
+    Ok(Json(SignaledView { runs: 1, replayed: answer == FlowAnswer::Replayed }))
 }
 
 /// Tells every run of the tenant that waits for it now.
@@ -97,7 +100,8 @@ pub async fn signal(
     let key = once.as_ref().map(|once| once.key.clone());
     let told = Told { event: &event, key: body.key, payload: body.payload, once };
     match app.engine.flows.signal_once(known.tenant()?, told, known.author()).await? {
-        Signaled::Told(runs) | Signaled::Replayed(runs) => Ok(Json(SignaledView { runs })),
+        Signaled::Told(runs) => Ok(Json(SignaledView { runs, replayed: false })),
+        Signaled::Replayed(runs) => Ok(Json(SignaledView { runs, replayed: true })),
         Signaled::KeyConflict => Err(key_conflict(&key.unwrap_or_default())),
         Signaled::Full(has) => Err(inbox_full(has, PENDING_SIGNALS_MAX)),
     }

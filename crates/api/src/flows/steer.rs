@@ -5,6 +5,7 @@ use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_model::JobId;
 use bowline_model::wording::in_plain_words;
+use bowline_store::{FlowAnswer, StoreError};
 use bowline_workflow::flow::Order;
 use hyper::HeaderMap;
 use schemars::JsonSchema;
@@ -61,6 +62,8 @@ pub struct SteeredView {
     pub node: Option<String>,
     /// Steps that are over.
     pub steps: u32,
+    /// Whether the same was ordered under this key before, and nothing was done now.
+    pub replayed: bool,
 }
 
 pub async fn steer(
@@ -82,10 +85,12 @@ pub async fn steer(
         Order::Edit(_) => Some(reason(body.reason.as_deref().unwrap_or_default())?),
         _ => reason_of(body.reason)?,
     };
-    let order = serde_json::to_string(&body.order).unwrap_or_default();
+    let order = serde_json::to_string(&body.order).map_err(|error| StoreError::Broken(error.to_string()))?;
     let once = once_key(&headers, &[order.as_bytes(), why.as_deref().unwrap_or_default().as_bytes()])?;
-    not_taken(app.engine.flows.steer_once(tenant, job, body.order, known.author(), why, once).await?)?;
-    show(&app, &known, job).await
+    let answer = app.engine.flows.steer_once(tenant, job, body.order, known.author(), why, once).await?;
+    not_taken(answer)?;
+    let view = show(&app, &known, job).await?;
+    Ok(Json(SteeredView { replayed: answer == FlowAnswer::Replayed, ..view }))
 }
 
 /// Lets runs hear what they were told. It is stored already: where this fails, they hear it a little later.
@@ -96,16 +101,17 @@ pub async fn hear(app: &App) {
 }
 
 /// The run, as soon as it has heard what it was told.
-async fn show(app: &App, known: &Known, job: JobId) -> Result<Json<SteeredView>, Problem> {
+async fn show(app: &App, known: &Known, job: JobId) -> Result<SteeredView, Problem> {
     let tenant = known.tenant()?;
     hear(app).await;
     let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
     let flow = app.engine.ledger.find_flow(tenant, job).await?.ok_or_else(no_job)?;
-    Ok(Json(SteeredView {
+    Ok(SteeredView {
         job_id: job,
         status: job_word(record.state.status),
         paused_for: flow.paused_for,
         node: flow.node,
         steps: flow.steps,
-    }))
+        replayed: false,
+    })
 }

@@ -345,6 +345,7 @@ fn deed(author: &Author, wish: &Command, answer: &Answer, diffs: &Diffs) -> Stor
             let form = form.with(order.about.clone());
             match answer {
                 FlowAnswer::Taken | FlowAnswer::Noted { .. } => form.result("done"),
+                FlowAnswer::Replayed => form.result("unchanged"),
                 FlowAnswer::Refused(refused) => form.refused(refused),
                 FlowAnswer::Withdrawn => form.refused("the question was withdrawn"),
                 FlowAnswer::DecisionAhead | FlowAnswer::Approved => form.refused("a decision was taken before"),

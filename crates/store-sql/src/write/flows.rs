@@ -383,7 +383,7 @@ pub async fn steer_flow(db: &mut impl Db, desk: &Desk<'_>, order: &FlowOrder) ->
     let operation = format!("{what}/{}", order.job);
     match find_once(db, order.tenant, &operation, order.once.as_ref()).await? {
         None => {}
-        Some(Known::Answered(_)) => return Ok((FlowAnswer::Taken, Heard::default())),
+        Some(Known::Answered(_)) => return Ok((FlowAnswer::Replayed, Heard::default())),
         Some(Known::Conflict) => return Ok((FlowAnswer::KeyConflict, Heard::default())),
     }
     if status.is_terminal() {
