@@ -1,7 +1,8 @@
 //! Refused requests (401, 403), for the audit trail.
 //!
 //! Equal refusals are counted together and written every few seconds, so that a flood of them costs a bounded number of
-//! records: at most [`KINDS_MAX`] a round, and one more that says how many requests were left out.
+//! records: at most [`KINDS_MAX`] a round and chain, and one more that says how many requests were left out. So a caller
+//! without a credential, whose refusals are in the system's chain, leaves room for those of every tenant.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::problem::Problem;
 
-/// Different refusals that one round records.
+/// Different refusals that one round records in one chain.
 const KINDS_MAX: usize = 100;
+/// Chains that one round records refusals in; those of others count as left out of the system's.
+const CHAINS_MAX: usize = 100;
 /// How long equal refusals are counted together.
 const ROUND: Duration = Duration::from_secs(10);
 /// How long a stopping server may take to write the last round.
@@ -38,11 +41,51 @@ struct Kind {
     message: String,
 }
 
+/// The refusals of one chain.
+#[derive(Debug, Default)]
+struct Counted {
+    /// How often, and the id of the first request.
+    kinds: HashMap<Kind, (u64, Arc<str>)>,
+    left_out: u64,
+}
+
 #[derive(Debug, Default)]
 struct Round {
-    /// How often, and the id of the first request.
-    counted: HashMap<Kind, (u64, Arc<str>)>,
-    left_out: u64,
+    chains: HashMap<Chain, Counted>,
+}
+
+impl Round {
+    fn add(&mut self, kind: Kind, more: u64, request_id: Arc<str>) {
+        let has_room = self.has_room(kind.chain);
+        let counted = self.of(kind.chain);
+        if let Some((times, _)) = counted.kinds.get_mut(&kind) {
+            *times += more;
+        } else if has_room && counted.kinds.len() < KINDS_MAX {
+            counted.kinds.insert(kind, (more, request_id));
+        } else {
+            counted.left_out += more;
+        }
+    }
+
+    fn has_room(&self, chain: Chain) -> bool {
+        self.chains.len() < CHAINS_MAX || self.chains.contains_key(&chain)
+    }
+
+    /// What is counted for a chain; for one without room, what is counted for the system's.
+    fn of(&mut self, chain: Chain) -> &mut Counted {
+        let chain = if self.has_room(chain) { chain } else { Chain::System };
+        self.chains.entry(chain).or_default()
+    }
+
+    /// Takes over what could not be written.
+    fn put_back(&mut self, older: Self) {
+        for (chain, counted) in older.chains {
+            self.of(chain).left_out += counted.left_out;
+            for (kind, (times, request_id)) in counted.kinds {
+                self.add(kind, times, request_id);
+            }
+        }
+    }
 }
 
 /// A request that was refused.
@@ -87,14 +130,7 @@ impl Refusals {
             code: problem.code,
             message: problem.message.clone(),
         };
-        let mut round = self.round();
-        if let Some((times, _)) = round.counted.get_mut(&kind) {
-            *times += 1;
-        } else if round.counted.len() < KINDS_MAX {
-            round.counted.insert(kind, (1, Arc::clone(request_id)));
-        } else {
-            round.left_out += 1;
-        }
+        self.round().add(kind, 1, Arc::clone(request_id));
     }
 
     /// Writes a round every few seconds until the server stops.
@@ -113,68 +149,69 @@ impl Refusals {
     /// Writes what was counted so far. While the ledger is unavailable it is counted on.
     pub async fn write(&self) {
         let round = std::mem::take(&mut *self.round());
-        if round.counted.is_empty() {
+        let entries = entries(&round);
+        if entries.is_empty() {
             return;
         }
-        let Err(error) = self.ledger.record_audit(entries(&round)).await else { return };
-        tracing::warn!(%error, refusals = round.counted.len(), "cannot record refused requests, retrying");
-        let mut newer = self.round();
-        newer.left_out += round.left_out;
-        for (kind, (times, request_id)) in round.counted {
-            if let Some((counted, _)) = newer.counted.get_mut(&kind) {
-                *counted += times;
-            } else if newer.counted.len() < KINDS_MAX {
-                newer.counted.insert(kind, (times, request_id));
-            } else {
-                newer.left_out += times;
-            }
-        }
+        let refusals = entries.len();
+        let Err(error) = self.ledger.record_audit(entries).await else { return };
+        tracing::warn!(%error, refusals, "cannot record refused requests, retrying");
+        self.round().put_back(round);
     }
 }
 
 fn entries(round: &Round) -> Vec<Deed> {
-    let mut entries: Vec<Deed> = round
-        .counted
-        .iter()
-        .map(|(kind, (times, request_id))| Deed {
-            chain: kind.chain,
-            author: Author {
-                name: kind.actor.as_str().into(),
-                scopes: kind.scopes.as_str().into(),
-                request_id: Some(Arc::clone(request_id)),
-                ip: kind.ip.map(|ip| ip.to_string().into()),
-                ..Author::default()
-            },
-            action: Action::AccessRefused,
-            resource: format!("route/{} {}", kind.method, kind.route),
-            diff: Some(json!({"times": times, "code": kind.code}).to_string()),
-            reason: None,
-            result: format!("refused: {} {}", kind.status, kind.message),
-        })
-        .collect();
+    let mut entries = Vec::new();
+    for (chain, counted) in &round.chains {
+        entries.extend(counted.kinds.iter().map(|(kind, (times, request_id))| entry(kind, *times, request_id)));
+        if counted.left_out > 0 {
+            entries.push(left_out(*chain, counted.left_out));
+        }
+    }
     // One order, whatever the map's: records of one round can be compared.
     entries.sort_by(|a, b| (&a.author.name, &a.resource).cmp(&(&b.author.name, &b.resource)));
-    if round.left_out > 0 {
-        entries.push(Deed {
-            chain: Chain::of(None),
-            author: Author::from("server"),
-            action: Action::AccessRefused,
-            resource: "route".to_owned(),
-            diff: Some(json!({"times": round.left_out}).to_string()),
-            reason: None,
-            result: "refused: more different requests than are recorded one by one".to_owned(),
-        });
-    }
     entries
+}
+
+fn entry(kind: &Kind, times: u64, request_id: &Arc<str>) -> Deed {
+    Deed {
+        chain: kind.chain,
+        author: Author {
+            name: kind.actor.as_str().into(),
+            scopes: kind.scopes.as_str().into(),
+            request_id: Some(Arc::clone(request_id)),
+            ip: kind.ip.map(|ip| ip.to_string().into()),
+            ..Author::default()
+        },
+        action: Action::AccessRefused,
+        resource: format!("route/{} {}", kind.method, kind.route),
+        diff: Some(json!({"times": times, "code": kind.code}).to_string()),
+        reason: None,
+        result: format!("refused: {} {}", kind.status, kind.message),
+    }
+}
+
+fn left_out(chain: Chain, times: u64) -> Deed {
+    Deed {
+        chain,
+        author: Author::from("server"),
+        action: Action::AccessRefused,
+        resource: "route".to_owned(),
+        diff: Some(json!({ "times": times }).to_string()),
+        reason: None,
+        result: "refused: more different requests than are recorded one by one".to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use bowline_model::Timestamp;
+
     use super::*;
 
-    fn kind(n: usize) -> Kind {
+    fn kind(chain: Chain, n: usize) -> Kind {
         Kind {
-            chain: Chain::of(None),
+            chain,
             actor: "unknown".to_owned(),
             scopes: String::new(),
             ip: None,
@@ -186,19 +223,63 @@ mod tests {
         }
     }
 
+    fn tenant(n: u8) -> Chain {
+        Chain::Tenant(TenantId::mint(Timestamp::from_millis(1), [n; 10]))
+    }
+
+    fn times(entries: &[Deed], chain: Chain, diff: &str) -> usize {
+        entries.iter().filter(|entry| entry.chain == chain && entry.diff.as_deref() == Some(diff)).count()
+    }
+
     #[test]
-    fn a_round_is_bounded_and_says_what_it_left_out() {
+    fn equal_refusals_are_one_entry() {
         let mut round = Round::default();
-        for n in 0..3 {
-            round.counted.insert(kind(n), (7, "r".into()));
+        for n in 0..21 {
+            round.add(kind(Chain::System, n % 3), 1, "r".into());
         }
-        assert_eq!(entries(&round).len(), 3);
-        assert!(
-            entries(&round).iter().all(|entry| entry.diff.as_deref() == Some(r#"{"code":"AUTH_REQUIRED","times":7}"#))
-        );
-        round.left_out = 41;
         let entries = entries(&round);
-        assert_eq!(entries.len(), 4);
-        assert_eq!(entries[3].diff.as_deref(), Some(r#"{"times":41}"#));
+        assert_eq!(entries.len(), 3);
+        assert_eq!(times(&entries, Chain::System, r#"{"code":"AUTH_REQUIRED","times":7}"#), 3);
+    }
+
+    #[test]
+    fn a_flood_leaves_room_for_other_chains_and_is_counted() {
+        let (system, ann) = (Chain::System, tenant(1));
+        let mut round = Round::default();
+        for n in 0..KINDS_MAX + 41 {
+            round.add(kind(system, n), 1, "r".into());
+        }
+        round.add(kind(ann, 0), 1, "r".into());
+        let entries = entries(&round);
+        assert_eq!(entries.len(), KINDS_MAX + 1 + 1);
+        assert_eq!(times(&entries, system, r#"{"times":41}"#), 1);
+        assert_eq!(times(&entries, ann, r#"{"code":"AUTH_REQUIRED","times":1}"#), 1, "a tenant's own chain has room");
+    }
+
+    #[test]
+    fn chains_beyond_the_bound_are_counted_in_the_systems() {
+        let mut round = Round::default();
+        round.add(kind(Chain::System, 0), 1, "r".into());
+        for n in 0..u8::MAX {
+            round.add(kind(tenant(n), 0), 1, "r".into());
+        }
+        assert_eq!(round.chains.len(), CHAINS_MAX);
+        let all: u64 = round.chains.values().flat_map(|c| c.kinds.values()).map(|(times, _)| times).sum();
+        let left_out: u64 = round.chains.values().map(|c| c.left_out).sum();
+        assert_eq!(all + left_out, 1 + u64::from(u8::MAX), "none is lost");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_added_to_what_came_since() {
+        let mut older = Round::default();
+        for n in 0..KINDS_MAX + 1 {
+            older.add(kind(tenant(1), n), 2, "old".into());
+        }
+        let mut round = Round::default();
+        round.add(kind(tenant(1), 0), 1, "new".into());
+        round.put_back(older);
+        let counted = &round.chains[&tenant(1)];
+        assert_eq!((counted.kinds.len(), counted.left_out), (KINDS_MAX, 2));
+        assert_eq!(counted.kinds[&kind(tenant(1), 0)].0, 3);
     }
 }
