@@ -280,6 +280,15 @@ impl Known {
         self.0.require(scope).map(drop).map_err(denied)
     }
 
+    /// Notes that a part of a `POST` was refused, where the request as a whole was not.
+    pub fn note_refused_part(&self, app: &App, route: &'static str, problem: &Problem) {
+        let Asked { request_id: Some(request_id), ip } = &self.1 else { return };
+        if is_refusal(problem) {
+            let (caller, ip) = (Some(&*self.0), *ip);
+            app.refusals.note(&Refusal { caller, ip, route, method: "POST", problem, request_id });
+        }
+    }
+
     /// Who the audit trail names for what the caller does.
     pub fn author(&self) -> Author {
         Author {

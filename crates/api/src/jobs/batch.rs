@@ -27,6 +27,7 @@ use crate::problem::Problem;
 use crate::views::job_word;
 
 const JOBS_MAX: usize = 1_000;
+const ROUTE: &str = "/jobs/batch";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -118,7 +119,10 @@ pub async fn submit_batch(
                 going.push(run);
                 refused.push(None);
             }
-            Err(problem) => refused.push(Some(problem)),
+            Err(problem) => {
+                known.note_refused_part(&app, ROUTE, &problem);
+                refused.push(Some(problem));
+            }
         }
     }
     let stored = if wishes.is_empty() {

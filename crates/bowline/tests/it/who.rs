@@ -121,6 +121,9 @@ async fn lists_are_filtered_by_who_did_it() {
             (&approvals[0]["requester"]["id"], &approvals[1]["approval"]["requester"]["id"]),
             (&json!(id), &json!(id))
         );
+        let jobs = list("/jobs?limit=500&", "jobs").await;
+        assert_eq!(jobs.len(), 2, "{jobs:?}");
+        assert!(jobs.iter().all(|one| one["actor"]["id"] == json!(id)), "{jobs:?}");
         let blocks = list("/blocks?", "blocks").await;
         assert_eq!((blocks.len(), &blocks[0]["actor"]["id"]), (1, &json!(id)));
         let records = list("/audit?", "records").await;
@@ -129,10 +132,11 @@ async fn lists_are_filtered_by_who_did_it() {
         assert!(!events.is_empty() && events.iter().all(|one| one["actor"]["id"] == json!(id)), "{events:?}");
         assert!(events.iter().any(|one| one["type"] == "host_blocked"), "{events:?}");
     }
-    for path in ["/events", "/events?order=newest", "/approvals", "/blocks", "/audit"] {
+    for path in ["/jobs", "/events", "/events?order=newest", "/approvals", "/blocks", "/audit"] {
         let sign = if path.contains('?') { '&' } else { '?' };
         let page = server.get(&format!("{path}{sign}actor=nobody")).await.expect(200);
-        let items = ["events", "approvals", "blocks", "records"].map(|items| page[items].as_array().map(Vec::len));
+        let items =
+            ["jobs", "events", "approvals", "blocks", "records"].map(|items| page[items].as_array().map(Vec::len));
         assert!(items.contains(&Some(0)), "{page}");
         assert_eq!(server.get(&format!("{path}{sign}actor=")).await.status, 400, "{path}");
     }
@@ -175,6 +179,26 @@ async fn refused_requests_are_in_the_audit_trail_and_counted_together() {
     assert_eq!(strangers.len(), 1, "{strangers:?}");
     assert_eq!((&strangers[0]["actor"], &strangers[0]["ip"]), (&json!("unknown"), &json!("127.0.0.1")));
     assert_eq!(strangers[0]["diff"], json!(r#"{"code":"AUTH_REQUIRED","times":7}"#));
+}
+
+/// A batch is answered with 202, whatever becomes of its parts.
+#[tokio::test]
+async fn refused_parts_of_a_batch_are_in_the_audit_trail() {
+    let server = TestServer::start().await;
+    let spec = json!({"spec": {
+        "nodes": [{"id": "start", "type": "start"}, {"id": "run", "type": "command",
+            "config": {"command": {"argv": ["true"]}, "selector": "all"}}],
+        "edges": [{"source": "start", "target": "run"}],
+    }});
+    server.send("PUT", "/resources/workflow/runs", &server.admin(), Some(spec)).await.expect(201);
+    let (token, id) = ann(&server, &["jobs.write", "jobs.read"]).await;
+    let jobs = json!({"jobs": [{"type": "noop"}, {"workflow": "runs"}, {"workflow": "runs"}]});
+    let answer = server.send("POST", "/jobs/batch", &token, Some(jobs)).await.expect(202);
+    assert_eq!((&answer["accepted"], &answer["refused"]), (&json!(1), &json!(2)), "{answer}");
+    let refused = audit(&server, "&action=access.refused").await;
+    assert_eq!(refused.len(), 1, "equal refusals are one record: {refused:?}");
+    assert_eq!((&refused[0]["actor"], &refused[0]["resource"]), (&json!(id), &json!("route/POST /jobs/batch")));
+    assert_eq!(refused[0]["diff"], json!(r#"{"code":"FORBIDDEN","times":2}"#));
 }
 
 #[tokio::test]
