@@ -72,8 +72,12 @@ pub async fn health(State(app): State<App>) -> Response {
 /// The meters, in Prometheus' text form.
 pub async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     let meters = &app.engine.meters;
-    // While the ledger is away the other meters are all the more wanted.
-    if let Ok(Ok(depths)) = tokio::time::timeout(PATIENCE, app.engine.ledger.lane_depths(None)).await {
+    // While the ledger is away the other meters are all the more wanted, and before the caller's patience ends: so both are
+    // waited for together.
+    let ledger = &app.engine.ledger;
+    let depths = tokio::time::timeout(PATIENCE, ledger.lane_depths(None));
+    let (depths, stopped) = tokio::join!(depths, tokio::time::timeout(PATIENCE, ledger.count_stopped()));
+    if let Ok(Ok(depths)) = depths {
         for depth in depths {
             let queue = QueueLabels { queue: depth.lane.as_str() };
             let set = |gauge: &DepthGauge, value: u64| {
@@ -85,7 +89,7 @@ pub async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
             set(&meters.dlq_depth, depth.dead);
         }
     }
-    if let Ok(Ok(stopped)) = tokio::time::timeout(PATIENCE, app.engine.ledger.count_stopped()).await {
+    if let Ok(Ok(stopped)) = stopped {
         meters.stopped_starters.set(i64::try_from(stopped).unwrap_or(i64::MAX));
     }
     let (waiting, _) = app.engine.ledger.backlog();

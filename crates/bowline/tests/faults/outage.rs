@@ -72,3 +72,29 @@ async fn an_outage_of_the_database_changes_no_outcome() {
     server.until_status(&after, "success").await;
     server.assert_verified();
 }
+
+/// Every role says in its metrics that the ledger is away, and takes it back.
+#[tokio::test]
+async fn a_server_without_an_api_says_that_it_is_degraded() {
+    let (postgres, objects) = (Postgres::start(), tempfile::tempdir().expect("a directory"));
+    let url = postgres.create_database();
+    let role = |role: &str| {
+        let config = format!("[server]\nrole = {role:?}\nobjects_dir = {:?}\n", objects.path().display().to_string());
+        Setup { database_url: Some(url.clone()), config, ..Setup::default() }
+    };
+    let api = TestServer::with(role("api")).await;
+    let background = TestServer::with(role("worker")).await;
+    let says = async |wanted: &str| {
+        until(Duration::from_secs(60), wanted, async || {
+            let metrics = background.send("GET", "/metrics", &api.admin(), None).await;
+            let text = metrics.body.as_str().unwrap_or_default();
+            if text.lines().any(|line| line == wanted) { Ok(()) } else { Err(format!("{}: {text}", metrics.status)) }
+        })
+        .await;
+    };
+    says("orchestrator_degraded 0").await;
+    postgres.stop_immediate();
+    says("orchestrator_degraded 1").await;
+    postgres.start_again();
+    says("orchestrator_degraded 0").await;
+}

@@ -165,6 +165,10 @@ async fn a_frozen_database_is_like_one_that_is_away() {
     let ready = house.server.try_send("GET", "/readyz", None, None).await.expect("an answer");
     assert_eq!(ready.status, 503);
     assert_eq!(house.server.try_send("GET", "/healthz", None, None).await.expect("an answer").status, 200);
+    // Everything else waits for the ledger; whoever watches the server does not.
+    let metrics = house.server.get("/metrics").await.expect(200);
+    assert!(metrics.as_str().is_some_and(|text| text.contains("orchestrator_degraded 1")), "{metrics}");
+    assert_eq!(house.server.get("/lanes").await.status, 503);
     house.postgres.thaw();
     house.converges(seen).await;
 }
