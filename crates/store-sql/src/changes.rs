@@ -294,7 +294,7 @@ impl Changes {
         match step.event {
             EventKind::JobCancelRequested => self.fleet_sweep.push((job.number, Sweep::Cancel, None)),
             EventKind::JobDeadlinePassed => {
-                let why = "it took longer than it may".to_owned();
+                let why = "it did not end before its deadline".to_owned();
                 self.fleet_sweep.push((job.number, Sweep::Cancel, Some(why)));
             }
             EventKind::JobRetried => self.fleet_sweep.push((job.number, Sweep::Retry, None)),

@@ -65,3 +65,28 @@ async fn a_deadline_that_cannot_be_is_refused_and_names_its_field() {
         assert_eq!(answer.body["error"]["details"]["field"], field, "{body}: {}", answer.body);
     }
 }
+
+/// Time that a command waits for a person is not its own.
+#[tokio::test]
+async fn waiting_for_approval_does_not_count_towards_the_deadline_of_a_command() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    let spec = json!({"spec": {"argv": ["true"], "approval": {"four_eyes": false}}});
+    server.send("PUT", "/resources/command/restart", &server.admin(), Some(spec)).await.expect(201);
+    let body = json!({"command": "restart", "selector": "all", "deadline_ms": 5_000});
+    let asked = server.submit(body).await;
+    // What was submitted later with the same deadline has failed by it.
+    let plain = server.submit(json!({"type": "nobody.takes.this", "deadline_ms": 5_000})).await;
+    server.until_status(&plain, "failed").await;
+    assert_eq!(server.get(&format!("/jobs/{asked}")).await.expect(200)["job"]["status"], "awaiting_approval");
+    let agent = server.agent("agent-1", json!({"bowline/reach": "simulate"})).await;
+    server.post(&format!("/jobs/{asked}/approve"), json!({})).await.expect(200);
+    let tasks = agent.tasks(1).await;
+    agent.finish(&tasks[0], 0).await;
+    server.until_status(&asked, "success").await;
+    // From the approval on it counts.
+    let late = server.submit(json!({"command": "restart", "hosts": ["h0000"], "deadline_ms": 1_000})).await;
+    server.post(&format!("/jobs/{late}/approve"), json!({})).await.expect(200);
+    let ended = server.until_status(&late, "failed").await;
+    assert_eq!(ended["job"]["error"]["class"], "deadline", "{ended}");
+}

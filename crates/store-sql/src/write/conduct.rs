@@ -440,7 +440,7 @@ async fn finish(
         Err(refused) => return Err(StoreError::Broken(format!("job #{}: {refused}", fleet.job.number))),
     };
     let class = match (fact, fleet.job.state.status) {
-        (CommandFact::Ended(End::Failed), JobStatus::Canceling) => ErrorClass::Timeout,
+        (CommandFact::Ended(End::Failed), JobStatus::Canceling) => ErrorClass::Deadline,
         _ if fleet.progress.superseded.is_some() => ErrorClass::Superseded,
         _ => ErrorClass::Permanent,
     };
