@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{AmqpUrl, NotAnAmqpUrl};
 use crate::name::ResourceName;
-use crate::resource::BadSpec;
+use crate::resource::{BadSpec, Checks};
 use crate::secret::looks_secret;
 
 /// A RabbitMQ broker.
@@ -59,6 +59,12 @@ impl RabbitmqSpec {
     const CA_MAX: usize = 65_536;
 
     pub fn check(&self) -> Result<(), BadSpec> {
+        let mut checks = Checks::default();
+        checks.add(self.check_description()).add(self.check_address()).add(self.check_username());
+        checks.done()
+    }
+
+    fn check_description(&self) -> Result<(), BadSpec> {
         if let Some(text) = &self.description {
             if text.is_empty() || text.len() > Self::DESCRIPTION_MAX || text.chars().any(char::is_control) {
                 let what = format!("between 1 and {} characters, in one line", Self::DESCRIPTION_MAX);
@@ -66,6 +72,10 @@ impl RabbitmqSpec {
             }
             not_secret("description", text)?;
         }
+        Ok(())
+    }
+
+    fn check_address(&self) -> Result<(), BadSpec> {
         if self.url.len() > Self::URL_MAX {
             return Err(BadSpec::at("url", format!("at most {} characters", Self::URL_MAX)));
         }
@@ -73,12 +83,6 @@ impl RabbitmqSpec {
             NotAnAmqpUrl::UserInfo => BadSpec::forbidden("url", error.to_string()),
             _ => BadSpec::at("url", error.to_string()),
         })?;
-        let name = &self.username;
-        if name.is_empty() || name.len() > Self::USERNAME_MAX || name.chars().any(char::is_control) {
-            let what = format!("between 1 and {} characters, in one line", Self::USERNAME_MAX);
-            return Err(BadSpec::at("username", what));
-        }
-        not_secret("username", name)?;
         match &self.ca {
             Some(_) if !address.tls => {
                 Err(BadSpec::at("ca", "is only of use with an address that begins with amqps://"))
@@ -94,6 +98,15 @@ impl RabbitmqSpec {
             }
             None => Ok(()),
         }
+    }
+
+    fn check_username(&self) -> Result<(), BadSpec> {
+        let name = &self.username;
+        if name.is_empty() || name.len() > Self::USERNAME_MAX || name.chars().any(char::is_control) {
+            let what = format!("between 1 and {} characters, in one line", Self::USERNAME_MAX);
+            return Err(BadSpec::at("username", what));
+        }
+        not_secret("username", name)
     }
 
     pub fn address(&self) -> Result<AmqpUrl, NotAnAmqpUrl> {

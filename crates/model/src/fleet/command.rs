@@ -15,7 +15,7 @@ use super::{Cannot, HostScope, Limits, Reference, Sandbox, Scope, Template};
 use crate::host::{Connection, Host, HostVars, Selector, Steps, TooCostly, Vars};
 use crate::job::{JobPolicy, OnLost};
 use crate::name::{Labels, ResourceName};
-use crate::resource::BadSpec;
+use crate::resource::{BadSpec, Checks};
 use crate::retry::{RetryPolicy, StartRetry};
 use crate::secret::{NamedSecret, looks_secret, sounds_secret};
 
@@ -166,6 +166,28 @@ const FILLED_MAX: usize = 1 << 20;
 impl CommandSpec {
     /// Whether the parts of this fit together. Whether `params` is a JSON Schema is not asked here.
     pub fn check(&self) -> Result<(), BadSpec> {
+        let mut checks = Checks::default();
+        checks.add(self.check_program());
+        self.check_environment(&mut checks);
+        self.check_no_values(&mut checks);
+        self.check_places(&mut checks);
+        if let Some(Err(error)) = self.retry_not_started.as_ref().map(StartRetry::check) {
+            checks.holds(false, "retry_not_started", error.to_string());
+        }
+        checks.add(self.policy().check().map_err(|e| bad("retry", e.to_string())));
+        checks.holds(self.kill_grace_ms <= 600_000, "kill_grace_ms", "at most 600000 (ten minutes)");
+        checks.holds(self.output_max_bytes <= 64 << 30, "output_max_bytes", "at most 68719476736 (64 GiB)");
+        checks.holds(
+            self.user.as_deref().is_none_or(is_user),
+            "user",
+            "the name of a user has up to 32 letters, digits and . _ -, and no dash at its start",
+        );
+        checks.add(self.limits.check().map_err(|(field, what)| bad(format!("limits.{field}"), what)));
+        checks.add(self.approval.as_ref().map_or(Ok(()), ApprovalRule::check));
+        checks.done()
+    }
+
+    fn check_program(&self) -> Result<(), BadSpec> {
         match (self.argv.is_empty(), &self.script) {
             (true, None) => return Err(bad("argv", "a command needs argv or script")),
             (false, Some(_)) => return Err(bad("script", "a command has argv or script, not both")),
@@ -181,72 +203,54 @@ impl CommandSpec {
         if self.argv.first().is_some_and(|program| program.as_str().trim().is_empty()) {
             return Err(bad("argv[0]", "the program has no name"));
         }
-        self.check_environment()?;
-        self.check_no_values()?;
-        self.check_places()?;
-        if let Some(Err(error)) = self.retry_not_started.as_ref().map(StartRetry::check) {
-            return Err(bad("retry_not_started", error.to_string()));
-        }
-        self.policy().check().map_err(|e| bad("retry", e.to_string()))?;
-        if self.kill_grace_ms > 600_000 {
-            return Err(bad("kill_grace_ms", "at most 600000 (ten minutes)"));
-        }
-        if self.output_max_bytes > 64 << 30 {
-            return Err(bad("output_max_bytes", "at most 68719476736 (64 GiB)"));
-        }
-        if self.user.as_deref().is_some_and(|user| !is_user(user)) {
-            return Err(bad(
-                "user",
-                "the name of a user has up to 32 letters, digits and . _ -, and no dash at its start",
-            ));
-        }
-        self.limits.check().map_err(|(field, what)| bad(format!("limits.{field}"), what))?;
-        self.approval.as_ref().map_or(Ok(()), ApprovalRule::check)
+        Ok(())
     }
 
-    fn check_environment(&self) -> Result<(), BadSpec> {
-        if self.env.len() + self.secrets.len() > NAMES_MAX {
-            return Err(bad("env", format!("at most {NAMES_MAX} variables")));
-        }
+    fn check_environment(&self, checks: &mut Checks) {
+        let names = self.env.len() + self.secrets.len();
+        checks.holds(names <= NAMES_MAX, "env", format!("at most {NAMES_MAX} variables"));
         for name in self.env.keys().chain(self.secrets.keys()) {
             let fine = name
                 .bytes()
                 .enumerate()
                 .all(|(n, b)| b == b'_' || b.is_ascii_alphabetic() || (n > 0 && b.is_ascii_digit()));
             if name.is_empty() || name.len() > 128 || !fine {
-                return Err(bad("env", format!("{name:?} cannot be the name of an environment variable")));
+                checks.holds(false, "env", format!("{name:?} cannot be the name of an environment variable"));
             }
         }
-        if let Some(name) = self.secrets.keys().find(|name| self.env.contains_key(*name)) {
-            return Err(bad("secrets", format!("{name} is in env as well")));
-        }
         for (variable, secret) in &self.secrets {
-            NamedSecret::parse(secret).map_err(|error| bad(format!("secrets.{variable}"), error.to_string()))?;
+            if self.env.contains_key(variable) {
+                checks.holds(false, "secrets", format!("{variable} is in env as well"));
+            }
+            let named = NamedSecret::parse(secret).map(drop);
+            checks.add(named.map_err(|error| bad(format!("secrets.{variable}"), error.to_string())));
         }
-        Ok(())
     }
 
     /// Secrets are named, not written down: what is here is kept in the ledger and shown to whoever may read it.
-    fn check_no_values(&self) -> Result<(), BadSpec> {
-        let forbidden = |path: String, what: &str| {
+    fn check_no_values(&self, checks: &mut Checks) {
+        let mut forbidden = |path: String, what: &str| {
             let words = format!("this looks like {what}; name a secret in `secrets`, and its value stays out of here");
-            Err(BadSpec::forbidden(path, words))
+            checks.add(Err(BadSpec::forbidden(path, words)));
         };
         let script = self.script.iter().map(|text| ("script".to_owned(), text.as_str()));
         let templates = self.templates().into_iter().map(|(path, template)| (path, template.as_str()));
         for (path, text) in templates.chain(script) {
             if let Some(what) = looks_secret(text) {
-                return forbidden(path, what);
+                forbidden(path, what);
             }
         }
         for (name, value) in &self.env {
             let written = value.places().next().is_none() && !value.as_str().trim().is_empty();
             // A path says where a secret is.
-            if written && sounds_secret(name) && !value.as_str().starts_with('/') {
-                return forbidden(format!("env.{name}"), "the value of a secret");
+            if written
+                && sounds_secret(name)
+                && !value.as_str().starts_with('/')
+                && looks_secret(value.as_str()).is_none()
+            {
+                forbidden(format!("env.{name}"), "the value of a secret");
             }
         }
-        Ok(())
     }
 
     /// The resources whose secrets the server gives to the executing agent, by variable.
@@ -268,7 +272,7 @@ impl CommandSpec {
     }
 
     /// A place that asks for a parameter the schema does not know will never be filled.
-    fn check_places(&self) -> Result<(), BadSpec> {
+    fn check_places(&self, checks: &mut Checks) {
         let properties = self.params.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object);
         for (path, template) in self.templates() {
             for place in template.places() {
@@ -278,11 +282,10 @@ impl CommandSpec {
                     Some(properties) => names.first().is_some_and(|first| properties.contains_key(first)),
                 };
                 if !known {
-                    return Err(bad(path, format!("{place} is not among the parameters")));
+                    checks.holds(false, &path, format!("{place} is not among the parameters"));
                 }
             }
         }
-        Ok(())
     }
 
     fn templates(&self) -> Vec<(String, &Template)> {

@@ -47,6 +47,13 @@ impl BadSpec {
         }
     }
 
+    /// As a part of something else, which stands at `place`.
+    #[must_use]
+    pub fn under(self, place: &str) -> Self {
+        let others = self.others.into_iter().map(|other| other.under(place)).collect();
+        Self { path: format!("{place}.{}", self.path), others, ..self }
+    }
+
     /// All that is wrong, the first first.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.others)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Cron, Zone};
-use crate::resource::BadSpec;
+use crate::resource::{BadSpec, Checks};
 use crate::start::StartSpec;
 use crate::time::Timestamp;
 
@@ -105,27 +105,31 @@ impl ScheduleSpec {
             let good = (low..=high).contains(&value);
             if good { Ok(()) } else { Err(BadSpec::at(field, format!("must be between {low} and {high}"))) }
         };
-        if self.description.as_ref().is_some_and(|text| text.len() > DESCRIPTION_MAX) {
-            return Err(BadSpec::at("description", format!("has at most {DESCRIPTION_MAX} bytes")));
-        }
-        match (&self.cron, self.every_ms) {
-            (None, None) => return Err(BadSpec::at("cron", "a schedule needs `cron` or `every_ms`")),
-            (Some(_), Some(_)) => return Err(BadSpec::at("every_ms", "give `cron` or `every_ms`, not both")),
-            (None, Some(ms)) => within("every_ms", ms, 1_000, 366 * DAY_MS)?,
-            (Some(_), None) => {}
-        }
-        within("misfire_max", self.misfire_max.into(), 1, 1_000)?;
-        within("grace_ms", self.grace_ms, 1_000, DAY_MS)?;
-        within("jitter_ms", self.jitter_ms, 0, DAY_MS)?;
+        let mut checks = Checks::default();
+        let fits = self.description.as_ref().is_none_or(|text| text.len() <= DESCRIPTION_MAX);
+        checks.holds(fits, "description", format!("has at most {DESCRIPTION_MAX} bytes"));
+        let mut fires = true;
+        checks.add(
+            match (&self.cron, self.every_ms) {
+                (None, None) => Err(BadSpec::at("cron", "a schedule needs `cron` or `every_ms`")),
+                (Some(_), Some(_)) => Err(BadSpec::at("every_ms", "give `cron` or `every_ms`, not both")),
+                (None, Some(ms)) => within("every_ms", ms, 1_000, 366 * DAY_MS),
+                (Some(_), None) => Ok(()),
+            }
+            .inspect_err(|_| fires = false),
+        );
+        checks.add(within("misfire_max", self.misfire_max.into(), 1, 1_000));
+        checks.add(within("grace_ms", self.grace_ms, 1_000, DAY_MS));
+        checks.add(within("jitter_ms", self.jitter_ms, 0, DAY_MS));
         if let (Some(starts), Some(ends)) = (self.starts_at, self.ends_at)
             && ends < starts
         {
-            return Err(BadSpec::at("ends_at", "must not be before starts_at"));
+            checks.holds(false, "ends_at", "must not be before starts_at");
+        } else if fires && self.ends_at.is_some() && self.next_after(Timestamp::default()).is_none() {
+            checks.holds(false, "ends_at", "never fires: there is no instant up to then");
         }
-        if self.ends_at.is_some() && self.next_after(Timestamp::default()).is_none() {
-            return Err(BadSpec::at("ends_at", "never fires: there is no instant up to then"));
-        }
-        self.start.check().map_err(|bad| BadSpec { path: format!("start.{}", bad.path), ..bad })
+        checks.add(self.start.check().map_err(|bad| bad.under("start")));
+        checks.done()
     }
 
     /// The first instant after this moment; `None` if there is no more.

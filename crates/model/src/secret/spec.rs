@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Destination, HostRule, SecretRef, looks_secret};
 use crate::name::ResourceName;
-use crate::resource::BadSpec;
+use crate::resource::{BadSpec, Checks};
 
 /// Where a secret is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -70,33 +70,35 @@ impl SecretRefSpec {
             ("description", self.description.as_deref(), Self::DESCRIPTION_MAX),
             ("version", self.version.as_deref(), Self::VERSION_MAX),
         ];
+        let mut checks = Checks::default();
         for (path, text, max) in texts {
             let Some(text) = text else { continue };
-            if text.is_empty() || text.len() > max || text.chars().any(char::is_control) {
-                return Err(BadSpec::at(path, format!("between 1 and {max} characters, in one line")));
-            }
+            let fits = !text.is_empty() && text.len() <= max && !text.chars().any(char::is_control);
+            checks.holds(fits, path, format!("between 1 and {max} characters, in one line"));
             if let Some(what) = looks_secret(text) {
-                return Err(BadSpec::forbidden(path, format!("this looks like {what}; a value is never kept here")));
+                let what = format!("this looks like {what}; a value is never kept here");
+                checks.add(Err(BadSpec::forbidden(path, what)));
             }
         }
+        let named = |path: &'static str, text: &str| {
+            ResourceName::new(text).map(drop).map_err(|error| BadSpec::at(path, error.to_string()))
+        };
         for (path, list) in [("commands", &self.commands), ("connectors", &self.connectors), ("hosts", &self.hosts)] {
-            if list.len() > Self::LIST_MAX {
-                return Err(BadSpec::at(path, format!("at most {} entries", Self::LIST_MAX)));
-            }
+            checks.holds(list.len() <= Self::LIST_MAX, path, format!("at most {} entries", Self::LIST_MAX));
         }
-        for text in self.commands.iter().filter(|text| *text != ANY) {
-            ResourceName::new(text).map_err(|error| BadSpec::at("commands", error.to_string()))?;
+        for text in self.commands.iter().filter(|text| *text != ANY).take(Self::LIST_MAX) {
+            checks.add(named("commands", text));
         }
-        for text in self.connectors.iter().filter(|text| *text != HTTP_REQUEST) {
-            ResourceName::new(text).map_err(|error| BadSpec::at("connectors", error.to_string()))?;
+        for text in self.connectors.iter().filter(|text| *text != HTTP_REQUEST).take(Self::LIST_MAX) {
+            checks.add(named("connectors", text));
         }
-        for text in &self.hosts {
-            HostRule::parse(text).map_err(|error| BadSpec::at("hosts", format!("`{text}` is {error}")))?;
+        for text in self.hosts.iter().take(Self::LIST_MAX) {
+            let rule = HostRule::parse(text).map(drop);
+            checks.add(rule.map_err(|error| BadSpec::at("hosts", format!("`{text}` is {error}"))));
         }
-        if !self.connectors.is_empty() && self.hosts.is_empty() {
-            return Err(BadSpec::at("hosts", "name the hosts that its connectors may send it to"));
-        }
-        Ok(())
+        let nowhere = !self.connectors.is_empty() && self.hosts.is_empty();
+        checks.holds(!nowhere, "hosts", "name the hosts that its connectors may send it to");
+        checks.done()
     }
 
     /// Whether it may be used so; otherwise which part of it stands against that.

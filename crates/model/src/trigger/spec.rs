@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::name::ResourceName;
-use crate::resource::BadSpec;
+use crate::resource::{BadSpec, Checks};
 use crate::start::StartSpec;
 
 /// Something that every message of a queue starts, once.
@@ -72,19 +72,19 @@ impl TriggerSpec {
 
     /// Whether its parts fit together. Whether the things it names exist is for others to find out.
     pub fn check(&self) -> Result<(), BadSpec> {
-        if self.description.as_ref().is_some_and(|text| text.len() > DESCRIPTION_MAX) {
-            return Err(BadSpec::at("description", format!("has at most {DESCRIPTION_MAX} bytes")));
-        }
+        let mut checks = Checks::default();
+        let fits = self.description.as_ref().is_none_or(|text| text.len() <= DESCRIPTION_MAX);
+        checks.holds(fits, "description", format!("has at most {DESCRIPTION_MAX} bytes"));
         let queue = &self.rabbitmq.queue;
-        if queue.is_empty() || queue.len() > QUEUE_MAX || queue.chars().any(char::is_control) {
-            let what = format!("must have between 1 and {QUEUE_MAX} bytes, without control characters");
-            return Err(BadSpec::at("rabbitmq.queue", what));
-        }
-        if !(1..=PREFETCH_MAX).contains(&self.rabbitmq.prefetch) {
-            return Err(BadSpec::at("rabbitmq.prefetch", format!("must be between 1 and {PREFETCH_MAX}")));
-        }
-        self.start.check().map_err(|bad| BadSpec { path: format!("start.{}", bad.path), ..bad })?;
-        self.check_room()
+        checks.holds(
+            !queue.is_empty() && queue.len() <= QUEUE_MAX && !queue.chars().any(char::is_control),
+            "rabbitmq.queue",
+            format!("must have between 1 and {QUEUE_MAX} bytes, without control characters"),
+        );
+        let fits = (1..=PREFETCH_MAX).contains(&self.rabbitmq.prefetch);
+        checks.holds(fits, "rabbitmq.prefetch", format!("must be between 1 and {PREFETCH_MAX}"));
+        checks.add(self.start.check().map_err(|bad| bad.under("start")).and_then(|()| self.check_room()));
+        checks.done()
     }
 
     /// Whether there is room for the message, and nothing of it is there already.
