@@ -14,6 +14,7 @@ use bowline_supervise::Meters;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::keyed::Keyed;
 use crate::quotas::{QuotaExceeded, Quotas};
 
 /// What somebody asks for.
@@ -177,16 +178,20 @@ impl Intake {
         }
     }
 
-    /// The job that a single ask was stored as before.
+    /// The job that a single request was stored as before.
     async fn find_known(&self, jobs: &[NewJob]) -> StoreResult<Option<Submitted>> {
         let [job] = jobs else { return Ok(None) };
-        for (scope, key) in &job.keys {
-            let found = self.ledger.find_asked(job.tenant, *scope, key.clone(), job.hash).await?;
-            if found.is_some() {
-                return Ok(found);
-            }
+        let keyed = Keyed { keys: job.keys.clone(), hash: job.hash };
+        keyed.find(&*self.ledger, job.tenant).await
+    }
+
+    /// What became of a task that was sent before, if it has a key.
+    pub async fn find_task(&self, tenant: TenantId, request: &JobRequest) -> StoreResult<Option<Submitted>> {
+        let (key, external_id) = (request.idempotency_key.as_ref(), request.external_id.as_ref());
+        match Keyed::new(key, external_id, || hash(request)) {
+            Some(keyed) => keyed.find(&*self.ledger, tenant).await,
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// The job that was stored under a key, if there is one.

@@ -16,6 +16,7 @@ mod figures;
 pub mod fleet;
 pub mod flow;
 mod intake;
+mod keyed;
 pub mod output;
 mod pruner;
 mod quotas;

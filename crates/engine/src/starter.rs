@@ -265,7 +265,7 @@ fn choice_of(command: &CommandField) -> CommandChoice {
 /// A command as somebody asks for it. That it has hosts or a selector was checked before.
 pub fn command_request(command: CommandStart) -> CommandRequest {
     let hosts = match (command.hosts, command.selector) {
-        (Some(names), _) => HostChoice::Names(names),
+        (Some(hosts), _) => HostChoice::Named(hosts),
         (None, text) => HostChoice::Selector(text.unwrap_or_default()),
     };
     CommandRequest {

@@ -43,7 +43,9 @@ impl CommandWish {
         let tenant = known.tenant()?;
         let request = self.request(known)?;
         if let CommandChoice::Named { name, version: Some(version) } = &request.command {
-            active_only(app, known, ResourceKind::Command, name.clone(), *version).await?;
+            if let Err(problem) = active_only(app, known, ResourceKind::Command, name.clone(), *version).await {
+                return app.engine.commands.find_sent(tenant, &request).await?.ok_or(problem);
+            }
         }
         let author = Some(std::sync::Arc::new(known.author()));
         let (engine, origin) = (&app.engine, Origin { author, ..context.origin(&known.0) });

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use bowline_model::fleet::{ApprovalState, Rollout};
-use bowline_model::host::Vars;
+use bowline_model::host::{HostRef, Vars};
 use bowline_model::start::{CommandField, CommandStart};
 use bowline_model::{HostName, InventoryName, JobId, ResourceName, Timestamp};
 use bowline_store::Submitted;
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::hosts::{HostsQuery, page};
 use super::request::CommandWish;
@@ -21,19 +20,10 @@ use crate::app::App;
 use crate::body::Body;
 use crate::context::Context;
 use crate::door::Known;
-use crate::hosts::{inventory_or_default, snapshot};
 use crate::jobs::{key_conflict, key_of, no_job};
 use crate::params::{Named, Params};
 use crate::problem::Problem;
 use crate::views::job_word;
-
-/// A host by its name, or by its number.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum HostRef {
-    Id(i64),
-    Name(HostName),
-}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -150,35 +140,12 @@ pub async fn webhook(
 ) -> Result<(StatusCode, Json<WebhookAnswer>), Problem> {
     let tenant = known.tenant()?;
     let external_id = key_of("external_id", &body.external_id)?;
-    let inventory = inventory_or_default(body.inventory);
-    let hosts = match body.hosts {
-        None => None,
-        Some(hosts) => {
-            let snapshot = snapshot(&app, tenant, &inventory).await?;
-            let mut names = Vec::with_capacity(hosts.len());
-            for host in hosts {
-                names.push(match host {
-                    HostRef::Name(name) => name,
-                    HostRef::Id(id) => {
-                        let found = snapshot.as_ref().and_then(|s| s.hosts.iter().find(|record| record.id == id));
-                        let found = found.ok_or_else(|| {
-                            let message = format!("there is no host with the number {id}");
-                            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "HOST_NOT_FOUND", message)
-                                .with(json!({"field": "hosts"}))
-                        })?;
-                        found.host.name.clone()
-                    }
-                });
-            }
-            Some(names)
-        }
-    };
     let wish = CommandWish {
         start: CommandStart {
             command: CommandField::Name(body.command_type),
             params: body.params.unwrap_or_default(),
-            inventory: Some(inventory),
-            hosts,
+            inventory: body.inventory,
+            hosts: body.hosts,
             selector: body.selector,
             rollout: body.rollout,
             deadline_ms: body.deadline_ms,

@@ -107,13 +107,16 @@ impl FlowWish {
         let tenant = known.tenant().map_err(Unbegun::Refused)?;
         let named = self.start.run.named();
         let request = self.request(known).map_err(Unbegun::Refused)?;
-        if let Some((kind, name, Some(version))) = named {
-            active_only(app, known, kind, name, version).await.map_err(|problem| match problem.retry_after_s {
-                Some(_) => Unbegun::Later(problem),
-                None => Unbegun::Refused(problem),
-            })?;
-        }
         let (engine, origin) = (&app.engine, context.origin(&known.0));
+        if let Some((kind, name, Some(version))) = named
+            && let Err(problem) = active_only(app, known, kind, name, version).await
+        {
+            if problem.retry_after_s.is_some() {
+                return Err(Unbegun::Later(problem));
+            }
+            let sent = engine.flows.find_sent(tenant, &request).await.map_err(|error| Unbegun::Later(error.into()))?;
+            return sent.map(Begun::Sent).ok_or(Unbegun::Refused(problem));
+        }
         engine.flows.begin(engine.hands(), tenant, &origin, request).await.map_err(|error| {
             let later = error.is_transient();
             let problem = match error {
@@ -133,9 +136,13 @@ impl FlowWish {
     ) -> Result<(StatusCode, Json<SubmitAnswer>), Problem> {
         let (tenant, key) = (known.tenant()?, self.idempotency_key.clone());
         let engine = &app.engine;
-        let Begun { request, going } = self.begin(app, known, &context).await?;
-        let stored = engine.intake.submit(tenant, &context.origin(&known.0), vec![request]).await?;
-        let answer = stored.into_iter().next().map(|submitted| engine.flows.settle(submitted, going));
+        let answer = match self.begin(app, known, &context).await? {
+            Begun::Sent(submitted) => Some(FlowSubmitted { submitted, result: None, error: None }),
+            Begun::New(request, going) => {
+                let stored = engine.intake.submit(tenant, &context.origin(&known.0), vec![*request]).await?;
+                stored.into_iter().next().map(|submitted| engine.flows.settle(submitted, going))
+            }
+        };
         let Some(FlowSubmitted { submitted, mut result, mut error }) = answer else {
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "the ledger gave no answer"));
         };

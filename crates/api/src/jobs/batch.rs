@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use bowline_engine::flow::Going;
+use bowline_engine::flow::{Begun, Going};
 use bowline_model::Timestamp;
 use bowline_store::Submitted;
 use hyper::{HeaderMap, StatusCode};
@@ -68,6 +68,15 @@ pub struct BatchAnswer {
     pub trace_id: Arc<str>,
 }
 
+/// What a wish comes to before anything is stored.
+enum Prepared {
+    /// To be stored, with the others that are; with its execution, if it is a workflow that has begun.
+    New(Option<Going>),
+    /// It was sent before.
+    Sent(Submitted),
+    Refused(Problem),
+}
+
 /// A wish that has no place in a batch.
 fn alone(field: &str, why: &str) -> Problem {
     Problem::validation(format!("{field}: {why}")).with(json!({"field": field}))
@@ -89,40 +98,38 @@ pub async fn submit_batch(
     }
     let now = app.engine.clock.now();
     let mut wishes = Vec::with_capacity(body.jobs.len());
-    let mut refused: Vec<Option<Problem>> = Vec::with_capacity(body.jobs.len());
-    // The runs of those wishes that are workflows, in the order of the wishes.
-    let mut going: Vec<Option<Going>> = Vec::with_capacity(body.jobs.len());
+    let mut prepared = Vec::with_capacity(body.jobs.len());
     for raw in &body.jobs {
         let wish = parse_checked::<SubmitRequest>(raw.get().as_bytes()).and_then(|item| request(item, None, now));
-        let begun = match wish {
+        prepared.push(match wish {
             Ok(Wish::Task(wish)) => match check_task(&app, tenant, &wish).await {
-                Ok(()) => Ok((wish, None)),
+                Ok(None) => {
+                    wishes.push(wish);
+                    Prepared::New(None)
+                }
+                Ok(Some(sent)) => Prepared::Sent(sent),
                 Err(problem) if problem.retry_after_s.is_some() => return Err(problem),
-                Err(problem) => Err(problem),
+                Err(problem) => Prepared::Refused(problem),
             },
-            Ok(Wish::Command(_)) => Err(alone("command", "commands on hosts are asked for one by one")),
+            Ok(Wish::Command(_)) => Prepared::Refused(alone("command", "commands on hosts are asked for one by one")),
             Ok(Wish::Workflow(wish)) => match Box::pin(wish.begin(&app, &known, &context)).await {
-                Ok(begun) => {
+                Ok(Begun::New(wish, going)) => {
                     // A thousand first turns are much to calculate; others may go in between.
                     tokio::task::yield_now().await;
-                    Ok((begun.request, Some(begun.going)))
+                    wishes.push(*wish);
+                    Prepared::New(Some(going))
                 }
-                Err(Unbegun::Refused(problem)) => Err(problem),
+                Ok(Begun::Sent(sent)) => Prepared::Sent(sent),
+                Err(Unbegun::Refused(problem)) => Prepared::Refused(problem),
                 // Nothing is stored yet, and nothing will be.
                 Err(Unbegun::Later(problem)) => return Err(problem),
             },
-            Err(problem) => Err(problem),
-        };
-        match begun {
-            Ok((wish, run)) => {
-                wishes.push(wish);
-                going.push(run);
-                refused.push(None);
-            }
-            Err(problem) => {
-                known.note_refused_part(&app, ROUTE, &problem);
-                refused.push(Some(problem));
-            }
+            Err(problem) => Prepared::Refused(problem),
+        });
+    }
+    for prepared in &prepared {
+        if let Prepared::Refused(problem) = prepared {
+            known.note_refused_part(&app, ROUTE, problem);
         }
     }
     let stored = if wishes.is_empty() {
@@ -130,21 +137,24 @@ pub async fn submit_batch(
     } else {
         app.engine.intake.submit(tenant, &context.origin(&known.0), wishes).await?
     };
-    let settled = stored.into_iter().zip(going).map(|(submitted, run)| match run {
-        Some(run) => app.engine.flows.settle(submitted, run).submitted,
-        None => submitted,
-    });
-    let mut stored = settled.collect::<Vec<_>>().into_iter();
+    let mut stored = stored.into_iter();
+    let mut next = || stored.next().ok_or_else(|| Problem::validation("the ledger gave no answer"));
     let mut answer = BatchAnswer {
         accepted: 0,
         replayed: 0,
         refused: 0,
-        results: Vec::with_capacity(refused.len()),
+        results: Vec::with_capacity(body.jobs.len()),
         request_id: context.request_id,
         trace_id: context.trace_id,
     };
-    for problem in refused {
-        let item = match problem.map_or_else(|| stored.next().ok_or(None), |p| Err(Some(p))) {
+    for prepared in prepared {
+        let submitted = match prepared {
+            Prepared::New(None) => next(),
+            Prepared::New(Some(going)) => next().map(|submitted| app.engine.flows.settle(submitted, going).submitted),
+            Prepared::Sent(submitted) => Ok(submitted),
+            Prepared::Refused(problem) => Err(problem),
+        };
+        let item = match submitted {
             Ok(Submitted::Accepted { id, number, status, at }) => {
                 answer.accepted += 1;
                 ItemView::Stored {
@@ -180,7 +190,6 @@ pub async fn submit_batch(
             }
             Err(problem) => {
                 answer.refused += 1;
-                let problem = problem.unwrap_or_else(|| Problem::validation("the ledger gave no answer"));
                 ItemView::Refused { error: problem.body() }
             }
         };

@@ -124,10 +124,12 @@ pub fn misfit(bad: BadSpec) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, spec_code(&bad), bad).with(json!({"field": field}))
 }
 
-/// Looks at a task before its job is stored: what is wrong with its payload now would be wrong when its run begins.
-pub async fn check_task(app: &App, tenant: TenantId, task: &JobRequest) -> Result<(), Problem> {
-    let checked = app.engine.checks.task(tenant, &task.task_type, &task.payload).await?;
-    checked.map_err(|bad| {
+/// Looks at a task before its job is stored: what is wrong with its payload now would be wrong when its run begins. One
+/// that was accepted before is answered instead.
+pub async fn check_task(app: &App, tenant: TenantId, task: &JobRequest) -> Result<Option<Submitted>, Problem> {
+    let Err(bad) = app.engine.checks.task(tenant, &task.task_type, &task.payload).await? else { return Ok(None) };
+    let sent = app.engine.intake.find_task(tenant, task).await?;
+    sent.map(Some).ok_or_else(|| {
         let denied = bad.code == BadPayload::DENIED;
         let status = if denied { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
         let code = if denied { "EGRESS_DENIED" } else { "VALIDATION_ERROR" };
@@ -167,9 +169,12 @@ pub async fn submit(
         Wish::Command(wish) => return commands::submit(&app, &known, context, *wish).await,
         Wish::Workflow(wish) => return Box::pin(wish.submit(&app, &known, context)).await,
     };
-    check_task(&app, tenant, &request).await?;
     let key = request.idempotency_key.clone();
-    let stored = app.engine.intake.submit(tenant, &context.origin(&known.0), vec![request]).await?;
+    let stored = match check_task(&app, tenant, &request).await {
+        Ok(None) => app.engine.intake.submit(tenant, &context.origin(&known.0), vec![request]).await?,
+        Ok(Some(sent)) => vec![sent],
+        Err(problem) => return Err(problem),
+    };
     let (id, number, status, at, replayed, pruned) = match stored.into_iter().next() {
         Some(Submitted::Accepted { id, number, status, at }) => (id, number, job_word(status), at, false, false),
         Some(Submitted::Replayed { id, number, status, at }) => (id, number, job_word(status), at, true, false),

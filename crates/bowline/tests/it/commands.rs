@@ -104,6 +104,8 @@ async fn the_webhook_takes_a_delivery_once_and_speaks_its_own_words() {
     for host in ["h0000", "h0002"] {
         server.send("DELETE", &format!("/hosts/{host}"), &server.admin(), None).await.expect(200);
     }
+    let late = server.post("/webhook/jobs", body).await.expect(200);
+    assert_eq!((&late["job_id"], &late["duplicate"]), (&first["job_id"], &json!(true)));
     let by_name = json!({"external_id": "evt-2", "command_type": "restart", "hosts": ["h0000"]});
     assert_eq!(server.post("/webhook/jobs", by_name).await.code(), "HOST_NOT_FOUND");
 }

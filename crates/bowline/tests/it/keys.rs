@@ -169,3 +169,61 @@ async fn a_late_redelivery_names_the_job_that_was_removed() {
     assert_eq!((&late["job_id"], &late["idempotency"]["pruned"]), (&job, &json!(true)), "{late}");
     assert_eq!(server.get(&path).await.status, 404, "nothing was started");
 }
+
+/// What changed since a request was accepted must not make its second delivery an error.
+#[tokio::test]
+async fn a_second_delivery_is_the_same_job_though_it_could_not_be_accepted_now() {
+    let server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    let runner = server.token(json!({"kind": "api", "name": "runner", "scopes": ["jobs.write", "jobs.read"]})).await;
+    let put = async |path: &str, spec: Value| {
+        let answer = server.send("PUT", path, &server.admin(), Some(json!({ "spec": spec }))).await;
+        assert!(matches!(answer.status, 200 | 201), "{path}: {answer:?}");
+    };
+    let workflow = |message: &str| {
+        json!({
+            "nodes": [{"id": "start", "type": "start"}, {"id": "n", "type": "log", "config": {"message": message}},
+                {"id": "end", "type": "end"}],
+            "edges": [{"source": "start", "target": "n"}, {"source": "n", "target": "end"}],
+        })
+    };
+    let blueprint =
+        |last: &str| json!({"start": "a", "states": {"a": {"transitions": [{"to": last}]}, last: {"final": true}}});
+    let secret = |host: &str| json!({"ref": "file://key", "connectors": ["http_request"], "hosts": [host]});
+    put("/resources/workflow/pay", workflow("one")).await;
+    put("/resources/workflow/gone", workflow("gone")).await;
+    put("/resources/blueprint/order", blueprint("b")).await;
+    put("/resources/command/restart", json!({"argv": ["true"]})).await;
+    put("/resources/secret_ref/key", secret("example.com")).await;
+    let call =
+        json!({"method": "GET", "url": "https://example.com/", "headers": {"authorization": {"secret_ref": "key"}}});
+    let requests = [
+        json!({"workflow": {"name": "pay", "version": 1}, "external_id": "a workflow"}),
+        json!({"workflow": "gone", "external_id": "a workflow that is deleted"}),
+        json!({"blueprint": {"name": "order", "version": 1}, "external_id": "a blueprint"}),
+        json!({"command": {"name": "restart", "version": 1}, "hosts": ["h0000"], "external_id": "a command"}),
+        json!({"type": "http_request", "payload": call, "run_at": "2035-01-01T00:00:00Z", "external_id": "a task"}),
+    ];
+    let send = async |body: &Value| server.send("POST", "/jobs", &runner, Some(body.clone())).await;
+    let mut jobs = Vec::new();
+    for body in &requests {
+        jobs.push(send(body).await.expect(202)["job_id"].clone());
+    }
+    put("/resources/workflow/pay", workflow("two")).await;
+    put("/resources/blueprint/order", blueprint("c")).await;
+    put("/resources/command/restart", json!({"argv": ["false"]})).await;
+    put("/resources/secret_ref/key", secret("example.org")).await;
+    server.send("DELETE", "/resources/workflow/gone?reason=tidying+up", &server.admin(), None).await.expect(200);
+    for (body, job) in requests.iter().zip(&jobs) {
+        let again = send(body).await.expect(202);
+        assert_eq!((&again["job_id"], &again["idempotency"]["replayed"]), (job, &json!(true)), "{body}: {again}");
+        let mut other = body.clone();
+        other["priority"] = json!(7);
+        assert_eq!(send(&other).await.code(), "IDEMPOTENCY_CONFLICT", "{other}");
+        other["external_id"] = json!("never sent before");
+        assert!(matches!(send(&other).await.status, 403 | 422), "{other} could not be accepted now");
+    }
+    let batch: Vec<&Value> = requests.iter().filter(|body| body.get("command").is_none()).collect();
+    let answer = server.send("POST", "/jobs/batch", &runner, Some(json!({ "jobs": batch }))).await.expect(202);
+    assert_eq!((&answer["replayed"], &answer["refused"]), (&json!(4), &json!(0)), "{answer}");
+}

@@ -3,7 +3,7 @@
 //! *Resolved*: a wish whose command is pinned to a version, whose parameters fit, and whose hosts are named one by one.
 //! What is approved is the hash of exactly that; when somebody approves, it is resolved again, and must be the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bowline_model::audit::Author;
@@ -11,8 +11,8 @@ use bowline_model::fleet::{
     ApprovalRule, BadRollout, Cannot, CommandRetries, CommandSpec, HostDigest, HostScope, Named, PinnedCommand,
     Rollout, SCOPE_STEPS_MAX, Scope, approval_hash,
 };
-use bowline_model::host::{NotASelector, Selector, Steps, TooCostly, Vars};
-use bowline_model::idempotency::{KeyScope, RequestHash};
+use bowline_model::host::{HostRef, NotASelector, Selector, Steps, TooCostly, Vars};
+use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::{BadSpec, ResourceKind};
 use bowline_model::{HostName, InventoryName, JobId, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{
@@ -25,6 +25,7 @@ use super::resources::check_command_spec;
 use super::{BadParams, Inventories, Snapshot, check_params};
 use crate::aside;
 use crate::intake::{Intake, JobRequest};
+use crate::keyed::Keyed;
 use crate::secrets::{SecretError, Secrets};
 
 /// Which command.
@@ -39,7 +40,7 @@ pub enum CommandChoice {
 /// Which hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostChoice {
-    Names(Vec<HostName>),
+    Named(Vec<HostRef>),
     Selector(String),
 }
 
@@ -71,7 +72,7 @@ pub enum CommandError {
     #[error("there is no inventory {0}")]
     NoInventory(InventoryName),
     #[error("there is no host {0}")]
-    NoHost(HostName),
+    NoHost(HostRef),
     #[error("selector: {0}")]
     Selector(#[from] NotASelector),
     #[error(
@@ -159,14 +160,14 @@ impl Commands {
     ) -> Result<Submitted, CommandError> {
         let job = match self.prepare(inventories, tenant, request.clone()).await {
             Ok(job) => job,
-            Err(error) => return self.known(tenant, &request).await?.ok_or(error),
+            Err(error) => {
+                let sent = self.find_sent(tenant, &request).await?;
+                return sent.ok_or(error).and_then(of_its_own_key);
+            }
         };
         let stored = intake.submit(tenant, origin, vec![job]).await?;
-        match stored.into_iter().next() {
-            Some(Submitted::Conflict { key, .. }) => Err(CommandError::Key { key }),
-            Some(stored) => Ok(stored),
-            None => Err(StoreError::Broken("the ledger gave no answer".to_owned()).into()),
-        }
+        let stored = stored.into_iter().next();
+        stored.ok_or_else(|| StoreError::Broken("the ledger gave no answer".to_owned()).into()).and_then(of_its_own_key)
     }
 
     /// The job this comes to now.
@@ -188,7 +189,7 @@ impl Commands {
             rollout: request.rollout,
             selector: match request.hosts {
                 HostChoice::Selector(text) => Some(text),
-                HostChoice::Names(_) => None,
+                HostChoice::Named(_) => None,
             },
             deadline_ms: request.deadline_ms,
             approval: approval.map(|rule| NewApproval {
@@ -233,21 +234,13 @@ impl Commands {
         Ok(())
     }
 
-    /// The job that was stored under one of these keys.
-    async fn known(&self, tenant: TenantId, request: &CommandRequest) -> Result<Option<Submitted>, CommandError> {
-        let asked = hash_of(request);
-        let keys = [
-            request.idempotency_key.clone().map(|key| (KeyScope::Idempotency, key)),
-            request.external_id.clone().map(|key| (KeyScope::External, key)),
-        ];
-        for (scope, key) in keys.into_iter().flatten() {
-            match self.ledger.find_asked(tenant, scope, key, asked).await? {
-                Some(Submitted::Conflict { key, .. }) => return Err(CommandError::Key { key }),
-                Some(known) => return Ok(Some(known)),
-                None => {}
-            }
+    /// What became of a command that was sent before, if it has a key.
+    pub async fn find_sent(&self, tenant: TenantId, request: &CommandRequest) -> StoreResult<Option<Submitted>> {
+        let (key, external_id) = (request.idempotency_key.as_ref(), request.external_id.as_ref());
+        match Keyed::new(key, external_id, || hash_of(request)) {
+            Some(keyed) => keyed.find(&*self.ledger, tenant).await,
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// What would run where, if it were asked for now.
@@ -612,12 +605,22 @@ fn choose(snapshot: &Snapshot, choice: &HostChoice, steps: &mut Steps) -> Result
             }
             found
         }
-        HostChoice::Names(names) => {
-            let mut seen = BTreeSet::new();
-            let mut found = Vec::with_capacity(names.len());
-            for name in names.iter().filter(|name| seen.insert(name.as_str())) {
-                let record = snapshot.find(name).ok_or_else(|| CommandError::NoHost(name.clone()))?;
-                found.push(record.clone());
+        HostChoice::Named(hosts) => {
+            let (mut seen, mut found) = (BTreeSet::new(), Vec::with_capacity(hosts.len()));
+            let mut numbers = None;
+            for host in hosts {
+                let record = match host {
+                    HostRef::Name(name) => snapshot.find(name),
+                    HostRef::Number(number) => {
+                        let by_number =
+                            || snapshot.hosts.iter().map(|record| (record.id, record)).collect::<HashMap<_, _>>();
+                        numbers.get_or_insert_with(by_number).get(number).copied()
+                    }
+                };
+                let record = record.ok_or_else(|| CommandError::NoHost(host.clone()))?;
+                if seen.insert(record.id) {
+                    found.push(record.clone());
+                }
             }
             if found.is_empty() {
                 return Err(CommandError::NoHosts("an empty list".to_owned()));
@@ -675,6 +678,13 @@ fn is_needed(
     meant.map_err(|TooCostly| CommandError::TooCostly { field: "approval.selector" })
 }
 
+fn of_its_own_key(submitted: Submitted) -> Result<Submitted, CommandError> {
+    match submitted {
+        Submitted::Conflict { key, .. } => Err(CommandError::Key { key }),
+        submitted => Ok(submitted),
+    }
+}
+
 fn payload_of(command: &PinnedCommand) -> String {
     serde_json::to_string(command).expect("a command has text keys and finite numbers, so it can be written as JSON")
 }
@@ -690,7 +700,7 @@ fn hash_of(request: &CommandRequest) -> RequestHash {
         CommandChoice::Inline(spec) => json_of(&**spec),
     };
     let hosts = match &request.hosts {
-        HostChoice::Names(names) => json_of(names),
+        HostChoice::Named(hosts) => json_of(hosts),
         HostChoice::Selector(text) => json_of(text),
     };
     RequestHash::of_parts(&[

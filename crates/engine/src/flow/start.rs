@@ -25,6 +25,7 @@ use super::memory::{About, Kept};
 use super::{Flows, Hands};
 use crate::evaluations;
 use crate::intake::JobRequest;
+use crate::keyed::Keyed;
 use crate::quotas::{QuotaExceeded, Room};
 
 /// Steps that are taken before the job is accepted. The rest follows.
@@ -105,11 +106,13 @@ pub struct FlowSubmitted {
     pub error: Option<bowline_model::RunError>,
 }
 
-/// A run before it is stored. Whoever stores its job tells [`Flows::settle`] what became of it.
+/// What a request comes to before anything is stored.
 #[derive(Debug)]
-pub struct Begun {
-    pub request: JobRequest,
-    pub going: Going,
+pub enum Begun {
+    /// A new execution. Whoever stores its job tells [`Flows::settle`] what became of it.
+    New(Box<JobRequest>, Going),
+    /// It could not begin now, but the same request was accepted before, or its key belongs to another one.
+    Sent(Submitted),
 }
 
 /// A turn that is ready to be stored, and the room that its jobs found.
@@ -132,14 +135,23 @@ impl Flows {
         requests: Vec<FlowRequest>,
     ) -> Result<Vec<FlowSubmitted>, FlowError> {
         let mut jobs = Vec::with_capacity(requests.len());
-        let mut going = Vec::with_capacity(requests.len());
+        let mut begun = Vec::with_capacity(requests.len());
         for request in requests {
-            let begun = self.begin(hands, tenant, origin, request).await?;
-            jobs.push(begun.request);
-            going.push(begun.going);
+            begun.push(match self.begin(hands, tenant, origin, request).await? {
+                Begun::New(job, going) => {
+                    jobs.push(*job);
+                    Ok(going)
+                }
+                Begun::Sent(submitted) => Err(submitted),
+            });
         }
-        let submitted = hands.intake.submit(tenant, origin, jobs).await?;
-        Ok(submitted.into_iter().zip(going).map(|(submitted, going)| self.settle(submitted, going)).collect())
+        let stored = if jobs.is_empty() { Vec::new() } else { hands.intake.submit(tenant, origin, jobs).await? };
+        let mut stored = stored.into_iter();
+        let answers = begun.into_iter().filter_map(|begun| match begun {
+            Ok(going) => Some(self.settle(stored.next()?, going)),
+            Err(submitted) => Some(FlowSubmitted { submitted, result: None, error: None }),
+        });
+        Ok(answers.collect())
     }
 
     /// What became of a run that was begun, now that the ledger has answered for its job.
@@ -200,9 +212,40 @@ impl Flows {
         })
     }
 
+    /// What became of a request that was sent before, if it has a key. One with its own definition is not looked for: it is
+    /// known by what that compiles to.
+    pub async fn find_sent(&self, tenant: TenantId, request: &FlowRequest) -> Result<Option<Submitted>, StoreError> {
+        match self.keyed(request) {
+            Some(keyed) => keyed.find(&*self.ledger, tenant).await,
+            None => Ok(None),
+        }
+    }
+
+    fn keyed(&self, request: &FlowRequest) -> Option<Keyed> {
+        let which = which(&request.workflow)?;
+        let (key, external_id) = (request.idempotency_key.as_ref(), request.external_id.as_ref());
+        Keyed::new(key, external_id, || hash_of(request, &which))
+    }
+
     /// Begins a run: its first turn is taken, and nothing is stored but its definition. Its job can then be stored together
     /// with others.
     pub async fn begin(
+        &self,
+        hands: Hands<'_>,
+        tenant: TenantId,
+        origin: &Origin,
+        request: FlowRequest,
+    ) -> Result<Begun, FlowError> {
+        let keyed = self.keyed(&request);
+        match (self.begin_new(hands, tenant, origin, request).await, keyed) {
+            (Err(error), Some(keyed)) if !error.is_transient() => {
+                keyed.find(&*self.ledger, tenant).await?.map(Begun::Sent).ok_or(error)
+            }
+            (begun, _) => begun,
+        }
+    }
+
+    async fn begin_new(
         &self,
         hands: Hands<'_>,
         tenant: TenantId,
@@ -234,7 +277,12 @@ impl Flows {
         let now = self.clock.now();
         let job = hands.intake.mint();
         let later = request.run_at.is_some_and(|at| at > now);
-        let hash = hash_of(&request, &pinned);
+        let hash = if request.idempotency_key.is_none() && request.external_id.is_none() {
+            RequestHash::from_bytes([0; 32])
+        } else {
+            let which = which(&request.workflow).unwrap_or_else(|| inline(&request.workflow, &pinned));
+            hash_of(&request, &which)
+        };
         let asked = Asked {
             input: request.input,
             email: origin.email.as_deref().map(ToOwned::to_owned),
@@ -297,7 +345,7 @@ impl Flows {
             fleet: None,
             flow: Some((Arc::new(flow), hash)),
         };
-        Ok(Begun { request, going: Going(kept) })
+        Ok(Begun::New(Box::new(request), Going(kept)))
     }
 
     /// Takes a run's next turn, with the jobs it begins. A job that cannot be made has failed, and the run goes on with
@@ -511,28 +559,38 @@ fn fresh(pinned: &Pinned, asked: Asked, actor: &str, job: JobId) -> Flow {
     flow
 }
 
-/// What was asked for, without the keys.
-fn hash_of(request: &FlowRequest, pinned: &Pinned) -> RequestHash {
-    if request.idempotency_key.is_none() && request.external_id.is_none() {
-        return RequestHash::from_bytes([0; 32]);
-    }
-    // By name, not by what is active: the same ask is the same ask after the workflow has changed.
-    let which = match &request.workflow {
-        WorkflowChoice::Named { name, version } => format!("{name}@{version:?}").into_bytes(),
+/// Which stored definition is asked for. By name, not by what is active: the same request is the same request after the
+/// workflow has changed.
+fn which(workflow: &WorkflowChoice) -> Option<Vec<u8>> {
+    match workflow {
+        WorkflowChoice::Named { name, version } => Some(format!("{name}@{version:?}").into_bytes()),
         WorkflowChoice::Blueprint(BlueprintChoice::Named { name, version }) => {
-            format!("blueprint {name}@{version:?}").into_bytes()
+            Some(format!("blueprint {name}@{version:?}").into_bytes())
         }
-        // By what it says: its number in the ledger changes if it was gone for a while.
-        WorkflowChoice::Inline { name, .. } | WorkflowChoice::Blueprint(BlueprintChoice::Inline { name, .. }) => {
-            // A name changes what expressions see. Without one, a request has the hash that it always had.
-            let name = if name == INLINE { "" } else { name.as_str() };
-            [b"#".as_slice(), &pinned.kept.hash, name.as_bytes()].concat()
+        WorkflowChoice::Inline { .. } | WorkflowChoice::Blueprint(BlueprintChoice::Inline { .. }) => None,
+    }
+}
+
+/// A definition that is part of its request, by what it says: its number in the ledger changes if it was gone for a while.
+fn inline(workflow: &WorkflowChoice, pinned: &Pinned) -> Vec<u8> {
+    // A name changes what expressions see. Without one, a request has the hash that it always had.
+    let name = match workflow {
+        WorkflowChoice::Inline { name, .. } | WorkflowChoice::Blueprint(BlueprintChoice::Inline { name, .. })
+            if name != INLINE =>
+        {
+            name.as_str()
         }
+        _ => "",
     };
+    [b"#".as_slice(), &pinned.kept.hash, name.as_bytes()].concat()
+}
+
+/// What was asked for, without the keys.
+fn hash_of(request: &FlowRequest, which: &[u8]) -> RequestHash {
     let run_at = request.run_at.map(|at| at.as_micros().to_be_bytes());
     RequestHash::of_parts(&[
         b"workflow",
-        &which,
+        which,
         request.input.to_string().as_bytes(),
         &[u8::from(request.debug)],
         request.lane.as_str().as_bytes(),

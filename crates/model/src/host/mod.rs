@@ -2,6 +2,7 @@
 
 mod effective;
 mod groups;
+mod host_ref;
 mod inventory;
 mod pattern;
 mod selector;
@@ -17,6 +18,7 @@ use crate::name::{GroupName, HostName, Labels, WorkerName};
 
 pub use effective::{GroupVars, HostVars};
 pub use groups::{GroupTree, GroupsInACircle};
+pub use host_ref::HostRef;
 pub use inventory::{
     GROUP_VARS_BYTES_MAX, Group, Host, Inventory, TooManyVars, VARS_BYTES_MAX, Vars, check_group_vars, json_bytes,
 };

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use super::{CommandField, CommandStart, Payload, RunField, StartSpec, TaskStart, WorkflowStart};
 use crate::blueprint::BlueprintField;
 use crate::fleet::Rollout;
-use crate::host::Vars;
+use crate::host::{HostRef, Vars};
 use crate::job::JobPolicy;
 use crate::lane::Lane;
-use crate::name::{HostName, InventoryName, Labels, ResourceName, TaskType};
+use crate::name::{InventoryName, Labels, ResourceName, TaskType};
 use crate::time::Timestamp;
 use crate::workflow::{Breakpoint, WorkflowField};
 
@@ -50,9 +50,9 @@ pub struct SubmitRequest {
     /// Parameters of the command.
     #[serde(default)]
     pub params: Option<Vars>,
-    /// The hosts, by name. These, or `selector`.
+    /// The hosts, by name or by number. These, or `selector`.
     #[serde(default)]
-    pub hosts: Option<Vec<HostName>>,
+    pub hosts: Option<Vec<HostRef>>,
     /// Which hosts, such as `role=web & site!=fra | db[1:20]`.
     #[serde(default)]
     pub selector: Option<String>,

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{CommandField, Payload, SubmitRequest};
 use crate::blueprint::BlueprintField;
 use crate::fleet::Rollout;
-use crate::host::{Selector, Vars};
+use crate::host::{HostRef, Selector, Vars};
 use crate::job::JobPolicy;
 use crate::lane::Lane;
-use crate::name::{HostName, InventoryName, Labels, ResourceName, TaskType};
+use crate::name::{InventoryName, Labels, ResourceName, TaskType};
 use crate::resource::{BadSpec, ResourceKind};
 use crate::workflow::{WorkflowField, inline_command};
 
@@ -53,9 +53,9 @@ pub struct CommandStart {
     pub command: CommandField,
     #[serde(default, skip_serializing_if = "Vars::is_empty")]
     pub params: Vars,
-    /// The hosts, by name. These, or `selector`.
+    /// The hosts, by name or by number. These, or `selector`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hosts: Option<Vec<HostName>>,
+    pub hosts: Option<Vec<HostRef>>,
     /// Which hosts, such as `role=web & site!=fra | db[1:20]`; whoever is meant when it starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,

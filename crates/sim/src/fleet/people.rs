@@ -58,7 +58,7 @@ pub async fn requester(world: Rc<World>) {
 
 fn request(world: &World, tenant: TenantId, ask: u64, kind: usize) -> CommandRequest {
     let hosts = match world.between(0, 4) {
-        0 => HostChoice::Names(vec![pick_host(world, tenant)]),
+        0 => HostChoice::Named(vec![pick_host(world, tenant).into()]),
         1 => HostChoice::Selector("role=web".to_owned()),
         _ => HostChoice::Selector("all".to_owned()),
     };
