@@ -55,7 +55,7 @@ impl Agent {
         agent.start(Some(&join));
         until(PATIENCE, "the agent has registered", async || {
             let workers = server.get("/workers").await.expect(200);
-            workers["workers"].as_array().is_some_and(|list| !list.is_empty())
+            workers["workers"].as_array().is_some_and(|list| list.iter().any(|worker| worker["worker_id"] == "web1"))
         })
         .await;
         agent
@@ -351,4 +351,36 @@ async fn an_agent_without_a_key_gets_no_secrets() {
     let worker = server.token(json!({"kind": "worker", "name": "w1"})).await;
     let body = json!({"worker_id": "w1", "task_types": ["mail"], "sealing": forged.sealing_offer("w1", &public)});
     assert_eq!(server.send("POST", "/workers/register", &worker, Some(body)).await.status, 403);
+}
+
+/// A secret is approved by where it is, not by what it says: a rotation between the approval and the start changes nothing, a
+/// reference that points elsewhere does.
+#[tokio::test]
+async fn a_rotated_secret_is_still_what_was_approved() {
+    let server = server().await;
+    refer(&server, "db", json!({"ref": "file://db", "commands": ["use"]})).await;
+    let mut agent = Agent::join(&server).await;
+    let command = json!({
+        "script": "printf 'length %s\\n' \"${#DB}\"", "secrets": {"DB": "secret://db"}, "approval": {"four_eyes": false},
+    });
+    server.send("PUT", "/resources/command/use", &server.admin(), Some(json!({"spec": command}))).await.expect(201);
+    let approved = async || {
+        let job = server.submit(json!({"command": "use", "selector": "web1"})).await;
+        server.post(&format!("/jobs/{job}/approve"), json!({})).await.expect(200);
+        job
+    };
+    drop(agent.process.take());
+    let job = approved().await;
+    keep(&server, "db", "rotated-value", 0o600);
+    agent.start(None);
+    server.until_status(&job, "success").await;
+    assert_eq!(output(&server, &job).await, "length 13\n");
+
+    drop(agent.process.take());
+    let job = approved().await;
+    keep(&server, "other", "another-value", 0o600);
+    refer(&server, "db", json!({"ref": "file://other", "commands": ["use"]})).await;
+    agent.start(None);
+    let ended = server.until_status(&job, "failed").await;
+    assert_eq!(ended["job"]["error"]["class"], "superseded", "{ended}");
 }

@@ -160,3 +160,27 @@ async fn a_service_token_is_not_good_again_after_a_restart() {
     let fresh = service(&server, "orchestrator-control", scopes, 200, "anew").await;
     server.send("POST", "/tokens", &fresh, Some(body)).await.expect(201);
 }
+
+/// `bowline token revoke --with-workers` ends what was made with a token, and says so.
+#[tokio::test]
+async fn the_command_line_ends_workers_together_with_the_token_that_made_them() {
+    let server = TestServer::start().await;
+    let made = server
+        .post("/tokens", json!({"kind": "api", "name": "root", "scopes": ["tokens.write", "workers.run"]}))
+        .await
+        .expect(201);
+    let (id, root) = (made["id"].as_str().expect("an id"), made["token"].as_str().expect("a token"));
+    let body = json!({"kind": "worker", "name": "w1"});
+    let made = server.send("POST", "/tokens", root, Some(body)).await.expect(201);
+    let worker = made["token"].as_str().expect("a token").to_owned();
+    let registration = json!({"worker_id": "w1", "task_types": ["t"], "slots": 1});
+    server.send("POST", "/workers/register", &worker, Some(registration.clone())).await.expect(200);
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"))
+        .args(["token", "revoke", id, "--with-workers", "--server", &server.url("")])
+        .env("BOWLINE_TOKEN", server.admin())
+        .output()
+        .expect("the command line runs");
+    let said = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(run.status.success() && said.contains("worker token") && said.contains("(w1)"), "{said}");
+    assert_eq!(server.send("POST", "/workers/register", &worker, Some(registration)).await.status, 401);
+}

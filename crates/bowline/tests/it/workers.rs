@@ -335,3 +335,23 @@ async fn the_built_in_worker_is_busy_while_every_slot_is_taken() {
     })
     .await;
 }
+
+/// Silent for longer than a lease, a worker is offline; it is active again with its next word.
+#[tokio::test]
+async fn a_silent_worker_is_offline_until_it_speaks_again() {
+    let server = short().await;
+    let token = server.worker("w1", &["t"]).await;
+    let status = async |wanted: &str| {
+        until(Duration::from_secs(30), wanted, async || {
+            let listed = server.get("/workers").await.expect(200);
+            let mut workers = listed["workers"].as_array().into_iter().flatten();
+            let own = workers.find(|worker| worker["worker_id"] == "w1").map(|worker| worker["status"].clone());
+            if own == Some(json!(wanted)) { Ok(()) } else { Err(listed) }
+        })
+        .await;
+    };
+    status("active").await;
+    status("offline").await;
+    server.send("POST", "/workers/w1/heartbeat", &token, Some(json!({"runs": []}))).await.expect(200);
+    status("active").await;
+}
