@@ -107,10 +107,13 @@ fn a_right_clock_is_not_taken_for_a_wrong_one() {
 #[test]
 fn a_ledger_whose_time_jumps_is_seen() {
     let at = |seconds: i64| json!({"ts": Timestamp::from_millis(1_800_000_000_000 + seconds * 1_000).to_string()});
-    time_went_on(&[at(0), at(3), at(3), at(9)], 10_000).expect("time went on");
-    assert!(time_went_on(&[at(0), at(3), at(7_209)], 10_000).is_err(), "two hours in ten seconds");
-    assert!(time_went_on(&[at(0), at(9), at(3)], 10_000).is_err(), "backwards");
-    assert!(time_went_on(&[], 10_000).is_err() && time_went_on(&[json!({"ts": 7})], 10_000).is_err());
+    time_went_on(&[at(0), at(3), at(3), at(9)], 10_000, 0).expect("time went on");
+    time_went_on(&[at(0), at(9), at(7), at(10)], 10_000, 2_000).expect("two transactions side by side");
+    assert!(time_went_on(&[at(0), at(3), at(7_209)], 10_000, 2_000).is_err(), "two hours in ten seconds");
+    assert!(time_went_on(&[at(7_209), at(3), at(4)], 10_000, 2_000).is_err(), "two hours back");
+    assert!(time_went_on(&[at(0), at(9), at(3)], 10_000, 0).is_err(), "backwards");
+    assert!(time_went_on(&[at(0), at(9), at(8), at(6)], 10_000, 2_000).is_err(), "backwards in small steps");
+    assert!(time_went_on(&[], 10_000, 0).is_err() && time_went_on(&[json!({"ts": 7})], 10_000, 0).is_err());
 }
 
 #[test]

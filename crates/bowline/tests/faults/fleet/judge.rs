@@ -66,16 +66,27 @@ pub fn nobody_lost(history: &[Value]) -> Judgement {
     }
 }
 
-/// The ledger's times go forward, and from its first event to its last no more time passed than really did.
-pub fn time_went_on(history: &[Value], really_ms: i64) -> Judgement {
+/// How far back the time may go from one event to the next where several transactions write at once: each writes the moment at
+/// which it began, and its place in the stream is that of its first write. So this is the longest that one lasts.
+pub const TRANSACTION_MS: i64 = 10_000;
+
+/// The ledger's times go forward, but for `back_ms` where transactions overlap, and from its first event to its last no more
+/// time passed than really did.
+pub fn time_went_on(history: &[Value], really_ms: i64, back_ms: i64) -> Judgement {
     let mut times = Vec::with_capacity(history.len());
     for event in history {
         times.push(moment(&event["ts"])?);
     }
-    if let Some(pair) = times.windows(2).find(|pair| pair[0] > pair[1]) {
-        return Err(format!("{} comes after {}", pair[1], pair[0]));
+    let mut latest = times.first().copied().unwrap_or_default();
+    for at in &times {
+        if latest > at.plus_millis(back_ms) {
+            return Err(format!("{at} comes after {latest}"));
+        }
+        latest = latest.max(*at);
     }
-    let (Some(first), Some(last)) = (times.first(), times.last()) else { return Err("there is no history".to_owned()) };
+    let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) else {
+        return Err("there is no history".to_owned());
+    };
     let passed = millis_between(*first, *last);
     // The clock may be slewed by a thousandth.
     if passed <= really_ms + really_ms / 500 + 1_000 {

@@ -7,7 +7,7 @@ use bowline_testkit::until;
 use serde_json::json;
 
 use super::judge::executed;
-use super::scene::{Fleet, ask, runs_on, server};
+use super::scene::{Fleet, ask, metrics, runs_on, server};
 use crate::support::{Setup, TestServer};
 
 /// A server restored from an older copy does not execute again what was executed since.
@@ -49,8 +49,48 @@ async fn restore(server: &mut TestServer, copy: &Path) {
 
 /// A server with time enough between a hand-out and its confirmation.
 async fn patient_server() -> TestServer {
-    let config = "[lease]\nttl_ms = 6000\naccept_ms = 6000\nheartbeat_ms = 500\ndeadline_grace_ms = 500\n".to_owned();
+    let config = "[lease]\nttl_ms = 15000\naccept_ms = 15000\nheartbeat_ms = 500\ndeadline_grace_ms = 500\n".to_owned();
     TestServer::with(Setup { config, ..Setup::default() }).await
+}
+
+/// A command whose run is handed out to an agent that cannot confirm it: its poll waits at the server, and it is stopped.
+async fn hand_out_to_a_stopped_agent(server: &TestServer, fleet: &Fleet) -> String {
+    let long = Duration::from_secs(120);
+    for _ in 0..5 {
+        // Registered is not yet asking for work.
+        until(long, "the agent's poll waits at the server", async || {
+            if polls(server).await? { Ok(()) } else { Err(fleet.agent().log()) }
+        })
+        .await;
+        fleet.agent().stop();
+        let job = ask(server, fleet.command(1)).await;
+        let handed_out = until(long, "the run is handed out", async || {
+            // In this order: a poll that has ended took its run before.
+            let polls = polls(server).await?;
+            let runs = runs_on(server, &job, "web1").await;
+            match runs.iter().any(|run| run["status"] == "starting") {
+                true => Ok(true),
+                false if !polls && runs.is_empty() => Ok(false),
+                false => Err(format!("{runs:?}")),
+            }
+        })
+        .await;
+        if handed_out {
+            return job;
+        }
+        // The poll had waited for long enough just then. Once more, with the next one.
+        server.post(&format!("/jobs/{job}/cancel"), json!({})).await.expect(200);
+        server.until_status(&job, "canceled").await;
+        fleet.agent().cont();
+    }
+    panic!("no poll of the agent waited when it was stopped")
+}
+
+/// Whether the one agent's poll waits at the server.
+async fn polls(server: &TestServer) -> Result<bool, String> {
+    let text = metrics(server).await;
+    let waiting = text.lines().find_map(|line| line.strip_prefix("orchestrator_polls_waiting "));
+    Ok(waiting.ok_or("the metric is missing")?.trim() != "0")
 }
 
 /// The copy has a run that is handed out and not confirmed. Since then it was executed: it is not executed again.
@@ -58,17 +98,7 @@ async fn patient_server() -> TestServer {
 async fn what_was_handed_out_at_the_copy_is_not_executed_again() {
     let mut server = patient_server().await;
     let fleet = Fleet::join(&server, &server.url("")).await;
-    // The agent's poll waits at the server; the agent itself cannot confirm anything.
-    fleet.agent().stop();
-    let job = ask(&server, fleet.command(1)).await;
-    until(Duration::from_secs(20), "the run is handed out", async || {
-        let runs = runs_on(&server, &job, "web1").await;
-        match runs.first() {
-            Some(run) if run["status"] == "starting" => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    let job = hand_out_to_a_stopped_agent(&server, &fleet).await;
     server.kill_9();
     let copy = tempfile::tempdir().expect("a directory");
     copy_dir(&server.data_dir(), copy.path());
