@@ -71,7 +71,7 @@ pub use report::report;
 pub use resources::{activate_resource, delete_resource, find_activation, put_resource};
 pub use schedules::{fire, trigger};
 pub use signals::{signal_flows, spread_signals};
-pub use submit::{channel_keys, submit};
+pub use submit::{channel_keys, pruned_job, submit};
 pub use tally::{read_tally, write_tally};
 pub use tell::tell;
 pub use tokens::{create_tenant, create_token, revoke_token};

@@ -76,7 +76,7 @@ pub async fn submit(
     for (place, id) in same {
         answers[place] = match known.get(&(jobs[place].tenant, id)) {
             Some(answer) => Some(answer.clone()),
-            None => Some(find_pruned(db, desk, jobs[place], id).await?),
+            None => Some(pruned_job(db, desk.now, jobs[place].tenant, id).await?),
         };
     }
     let answers: Option<Vec<Submitted>> = answers.into_iter().collect();
@@ -412,14 +412,14 @@ async fn find(db: &mut impl Db, asked: &[(TenantId, JobId)]) -> StoreResult<Hash
 }
 
 /// What a job was that retention has removed, as its external ids remember it.
-async fn find_pruned(db: &mut impl Db, desk: &Desk<'_>, job: &NewJob, id: JobId) -> StoreResult<Submitted> {
-    let params = [Val::Id(*id.as_uuid()), Val::Id(*job.tenant.as_uuid())];
+pub async fn pruned_job(db: &mut impl Db, now: Timestamp, tenant: TenantId, id: JobId) -> StoreResult<Submitted> {
+    let params = [Val::Id(*id.as_uuid()), Val::Id(*tenant.as_uuid())];
     let found = db.query(KEY_PRUNED, &params, |row| {
         let (number, status, at) = (row.int(0)?, status_of(row.int(1)?)?, row.at(2)?);
         Ok(Submitted::Pruned { id, number, status: Some(status), at })
     });
     // None remembers it where it was removed just now, while it was given an idempotency key as its first.
-    let unknown = Submitted::Pruned { id, number: 0, status: None, at: desk.now };
+    let unknown = Submitted::Pruned { id, number: 0, status: None, at: now };
     Ok(found.await?.into_iter().next().unwrap_or(unknown))
 }
 

@@ -227,6 +227,19 @@ pub async fn an_external_id_outlives_its_job(bench: &Bench) {
         }
         other => panic!("a late redelivery gets the old job, but the answer is {other:?}"),
     }
+    // The same for whoever looks the id up before anything else is checked.
+    let find = async |hash| {
+        let found = bench.ledger.find_asked(bench.tenant, KeyScope::External, "e".to_owned(), hash).await;
+        found.expect("it can be read").expect("the id belongs to its job for ever")
+    };
+    match find(job.hash).await {
+        Submitted::Pruned { id, number, status, .. } => {
+            assert_eq!((id, status), (run.job, Some(JobStatus::Succeeded)));
+            assert!(number > 0);
+        }
+        other => panic!("the old job is found, but the answer is {other:?}"),
+    }
+    assert_eq!(conflict(&find(body("another")).await), ("e", run.job));
     let other = NewJob { hash: body("another"), ..again() };
     assert_eq!(conflict(&bench.ask(other).await), ("e", run.job));
     assert_eq!(waiting(bench).await, 0, "nothing runs again");
@@ -308,4 +321,6 @@ pub async fn what_was_asked_under_a_key_is_found_by_tenant_and_scope(bench: &Ben
     assert_eq!(find(bench.tenant, KeyScope::External, body("a")).await, None, "a key of another scope");
     let other = find(bench.tenant, KeyScope::Idempotency, body("b")).await;
     assert_eq!(other, Some(crate::Submitted::Conflict { key: "order-1".to_owned(), id: job }));
+    bench.pass_ms(Bench::KEY_TTL_MS);
+    assert_eq!(find(bench.tenant, KeyScope::Idempotency, body("a")).await, None, "after its time a key is new");
 }
