@@ -1,15 +1,15 @@
 //! What agents executed, as far as the ledger does not know it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bowline_model::event::EventData;
-use bowline_model::{EventKind, Outcome, RunId};
+use bowline_model::{EventKind, JobId, Outcome, RunId};
 use bowline_store::{Evidence, EvidenceTaken, ReportAnswer, RunEvidence, RunReport, StoreResult};
 
 use super::Desk;
 use super::report::{load_runs, report};
 use crate::changes::{Changes, Heard};
-use crate::db::{Col, Db, Sql, Val};
+use crate::db::{Col, Db, Row, Sql, Val};
 
 /// So many unknown runs of a tenant are kept.
 const KEPT_MAX: i64 = 10_000;
@@ -21,13 +21,23 @@ pub async fn take_evidence(
     evidence: &Evidence,
 ) -> StoreResult<(EvidenceTaken, Vec<Heard>)> {
     let runs = load_runs(db, evidence.runs.iter().map(|told| *told.report.run.as_uuid()).collect()).await?;
+    let units = jobs_of_units(db, evidence).await?;
+    // The unit is here, and belongs to the job that the agent names.
+    let is_here =
+        |told: &RunEvidence| units.get(&told.unit).is_some_and(|job| told.job.is_none_or(|named| named == *job));
     let (mut reports, mut unseen) = (Vec::new(), Vec::new());
     for told in &evidence.runs {
-        match runs.get(&told.report.run) {
-            Some(row) if !told.kept && (row.status.is_active() || row.status.is_opinion()) => {
-                reports.push(RunReport { last_seq: row.acked_seq.max(row.last_seq), ..told.report.clone() });
+        // What another tenant has under this name is not looked at.
+        match runs.get(&told.report.run).filter(|row| row.job.tenant == evidence.tenant) {
+            Some(row) if row.job.id == told.unit && is_here(told) => {
+                if !told.kept && (row.status.is_active() || row.status.is_opinion()) {
+                    reports.push(RunReport { last_seq: row.acked_seq.max(row.last_seq), ..told.report.clone() });
+                }
             }
-            None if told.at >= evidence.since => unseen.push(told),
+            // Of a run whose job is here is learnt when the job is handed out again.
+            None if is_here(told) => {}
+            // Executed for another job than the ledger has: it says nothing about that one.
+            Some(_) | None if told.at >= evidence.since => unseen.push(told),
             Some(_) | None => {}
         }
     }
@@ -39,11 +49,8 @@ pub async fn take_evidence(
         )
     };
     let taken = number(answers.iter().filter(is_news).count());
-    // Of a run whose job is here is learnt when the job is handed out again.
-    let here = jobs_here(db, evidence, &unseen).await?;
-    let unknown: Vec<&RunEvidence> = unseen.into_iter().filter(|told| !here.contains(told.unit.as_uuid())).collect();
     raise_host_fences(db, evidence).await?;
-    let new = number(usize::try_from(note(db, desk, evidence, &unknown).await?).unwrap_or(0));
+    let new = number(usize::try_from(note(db, desk, evidence, &unseen).await?).unwrap_or(0));
     if new > 0 {
         let reason = format!(
             "{new} runs of jobs that the ledger does not have were executed, perhaps before it was restored from an older \
@@ -54,7 +61,7 @@ pub async fn take_evidence(
         changes.tell(evidence.tenant, None, None, EventKind::UnknownRunsFound, data);
         heard.push(changes.write(db).await?);
     }
-    let unknown = number(unknown.len());
+    let unknown = number(unseen.len());
     let known = number(evidence.runs.len()).saturating_sub(taken + unknown);
     Ok((EvidenceTaken { known, taken, unknown, new }, heard))
 }
@@ -63,13 +70,12 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-async fn jobs_here(db: &mut impl Db, evidence: &Evidence, runs: &[&RunEvidence]) -> StoreResult<HashSet<uuid::Uuid>> {
-    if runs.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let tenants = Col::Id(vec![*evidence.tenant.as_uuid(); runs.len()]);
-    let units = Col::Id(runs.iter().map(|told| *told.unit.as_uuid()).collect());
-    Ok(db.query_many(JOBS, &[tenants, units], |row| row.id(0)).await?.into_iter().collect())
+/// The units that are told of and are here, each with the job that it is a part of; a job without parts is its own.
+async fn jobs_of_units(db: &mut impl Db, evidence: &Evidence) -> StoreResult<HashMap<JobId, JobId>> {
+    let tenants = Col::Id(vec![*evidence.tenant.as_uuid(); evidence.runs.len()]);
+    let units = Col::Id(evidence.runs.iter().map(|told| *told.unit.as_uuid()).collect());
+    let read = |row: &dyn Row| Ok((JobId::from_uuid(row.id(0)?), JobId::from_uuid(row.id(1)?)));
+    Ok(db.query_many(JOBS, &[tenants, units], read).await?.into_iter().collect())
 }
 
 /// An agent refuses what comes under an older lease of a host than it has seen. A ledger that has forgotten leases would give
@@ -120,9 +126,11 @@ async fn note(db: &mut impl Db, desk: &Desk<'_>, evidence: &Evidence, runs: &[&R
 }
 
 const JOBS: Sql = Sql::Each {
-    sqlite: "select id from job where tenant = ?1 and id = ?2",
-    postgres: "select j.id from job j join unnest($1::uuid[], $2::uuid[]) as k (tenant, id)
-               on j.tenant = k.tenant and j.id = k.id",
+    sqlite: "select j.id, coalesce(p.id, j.id) from job j left join job p on p.number = j.parent
+             where j.tenant = ?1 and j.id = ?2",
+    postgres: "select j.id, coalesce(p.id, j.id) from job j
+               join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id
+               left join job p on p.number = j.parent",
 };
 const RAISE: Sql = Sql::Same(
     "update host_lock set fence = $3 where fence < $3 and host in

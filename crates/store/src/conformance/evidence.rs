@@ -60,7 +60,7 @@ pub async fn runs_of_jobs_that_are_not_here_are_noted_once(bench: &Bench) {
         RunEvidence { unit, job: Some(unit), at: bench.now().plus_millis(-age_ms), ..told }
     };
     // Here, but under another run; too old to tell; and two that are not here.
-    let other_run = RunEvidence { unit: run.job, ..stranger(1, 0) };
+    let other_run = RunEvidence { unit: run.job, job: Some(run.job), ..stranger(1, 0) };
     let runs = || vec![other_run.clone(), stranger(2, 70_000), stranger(3, 0), stranger(4, 0), stranger(4, 0)];
     let taken = offer(bench, runs()).await;
     assert_eq!(taken, EvidenceTaken { known: 2, taken: 0, unknown: 3, new: 2 });
@@ -73,6 +73,52 @@ pub async fn runs_of_jobs_that_are_not_here_are_noted_once(bench: &Bench) {
     assert!(neighbour.items.is_empty(), "a neighbour sees none of it");
     let filter = EventFilter { kinds: vec![EventKind::UnknownRunsFound], ..EventFilter::default() };
     assert_eq!(bench.stream(filter, 1).await.len(), 1);
+}
+
+/// An end that an agent tells under another job, or under a run of another tenant, settles nothing here.
+pub async fn an_end_of_another_job_settles_nothing(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let stranger = JobId::mint(bench.now(), [9; 10]);
+    let told = || evidence(bench, &run, Outcome::Succeeded);
+    let anonymous = || {
+        let mut told = told();
+        told.report.job = None;
+        told
+    };
+    for wrong in [
+        RunEvidence { unit: stranger, ..anonymous() },
+        RunEvidence { unit: stranger, job: Some(run.job), ..anonymous() },
+        RunEvidence { job: Some(stranger), ..told() },
+    ] {
+        let taken = offer(bench, vec![wrong]).await;
+        assert_eq!((taken.known, taken.taken, taken.unknown), (0, 0, 1), "it is noted, not believed");
+        assert_eq!(bench.status(run.job).await, JobStatus::Running);
+    }
+    // A run of a neighbour, whatever is said of it.
+    let runs = vec![RunEvidence { job: Some(run.job), ..told() }];
+    let since = bench.now().plus_millis(-60_000);
+    let offered = Evidence { tenant: bench.neighbour, agent: run.worker.clone(), runs, since };
+    let taken = bench.ledger.take_evidence(offered).await.expect("the ledger takes evidence");
+    assert_eq!((taken.known, taken.taken, taken.unknown), (0, 0, 1));
+    assert_eq!(bench.status(run.job).await, JobStatus::Running);
+    let right = RunEvidence { job: Some(run.job), ..told() };
+    assert_eq!(offer(bench, vec![right]).await.taken, 1);
+    assert_eq!(bench.status(run.job).await, JobStatus::Succeeded);
+}
+
+/// The same for a part of a command: it belongs to the command that the agent names.
+pub async fn an_end_of_a_part_names_its_command(bench: &Bench) {
+    bench.hosts(1).await;
+    let command = bench.submit(bench.command(spec(), Rollout::default()).await).await;
+    let run = bench.begin().await.remove(0);
+    let host = run.unit.as_ref().expect("for a host").host.clone();
+    let told = |job| RunEvidence { job: Some(job), host: host.clone(), ..evidence(bench, &run, Outcome::Succeeded) };
+    let other = bench.submit(bench.command(spec(), Rollout::default()).await).await;
+    for wrong in [other, run.job] {
+        let taken = offer(bench, vec![told(wrong)]).await;
+        assert_eq!((taken.taken, taken.unknown), (0, 1));
+    }
+    assert_eq!(offer(bench, vec![told(command)]).await.taken, 1);
 }
 
 pub async fn hosts_are_leased_under_higher_numbers_than_agents_have_seen(bench: &Bench) {

@@ -518,6 +518,8 @@ macro_rules! for_each_promise {
             evidence:
                 an_end_that_the_ledger_lacks_is_taken_over_once
                 runs_of_jobs_that_are_not_here_are_noted_once
+                an_end_of_another_job_settles_nothing
+                an_end_of_a_part_names_its_command
                 hosts_are_leased_under_higher_numbers_than_agents_have_seen
             ;
             clock:
