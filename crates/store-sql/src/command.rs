@@ -118,7 +118,7 @@ commands! {
     Prune((Retention, PruneMark)) -> Pruned,
     RecordAudit(Vec<Deed>) -> (),
     Ping(()) -> Timestamp,
-    NoteTime(()) -> ClockStatus,
+    NoteTime(()) -> (ClockStatus, bool),
     TakeEvidence(Box<Evidence>) -> EvidenceTaken,
     AcceptClock((Author, Option<String>)) -> ClockAccepted,
 }

@@ -687,7 +687,13 @@ impl MaintenanceStore for SqlLedger {
     }
 
     async fn note_time(&self) -> StoreResult<ClockStatus> {
-        self.wish(|line| Command::NoteTime((), line)).await
+        loop {
+            // What an accepted clock moves is moved in several transactions, so that others get their turn in between.
+            let (status, more) = self.wish(|line| Command::NoteTime((), line)).await?;
+            if !more {
+                return Ok(status);
+            }
+        }
     }
 
     async fn accept_clock(&self, by: Author, reason: Option<String>) -> StoreResult<ClockAccepted> {

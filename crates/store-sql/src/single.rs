@@ -227,7 +227,11 @@ pub async fn one(db: &mut AnyDb, desk: &mut Desk<'_>, wish: &Command, after: &mu
         // The entries themselves are appended with all others of the batch.
         Command::RecordAudit(..) => Answer::RecordAudit(()),
         Command::Ping((), _) => Answer::Ping(desk.now),
-        Command::NoteTime((), _) => Answer::NoteTime(write::note_time(db, desk).await?),
+        Command::NoteTime((), _) => {
+            let (status, more, heard) = write::note_time(db, desk).await?;
+            heard.into_iter().for_each(|h| after.hear(h));
+            Answer::NoteTime((status, more))
+        }
         Command::TakeEvidence(evidence, _) => {
             let (taken, heard) = write::take_evidence(db, desk, evidence).await?;
             heard.into_iter().for_each(|h| after.hear(h));

@@ -4,6 +4,7 @@ use bowline_model::event::EventData;
 use bowline_model::job::{Fact, JobKind, JobState, Step};
 use bowline_model::{EventKind, JobStatus, Lane, Timestamp};
 use bowline_store::{ClockAccepted, ClockStatus, LedgerClock, StoreError, StoreResult};
+use serde::{Deserialize, Serialize};
 
 use super::Desk;
 use super::submit::FOREVER;
@@ -14,10 +15,50 @@ use crate::job_row::{JOB_COLUMNS, JobRow, job_columns};
 /// Under which keys the ledger keeps them.
 const SEEN: &str = "clock_seen";
 const ACCEPTED: &str = "clock_accepted";
-/// Retries that are freed at once when a clock that was ahead is put right.
-const FREED_MAX: i64 = 10_000;
-/// The same for commands and runs of workflows that wait.
-const MOVED_MAX: i64 = 100_000;
+const MOVING: &str = "clock_moving";
+/// Jobs of each sort that one transaction moves when a clock that was ahead is put right.
+const PASS: usize = 1_000;
+
+/// What is still to be moved after a clock was put back. Jobs are taken in the order of their numbers, so that each is taken
+/// once and those that are locked are waited for.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Moving {
+    /// By how much time went back; negative.
+    by_us: i64,
+    /// The last job that was looked at, for retries, and for commands and executions. `None`: all of them were.
+    retries: Option<i64>,
+    timers: Option<i64>,
+}
+
+impl Moving {
+    /// Moves some of what is left.
+    async fn pass(&mut self, db: &mut impl Db, desk: &mut Desk<'_>, now: Timestamp) -> StoreResult<Vec<Heard>> {
+        let mut heard = Vec::new();
+        if let Some(after) = self.timers {
+            let (moved, next) = move_timers(db, self.by_us, now, after).await?;
+            heard.push(moved);
+            self.timers = next;
+        }
+        if let Some(after) = self.retries {
+            let (freed, next) = free_retries(db, desk, now, after).await?;
+            heard.push(freed);
+            self.retries = next;
+        }
+        Ok(heard)
+    }
+
+    const fn is_done(&self) -> bool {
+        self.retries.is_none() && self.timers.is_none()
+    }
+
+    async fn keep(&self, db: &mut impl Db) -> StoreResult<()> {
+        if self.is_done() {
+            return db.execute(REMOVE, &[Val::Text(MOVING)]).await.map(drop);
+        }
+        let text = serde_json::to_string(self).map_err(|error| StoreError::Broken(error.to_string()))?;
+        put(db, MOVING, &text).await
+    }
+}
 
 /// Tells the clock what the ledger knows, before anything is decided by it.
 pub async fn learn_time(db: &mut impl Db, clock: &LedgerClock) -> StoreResult<()> {
@@ -30,19 +71,31 @@ pub async fn learn_time(db: &mut impl Db, clock: &LedgerClock) -> StoreResult<()
     Ok(())
 }
 
-/// Writes down how late it is.
-pub async fn note_time(db: &mut impl Db, desk: &Desk<'_>) -> StoreResult<ClockStatus> {
+/// Writes down how late it is, and goes on with what an accepted clock moves. `true`: there is more of that to do.
+pub async fn note_time(db: &mut impl Db, desk: &mut Desk<'_>) -> StoreResult<(ClockStatus, bool, Vec<Heard>)> {
     let accepted = value(db, ACCEPTED).await?;
     if desk.clock.is_news(accepted.as_deref()) {
         desk.clock.accept(accepted);
     }
     let status = desk.clock.status();
+    let (mut more, mut heard) = (false, Vec::new());
+    if !status.is_held()
+        && let Some(text) = db.query(LOCKED, &[Val::Text(MOVING)], |row| row.text(0)).await?.into_iter().next()
+    {
+        let mut moving: Moving =
+            serde_json::from_str(&text).map_err(|error| StoreError::Broken(format!("{MOVING}: {error}")))?;
+        let now = desk.now;
+        heard = moving.pass(db, desk, now).await?;
+        moving.keep(db).await?;
+        more = !moving.is_done();
+    }
     put(db, SEEN, &status.now.as_micros().to_string()).await?;
-    Ok(status)
+    Ok((status, more, heard))
 }
 
 /// From now on the clock is believed. What hangs on the time until now is moved along: leases keep what was left of them,
-/// and where time goes back, nothing that was reckoned from the later time waits for it.
+/// and where time goes back, nothing that was reckoned from the later time waits for it. Of many jobs some are moved with it, and
+/// the others by [`note_time`].
 pub async fn accept_clock(
     db: &mut impl Db,
     desk: &mut Desk<'_>,
@@ -64,7 +117,10 @@ pub async fn accept_clock(
         let last = now.plus_millis(desk.key_ttl_ms);
         db.execute(KEYS, &[Val::At(last), Val::At(FOREVER)]).await?;
         db.execute(REQUEST_KEYS, &[Val::At(last)]).await?;
-        vec![move_timers(db, before, now).await?, free_retries(db, desk, before, now).await?]
+        let mut moving = Moving { by_us: moved, retries: Some(0), timers: Some(0) };
+        let heard = moving.pass(db, desk, now).await?;
+        moving.keep(db).await?;
+        heard
     } else {
         Vec::new()
     };
@@ -74,38 +130,50 @@ pub async fn accept_clock(
     Ok((ClockAccepted { before, now, was_held: true }, Some(accepted), heard))
 }
 
-/// Retries whose pause was reckoned from a time that is not true any more are due now.
-async fn free_retries(db: &mut impl Db, desk: &mut Desk<'_>, before: Timestamp, now: Timestamp) -> StoreResult<Heard> {
-    let params = [Val::At(before), Val::Int(FREED_MAX)];
+/// Retries whose pause was reckoned from a time that is still to come are due now. A job that was handed out before waits for
+/// nothing else, whether its attempt counted or was refused by a busy executor.
+async fn free_retries(
+    db: &mut impl Db,
+    desk: &mut Desk<'_>,
+    now: Timestamp,
+    after: i64,
+) -> StoreResult<(Heard, Option<i64>)> {
+    let params = [
+        Val::At(now),
+        Val::Int(after),
+        Val::Int(PASS as i64),
+        Val::Int(JobStatus::Pending.code()),
+        Val::Int(JobKind::Command.code()),
+        Val::Int(JobKind::Workflow.code()),
+    ];
     let waiting = db.query(RETRIES, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
+    let next = next_after(&waiting);
     let mut changes = Changes::at(now);
     for (job, lane) in waiting {
         let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
-        let is_retry = matches!(job.state.kind, JobKind::Task | JobKind::Unit(_))
-            && job.state.status == JobStatus::Pending
-            && job.state.attempts > 0;
         let due_at = job.state.due_at.unwrap_or(now);
-        if is_retry && let Ok(step) = job.state.on(&Fact::Due, &job.policy, due_at, desk.chance()) {
+        if let Ok(step) = job.state.on(&Fact::Due, &job.policy, due_at, desk.chance()) {
             changes.advance(&job, lane, step, Telling::default());
         }
     }
-    changes.write(db).await
+    Ok((changes.write(db).await?, next))
 }
 
-/// Commands that wait for approval or run since a time that is not true any more, and runs of workflows, whatever they wait
-/// for: those know best what they reckoned from which time.
-async fn move_timers(db: &mut impl Db, before: Timestamp, now: Timestamp) -> StoreResult<Heard> {
+/// Commands that wait for approval or run since a time that is still to come, and runs of workflows, whatever they wait for:
+/// those know best what they reckoned from which time.
+async fn move_timers(db: &mut impl Db, by_us: i64, now: Timestamp, after: i64) -> StoreResult<(Heard, Option<i64>)> {
     let params = [
         Val::At(now),
-        Val::Int(MOVED_MAX),
+        Val::Int(PASS as i64),
         Val::Int(JobKind::Command.code()),
         Val::Int(JobStatus::AwaitingApproval.code()),
         Val::Int(JobStatus::Running.code()),
         Val::Int(JobKind::Workflow.code()),
         Val::Int(JobStatus::Paused.code()),
+        Val::Int(after),
     ];
     let waiting = db.query(TIMERS, &params, |row| Ok((JobRow::read(row)?, row.int(JOB_COLUMNS)?))).await?;
-    let by_us = now.as_micros().saturating_sub(before.as_micros());
+    let next = next_after(&waiting);
     let mut changes = Changes::at(now);
     for (job, lane) in waiting {
         let lane = Lane::from_code(lane).ok_or_else(|| StoreError::Broken(format!("unknown lane {lane}")))?;
@@ -123,7 +191,12 @@ async fn move_timers(db: &mut impl Db, before: Timestamp, now: Timestamp) -> Sto
         let data = EventData { reason, ..EventData::default() };
         changes.advance(&job, lane, step, Telling { data, ..Telling::default() });
     }
-    changes.write(db).await
+    Ok((changes.write(db).await?, next))
+}
+
+/// After which job the next pass goes on; `None` if this one found the last.
+fn next_after(found: &[(JobRow, i64)]) -> Option<i64> {
+    found.last().filter(|_| found.len() == PASS).map(|(job, _)| job.number)
 }
 
 async fn value(db: &mut impl Db, key: &str) -> StoreResult<Option<String>> {
@@ -137,6 +210,12 @@ async fn put(db: &mut impl Db, key: &str, value: &str) -> StoreResult<()> {
 const VALUE: Sql = Sql::Same("select value from ledger where key = $1");
 const PUT: Sql =
     Sql::Same("insert into ledger (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value");
+/// Two servers do not move the same jobs.
+const LOCKED: Sql = Sql::Each {
+    sqlite: "select value from ledger where key = ?1",
+    postgres: "select value from ledger where key = $1 for update",
+};
+const REMOVE: Sql = Sql::Same("delete from ledger where key = $1");
 const NEWEST: Sql = Sql::Same("select at from event order by position desc limit 1");
 const LEASES: Sql = Sql::Each {
     sqlite: "update lease set renewed_at = renewed_at + ?1, deadline_at = deadline_at + ?1",
@@ -157,13 +236,17 @@ const RETRIES: Sql = Sql::Each {
         "select ",
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-         where t.due_at > ?1 order by t.due_at, t.number limit ?2"
+         where t.due_at > ?1 and t.number > ?2 and j.updated_at > ?1 and j.status = ?4 and j.fence > 0
+           and j.kind not in (?5, ?6)
+         order by t.number limit ?3"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-         where t.due_at > $1 order by t.due_at, t.number limit $2 for update of t, j skip locked"
+         where t.due_at > $1 and t.number > $2 and j.updated_at > $1 and j.status = $4 and j.fence > 0
+           and j.kind not in ($5, $6)
+         order by t.number limit $3 for update of t, j"
     ),
 };
 /// Hosts that are kept since a later time.
@@ -198,23 +281,23 @@ const TIMERS: Sql = Sql::Each {
         "select ",
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-         where t.due_at > ?1 and (
+         where t.due_at > ?1 and t.number > ?8 and (
            (j.kind = ?3 and j.status = ?4 and j.updated_at > ?1)
            or (j.kind = ?3 and j.status = ?5
                and exists (select 1 from fleet f where f.number = j.number and j.due_at - f.deadline_ms * 1000 > ?1))
            or (j.kind = ?6 and j.status in (?5, ?7)))
-         order by t.due_at, t.number limit ?2"
+         order by t.number limit ?2"
     ),
     postgres: concat!(
         "select ",
         job_columns!(),
         ", c.lane from timer t join job j on j.number = t.number join channel c on c.id = j.channel
-         where t.due_at > $1 and (
+         where t.due_at > $1 and t.number > $8 and (
            (j.kind = $3 and j.status = $4 and j.updated_at > $1)
            or (j.kind = $3 and j.status = $5
                and exists (select 1 from fleet f where f.number = j.number
                            and j.due_at - f.deadline_ms * interval '1 millisecond' > $1))
            or (j.kind = $6 and j.status in ($5, $7)))
-         order by t.due_at, t.number limit $2 for update of t, j skip locked"
+         order by t.number limit $2 for update of t, j"
     ),
 };

@@ -3,7 +3,7 @@
 
 use bowline_model::audit::Chain;
 use bowline_model::fleet::Rollout;
-use bowline_model::{ErrorClass, Jitter, JobPolicy, JobStatus, RetryPolicy, Timestamp};
+use bowline_model::{ErrorClass, Jitter, JobPolicy, JobStatus, Outcome, RetryPolicy, Timestamp};
 
 use super::approvals::waiting;
 use super::bench::{Bench, attempts, external_id, policy, task_type, worker_name};
@@ -14,7 +14,8 @@ use super::schedules::considered;
 use super::tokens::token;
 use super::workers::registration;
 use crate::{
-    AuditFilter, AuditFrom, FlowAnswer, InboxMessage, NewFleet, NewJob, PruneMark, Retention, Submitted, TokenRecord,
+    AuditFilter, AuditFrom, Claimant, FlowAnswer, InboxMessage, NewFleet, NewJob, PruneMark, Retention, Submitted,
+    TokenRecord,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -152,6 +153,60 @@ pub async fn nothing_waits_for_a_future_that_was_wrong(bench: &Bench) {
     // A silent worker is noticed in the time of a lease, not after 400 days.
     bench.pass_ms(60_000);
     assert_eq!(bench.reap_since(bench.now().plus_millis(-50_000)).await.lost, 1);
+}
+
+/// The same for a job whose only hand-out a busy executor refused: it does not count as an attempt.
+pub async fn a_refused_hand_out_waits_for_no_wrong_future(bench: &Bench) {
+    let refused = bench.running(bench.job()).await;
+    jumped(bench, FAR_MS).await;
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, wrongly");
+    bench.fail(&refused, ErrorClass::Busy).await;
+    let later = Some(bench.now().plus_millis(DAY_MS));
+    let scheduled = bench.submit(NewJob { run_at: later, ..bench.job() }).await;
+    let (record, _) = bench.find(refused.job).await;
+    assert_eq!((record.state.status, record.state.attempts), (JobStatus::Pending, 0));
+    bench.ledger.note_time().await.expect("the time is noted");
+    bench.pass_ms(-FAR_MS);
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
+    assert_eq!(bench.status(refused.job).await, JobStatus::Queued, "it waits no longer");
+    assert_eq!(bench.find(scheduled).await.0.state.due_at, later, "what somebody asked for stays");
+}
+
+/// However many jobs waited for the wrong future: the transaction that accepts the clock moves some, and those after it the rest.
+pub async fn everything_leaves_a_wrong_future_however_much_it_is(bench: &Bench) {
+    const MANY: usize = 2_500;
+    let retry =
+        RetryPolicy { base_ms: 3_600_000, max_backoff_ms: 3_600_000, jitter: Jitter::None, ..RetryPolicy::default() };
+    let policy = policy(JobPolicy { retry, ..JobPolicy::default() });
+    let failing = (0..MANY).map(|_| NewJob { policy: policy.clone(), ..bench.job() }).collect();
+    bench.ask_all(failing).await;
+    let wants = u32::try_from(MANY).expect("not that many");
+    let runs = bench.claim(Claimant { wants, slots: wants, ..bench.worker("w1") }).await;
+    assert_eq!(runs.len(), MANY);
+    jumped(bench, FAR_MS).await;
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, wrongly");
+    let failed = runs.iter().map(|run| bench.report_of(run, Outcome::Failed(ErrorClass::Transient))).collect();
+    bench.ledger.report(failed).await.expect("the ledger hears how they ended");
+    // Further away than all of them, and nobody reckoned it from the time.
+    let later = bench.now().plus_millis(DAY_MS);
+    let scheduled = NewJob { run_at: Some(later), ..bench.job() };
+    let scheduled = bench.submit(scheduled).await;
+    bench.ledger.note_time().await.expect("the time is noted");
+    bench.pass_ms(-FAR_MS);
+    now(bench).await;
+    bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
+    // What fails from now on waits as long as it should.
+    let fresh = bench.claim_one().await;
+    bench.fail(&fresh, ErrorClass::Transient).await;
+    bench.pass_ms(1_000);
+    bench.ledger.note_time().await.expect("the time is noted");
+    assert_eq!(bench.status(fresh.job).await, JobStatus::Pending);
+    assert_eq!(bench.find(scheduled).await.0.state.due_at, Some(later));
+    let free = bench.claim(Claimant { wants, slots: wants, ..bench.worker("w1") }).await;
+    assert_eq!(free.len(), MANY - 1, "all are free");
 }
 
 /// What was counted from the wrong future ends as long after the right moment as it would have ended after the wrong one.

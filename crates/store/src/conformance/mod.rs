@@ -530,6 +530,8 @@ macro_rules! for_each_promise {
                 retention_passes_over_jobs_of_a_wrong_future
                 an_accepted_clock_decides_again
                 nothing_waits_for_a_future_that_was_wrong
+                a_refused_hand_out_waits_for_no_wrong_future
+                everything_leaves_a_wrong_future_however_much_it_is
             ;
             maintenance:
                 the_ledger_tells_its_own_time
