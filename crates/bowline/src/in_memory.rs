@@ -1,8 +1,10 @@
 //! `serve --in-memory`: a server for an hour of development, of which nothing stays.
 //!
 //! Everything a server keeps (ledger, token, output) goes to a temporary directory of this process, which is removed when the
-//! server ends. What a killed server left behind is removed by the next one.
+//! server ends. What a killed server left behind is removed by the next one: a directory whose lock nobody holds. A process
+//! number would not do, because containers that share a temporary directory have process numbers of their own.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,11 +13,14 @@ use crate::config::{Config, ConfigFlags};
 use crate::modes::prepare_directory;
 
 const PREFIX: &str = "bowline-in-memory-";
+/// In each directory, locked for as long as its server lives.
+const LOCK: &str = "in-memory.lock";
 
 /// The directory, for as long as this lives.
 #[derive(Debug)]
 pub struct Temporary {
     path: PathBuf,
+    _lock: File,
 }
 
 impl Temporary {
@@ -39,11 +44,12 @@ impl Temporary {
         }
         let parent = std::env::temp_dir();
         remove_left_behind(&parent);
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
-        // It may only be there if another process of our number was killed, and then it was ours.
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).with_context(|| format!("cannot make the directory {}", path.display()))?;
-        let temporary = Self { path };
+        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent);
+        let path = made.with_context(|| format!("cannot make a directory in {}", parent.display()))?.keep();
+        let cannot = || format!("cannot lock the directory {}", path.display());
+        let lock = File::create_new(path.join(LOCK)).with_context(cannot)?;
+        lock.try_lock().with_context(cannot)?;
+        let temporary = Self { path, _lock: lock };
         prepare_directory(&temporary.path)?;
         config.server.data_dir.clone_from(&temporary.path);
         Ok(temporary)
@@ -64,14 +70,16 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes directories of processes that are no more. One that is not ours cannot be removed, and stays.
+/// Removes directories whose server is no more. One that is not ours cannot be removed, and one that is being made has no lock
+/// yet: both stay.
 fn remove_left_behind(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(process) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        let Ok(process) = process.parse::<u32>() else { continue };
-        if Path::new("/proc/self").exists() && !Path::new("/proc").join(process.to_string()).exists() {
+        if !entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            continue;
+        }
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        if lock.try_lock().is_ok() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -101,5 +109,23 @@ mod tests {
         let (path, data_dir) = with(|_, _| {}).unwrap();
         assert_eq!(path, data_dir);
         assert!(!path.exists(), "it is removed at the end");
+    }
+
+    #[test]
+    fn only_what_no_server_holds_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let [held, left, young, other] =
+            [format!("{PREFIX}held"), format!("{PREFIX}left"), format!("{PREFIX}young"), "other".to_owned()]
+                .map(|name| parent.path().join(name));
+        for path in [&held, &left, &young, &other] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let lock = File::create_new(held.join(LOCK)).unwrap();
+        lock.try_lock().unwrap();
+        for path in [&left, &other] {
+            File::create_new(path.join(LOCK)).unwrap();
+        }
+        remove_left_behind(parent.path());
+        assert_eq!([&held, &left, &young, &other].map(|path| path.exists()), [true, false, true, true]);
     }
 }

@@ -17,6 +17,7 @@ use bowline_model::secret::SecretRefSpec;
 use bowline_store::{StoreError, StoreResult};
 use uuid::Uuid;
 
+use super::conduct::{GROUPS, HOST_VARS};
 use crate::db::{Col, Db, Row, Sql, Val};
 use crate::host_row::{group_with, vars_named};
 use crate::job_row::JobRow;
@@ -213,11 +214,6 @@ const DIGESTS: Sql = Sql::Each {
     sqlite: "select number, approved from job where number = ?1 and approved is not null",
     postgres: "select number, approved from job where number = any ($1::bigint[]) and approved is not null",
 };
-const HOST_VARS: Sql = Sql::Each {
-    sqlite: "select id, vars from host where id = ?1",
-    postgres: "select id, vars from host where id = any ($1::bigint[])",
-};
-const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
 const ACTIVE: Sql = Sql::Same("select active from resource where id = $1");
 const SECRET: Sql = Sql::Same(
     "select v.spec from resource r join resource_version v on v.resource = r.id and v.version = r.active

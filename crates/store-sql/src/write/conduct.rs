@@ -478,7 +478,7 @@ const REST: Sql = Sql::Each {
 };
 const TARGETS: Sql =
     Sql::Same("select f.targets, j.payload from fleet f join job j on j.number = f.number where f.number = $1");
-const HOST_VARS: Sql = Sql::Each {
+pub(super) const HOST_VARS: Sql = Sql::Each {
     sqlite: "select id, vars from host where id = ?1",
     postgres: "select id, vars from host where id = any ($1::bigint[])",
 };
@@ -487,7 +487,8 @@ const HOSTS: Sql = Sql::Each {
     sqlite: concat!("select ", host_columns_without_vars!(), " from host h where h.id = ?1"),
     postgres: concat!("select ", host_columns_without_vars!(), " from host h where h.id = any ($1::bigint[])"),
 };
-const GROUPS: Sql = Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
+pub(super) const GROUPS: Sql =
+    Sql::Same("select name, groups, vars from host_group where inventory = $1 order by name");
 const SCOPES: Sql = Sql::Each {
     sqlite: "update job set payload = ?2 where number = ?1",
     postgres: "update job j set payload = k.payload::json

@@ -160,7 +160,7 @@ const HELD: Sql = Sql::Each {
                from lease l join job j on j.number = l.number
                where l.run = any ($1::uuid[]) order by j.number for update of j, l",
 };
-const HELD_BY: Sql = Sql::Same(
+pub(super) const HELD_BY: Sql = Sql::Same(
     "select l.run from lease l join job j on j.number = l.number where j.tenant = $1 and l.worker = $2 order by l.number",
 );
 /// The second is how long from the hand-out, the third the default timeout: a job that has it says nothing itself.

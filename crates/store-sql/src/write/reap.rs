@@ -10,6 +10,7 @@ use bowline_model::{ErrorClass, JobId, RunError, RunId, TenantId, WorkerName};
 use bowline_store::{Listened, REAPED_NAMED_MAX, Reaped, ReapedRun, StoreResult};
 
 use super::Desk;
+use super::heartbeat::HELD_BY;
 use super::kept::{keep, keep_all};
 use super::report::{RunRow, load_runs};
 use crate::changes::{Changes, Heard, Telling};
@@ -137,7 +138,7 @@ pub async fn give_up_all(
     why: &str,
 ) -> StoreResult<(u64, u64, Heard)> {
     let key = [Val::Id(*tenant.as_uuid()), Val::Text(worker.as_str())];
-    let held = db.query(HELD, &key, |row| row.id(0)).await?;
+    let held = db.query(HELD_BY, &key, |row| row.id(0)).await?;
     let runs = load_runs(db, held.clone()).await?;
     // Read once more now that they are locked: one may have been accepted or have ended in between.
     let leases = db.query_many(LEASES, &[Col::Id(held)], read_lease).await?;
@@ -213,6 +214,3 @@ const ACTIVE: Sql = Sql::Same("select count(*) from lease");
 /// Not `like`: names may hold its wildcards, and SQLite's does not tell capitals from small letters.
 const BY_WORKER: Sql =
     Sql::Same("select run from lease where substr(worker, 1, length(cast($1 as text))) = cast($1 as text)");
-const HELD: Sql = Sql::Same(
-    "select l.run from lease l join job j on j.number = l.number where j.tenant = $1 and l.worker = $2 order by l.number",
-);
