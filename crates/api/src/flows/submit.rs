@@ -138,8 +138,9 @@ impl FlowWish {
         let engine = &app.engine;
         let answer = match self.begin(app, known, &context).await? {
             Begun::Sent(submitted) => Some(FlowSubmitted { submitted, result: None, error: None }),
-            Begun::New(request, going) => {
-                let stored = engine.intake.submit(tenant, &context.origin(&known.0), vec![*request]).await?;
+            Begun::New(new) => {
+                let (request, going) = *new;
+                let stored = engine.intake.submit(tenant, &context.origin(&known.0), vec![request]).await?;
                 stored.into_iter().next().map(|submitted| engine.flows.settle(submitted, going))
             }
         };

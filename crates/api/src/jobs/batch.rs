@@ -113,10 +113,11 @@ pub async fn submit_batch(
             },
             Ok(Wish::Command(_)) => Prepared::Refused(alone("command", "commands on hosts are asked for one by one")),
             Ok(Wish::Workflow(wish)) => match Box::pin(wish.begin(&app, &known, &context)).await {
-                Ok(Begun::New(wish, going)) => {
+                Ok(Begun::New(new)) => {
                     // A thousand first turns are much to calculate; others may go in between.
                     tokio::task::yield_now().await;
-                    wishes.push(*wish);
+                    let (wish, going) = *new;
+                    wishes.push(wish);
                     Prepared::New(Some(going))
                 }
                 Ok(Begun::Sent(sent)) => Prepared::Sent(sent),

@@ -110,7 +110,7 @@ pub struct FlowSubmitted {
 #[derive(Debug)]
 pub enum Begun {
     /// A new execution. Whoever stores its job tells [`Flows::settle`] what became of it.
-    New(Box<JobRequest>, Going),
+    New(Box<(JobRequest, Going)>),
     /// It could not begin now, but the same request was accepted before, or its key belongs to another one.
     Sent(Submitted),
 }
@@ -138,8 +138,9 @@ impl Flows {
         let mut begun = Vec::with_capacity(requests.len());
         for request in requests {
             begun.push(match self.begin(hands, tenant, origin, request).await? {
-                Begun::New(job, going) => {
-                    jobs.push(*job);
+                Begun::New(new) => {
+                    let (job, going) = *new;
+                    jobs.push(job);
                     Ok(going)
                 }
                 Begun::Sent(submitted) => Err(submitted),
@@ -345,7 +346,7 @@ impl Flows {
             fleet: None,
             flow: Some((Arc::new(flow), hash)),
         };
-        Ok(Begun::New(Box::new(request), Going(kept)))
+        Ok(Begun::New(Box::new((request, Going(kept)))))
     }
 
     /// Takes a run's next turn, with the jobs it begins. A job that cannot be made has failed, and the run goes on with
