@@ -176,6 +176,14 @@ impl Gate {
         }
     }
 
+    /// The caller's token, as the ledger knows it, give or take [`GateSettings::remember_ms`]; services have none.
+    pub async fn token(&self, caller: &Caller) -> Result<Option<Arc<TokenRecord>>, Problem> {
+        match caller.actor.token() {
+            Some(id) => self.find(&id.to_string(), self.clock.now(), Trust::Current).await,
+            None => Ok(None),
+        }
+    }
+
     async fn find(&self, id: &str, now: Timestamp, trust: Trust) -> Result<Option<Arc<TokenRecord>>, Problem> {
         let known = lock(&self.remembered).get(id).map(|known| (known.token.clone(), known.at));
         if let Some((token, at)) = &known

@@ -75,9 +75,12 @@ pub struct CreateArgs {
     /// The address of the person it is for, if not your own (administrators only); workflows know it as user.email
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
-    /// A label that the agent gets which joins with it; repeat for several
+    /// A label that the worker gets, or the agent which joins with it; repeat for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// Let labels count that the worker states itself, besides those of --label
+    #[arg(long)]
+    own_labels: bool,
     /// Hosts besides its own that the agent may reach which joins with it; repeat for several
     #[arg(long, value_enum, value_name = "HOW")]
     reach: Vec<Reach>,
@@ -114,6 +117,8 @@ struct NewToken<'a> {
     email: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    own_labels: bool,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     reach: &'a [Reach],
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -247,6 +252,7 @@ async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Resu
         scopes: &args.scopes,
         email: args.email.as_deref(),
         labels: args.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+        own_labels: args.own_labels,
         reach: &args.reach,
         secrets_for_shared_user: args.secrets_for_shared_user,
         task_types: &args.task_types,

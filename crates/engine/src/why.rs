@@ -61,6 +61,16 @@ impl Takers {
         self.remote.iter().filter(fits).collect()
     }
 
+    /// One that would be able if the labels counted that it states itself.
+    fn claiming(&self, task_type: &TaskType, requires: &Labels) -> Option<&WorkerRecord> {
+        let says = |w: &WorkerRecord, key: &str, value: &str| {
+            w.labels.get(key).or_else(|| w.claimed_labels.get(key)) == Some(value)
+        };
+        self.remote
+            .iter()
+            .find(|w| w.task_types.contains(task_type) && requires.iter().all(|(key, value)| says(w, key, value)))
+    }
+
     /// What no worker has enough of, among those that have the task type and all other labels.
     fn short(&self, task_type: &TaskType, requires: &Labels) -> Vec<Short> {
         let others = |w: &&WorkerRecord| {
@@ -188,6 +198,8 @@ fn queued(job: &JobRecord, facts: WaitingFacts, takers: &Takers, alive_since: Ti
             ("no_sealing_key", "no agent that could is given sealed secrets".to_owned())
         } else if able.is_empty() && !short.is_empty() {
             ("resources_short", short.iter().map(Short::sentence).collect::<Vec<_>>().join(", "))
+        } else if let (true, Some(w)) = (able.is_empty(), takers.claiming(&job.task_type, &job.requires)) {
+            ("no_worker", format!("{} states them itself, and its token does not have them", w.name))
         } else if able.is_empty() {
             ("no_worker", "none has ever registered".to_owned())
         } else if able.iter().all(|w| w.draining) {

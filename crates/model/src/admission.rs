@@ -39,6 +39,9 @@ pub struct Admission {
     /// For workers: patterns of the task types it may take. `None`: all that are neither built in nor reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_types: Option<Vec<String>>,
+    /// For workers: labels it states itself count as much as those of its token.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_labels: bool,
     /// For agents: sealed secrets come to it even where its commands share its user.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secrets_for_shared_user: bool,
@@ -108,6 +111,7 @@ mod tests {
         let full = Admission {
             reach: [Reach::Simulate, Reach::Ssh].into(),
             task_types: Some(vec!["gpu.*".to_owned()]),
+            own_labels: true,
             secrets_for_shared_user: true,
         };
         for admission in [full, Admission::default()] {

@@ -179,7 +179,7 @@ impl Labels {
     const MAX: usize = 32;
     const RESOURCES_MAX: usize = 32;
     /// What the name of a worker's numeric resource has in front of it among its labels. Nobody else may use such names.
-    const RESOURCE: &'static str = "bowline/resource.";
+    pub const RESOURCE: &'static str = "bowline/resource.";
     /// In front of a number, as the value of a required label: at least so much.
     const AT_LEAST: &'static str = ">=";
     /// Amounts are 0 or from here...
@@ -297,6 +297,12 @@ impl Labels {
     /// Labels of which each part is known to be a name already.
     pub(crate) fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self(pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+    }
+
+    /// Those for which this holds, of name and value.
+    pub fn retained(mut self, keep: impl Fn(&str, &str) -> bool) -> Self {
+        self.0.retain(|key, value| keep(key, value));
+        self
     }
 
     pub fn is_empty(&self) -> bool {

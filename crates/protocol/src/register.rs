@@ -15,6 +15,7 @@ pub struct RegisterRequest {
     pub worker_type: Option<String>,
     /// The task types it takes.
     pub task_types: Vec<TaskType>,
+    /// Labels it has. Those that its token does not have are only shown, unless the token has `own_labels`.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// How many tasks it works on at once.
@@ -55,4 +56,10 @@ pub struct RegisterAnswer {
     /// For agents: in how many seconds to renew the credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_after_s: Option<u64>,
+    /// The labels that decide what it is handed: those of its token, and its own where the token allows that.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Labels it stated that decide nothing, because its token does not have them.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub claimed_labels: Labels,
 }

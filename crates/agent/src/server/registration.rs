@@ -96,6 +96,10 @@ pub(crate) async fn register(
             Ok(answer) => {
                 let (types, slots) = (request.task_types.len(), request.slots);
                 info!(worker.id = %worker, "worker {worker} is registered for {types} task types with {slots} slots");
+                if !answer.claimed_labels.is_empty() {
+                    let labels = answer.claimed_labels.described();
+                    warn!(worker.id = %worker, labels, "these labels decide nothing: they are not in this worker's token");
+                }
                 return Ok(Terms::from(&answer));
             }
             Err(error) => error,

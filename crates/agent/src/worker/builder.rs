@@ -99,7 +99,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// A label that jobs may require.
+    /// A label that jobs may require. It counts if the worker's token lets workers state labels; those of the token count anyway.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.insert(name.to_owned(), value.to_owned());
         self

@@ -1,11 +1,12 @@
 //! What a worker is registered as: what its token admitted it to, however much more it says.
 //!
-//! Enters: the agent whose credential it shows, if any, its worker token's admission, and what it says about itself.
+//! Enters: the agent whose credential it shows, if any, or its worker token's labels and admission, and what it says about itself.
 //! Leaves: the labels that decide what it is handed, and those that are only shown; or why it is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_model::host::Connection;
+use bowline_model::worker::Abilities;
 use bowline_model::{Admission, Labels, TaskType, WorkerName};
 use bowline_store::AgentRecord;
 
@@ -37,18 +38,31 @@ pub struct Admitted {
 pub enum Bearer<'a> {
     /// By its own credential.
     Agent(&'a AgentRecord),
-    /// By a worker's token that admits it to this.
-    Worker(&'a Admission),
+    /// By a worker's token with these labels, that admits it to this.
+    Worker(&'a Labels, &'a Admission),
 }
 
 pub fn admit(bearer: &Bearer<'_>, said: &Said<'_>, built_in: &BTreeSet<TaskType>) -> Result<Admitted, Problem> {
     match bearer {
         Bearer::Agent(agent) => agent_as(agent, said),
-        Bearer::Worker(admission) => worker_as(admission, said, built_in),
+        Bearer::Worker(labels, admission) => worker_as(labels, admission, said, built_in),
     }
 }
 
-fn worker_as(admission: &Admission, said: &Said<'_>, built_in: &BTreeSet<TaskType>) -> Result<Admitted, Problem> {
+fn pairs(labels: &Labels) -> BTreeMap<String, String> {
+    labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn checked(labels: BTreeMap<String, String>) -> Result<Labels, Problem> {
+    Labels::new(labels).map_err(|error| Problem::validation(format!("labels: {error}")))
+}
+
+fn worker_as(
+    of_token: &Labels,
+    admission: &Admission,
+    said: &Said<'_>,
+    built_in: &BTreeSet<TaskType>,
+) -> Result<Admitted, Problem> {
     if let Some((key, _)) = said.labels.iter().find(|(key, _)| key.starts_with(RESERVED)) {
         return Err(Problem::forbidden(format!("the label {key} belongs to agents; enroll with a join token")));
     }
@@ -71,7 +85,23 @@ fn worker_as(admission: &Admission, said: &Said<'_>, built_in: &BTreeSet<TaskTyp
             )));
         }
     }
-    Ok(Admitted { labels: said.labels.clone(), ..Admitted::default() })
+    let mut labels = pairs(of_token);
+    let mut claimed = BTreeMap::new();
+    for (key, value) in said.labels.iter().filter(|(key, _)| of_token.get(key).is_none()) {
+        let into = if admission.own_labels { &mut labels } else { &mut claimed };
+        into.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(Admitted { labels: checked(labels)?, claimed: checked(claimed)?, ..Admitted::default() })
+}
+
+/// What a worker with this token is handed work by now. It registered under its name, perhaps with another token that
+/// admitted it to more, and may have been given this one since.
+pub fn narrowed(registered: Abilities, of_token: &Labels, admission: &Admission) -> Abilities {
+    let labels = registered.labels.retained(|key, value| {
+        admission.own_labels || key.starts_with(Labels::RESOURCE) || of_token.get(key) == Some(value)
+    });
+    let task_types = registered.task_types.into_iter().filter(|name| admission.admits_type(name)).collect();
+    Abilities { task_types, labels }
 }
 
 fn agent_as(agent: &AgentRecord, said: &Said<'_>) -> Result<Admitted, Problem> {
@@ -80,8 +110,7 @@ fn agent_as(agent: &AgentRecord, said: &Said<'_>) -> Result<Admitted, Problem> {
             "agents take commands only; tasks of type {other} need a worker with a worker token"
         )));
     }
-    let mut labels: BTreeMap<String, String> =
-        agent.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let mut labels = pairs(&agent.labels);
     let mut claimed = BTreeMap::new();
     for (key, value) in said.labels.iter() {
         if !key.starts_with(RESERVED) {
@@ -106,7 +135,6 @@ fn agent_as(agent: &AgentRecord, said: &Said<'_>) -> Result<Admitted, Problem> {
     if agent.sealing_key.is_some() && (!shares_agent_user || agent.admission.secrets_for_shared_user) {
         labels.insert(Connection::SEALING_LABEL.to_owned(), Connection::SEALING.to_owned());
     }
-    let checked = |labels| Labels::new(labels).map_err(|e| Problem::validation(format!("labels: {e}")));
     Ok(Admitted { labels: checked(labels)?, claimed: checked(claimed)?, shares_agent_user })
 }
 
@@ -150,10 +178,15 @@ mod tests {
     }
 
     fn as_worker(admission: &Admission, text: &str, list: &[&str]) -> Result<Admitted, Problem> {
+        as_worker_with("", admission, text, list)
+    }
+
+    fn as_worker_with(given: &str, admission: &Admission, text: &str, list: &[&str]) -> Result<Admitted, Problem> {
+        let given = labels(given);
         let (name, labels, types) = (name(), labels(text), types(list));
         let said = Said { name: &name, labels: &labels, types: &types, shares_agent_user: None };
         let built_in = [TaskType::new("echo").unwrap(), TaskType::new("http_request").unwrap()].into();
-        admit(&Bearer::Worker(admission), &said, &built_in)
+        admit(&Bearer::Worker(&given, admission), &said, &built_in)
     }
 
     #[test]
@@ -201,7 +234,35 @@ mod tests {
         assert!(as_worker(&any, "bowline/agent=web1", &["x"]).is_err());
         assert!(as_worker(&any, "bowline/reach=simulate", &["x"]).is_err());
         assert!(as_worker(&any, "x=1", &["bowline.command"]).is_err());
-        assert_eq!(as_worker(&any, "x=1", &["x"]).unwrap().labels, labels("x=1"));
+        assert_eq!(as_worker(&any, "", &["x"]).unwrap().labels, labels(""));
+    }
+
+    #[test]
+    fn a_worker_has_the_labels_of_its_token() {
+        let (plain, own) = (Admission::default(), Admission { own_labels: true, ..Admission::default() });
+        for (given, admission, said, counts, shown) in [
+            ("", &plain, "gpu=a100", "", "gpu=a100"),
+            ("gpu=a100", &plain, "", "gpu=a100", ""),
+            ("gpu=a100", &plain, "gpu=h100 site=fra", "gpu=a100", "site=fra"),
+            ("gpu=a100", &own, "gpu=h100 site=fra", "gpu=a100 site=fra", ""),
+        ] {
+            let got = as_worker_with(given, admission, said, &["x"]).unwrap();
+            assert_eq!((got.labels, got.claimed), (labels(counts), labels(shown)), "{given}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_registration_with_another_token_gives_no_more_than_the_token_of_now() {
+        let registered = Abilities {
+            task_types: types(&["gpu.render", "mail"]).into_iter().collect(),
+            labels: labels("gpu=a100 site=fra").with_resources(&[("gpu".to_owned(), 2.0)].into()).unwrap(),
+        };
+        let now = Admission { task_types: Some(vec!["gpu.*".to_owned()]), ..Admission::default() };
+        let got = narrowed(registered.clone(), &labels("site=fra gpu=h100"), &now);
+        assert_eq!(got.task_types, types(&["gpu.render"]).into_iter().collect());
+        assert_eq!(got.labels, labels("site=fra").with_resources(&[("gpu".to_owned(), 2.0)].into()).unwrap());
+        let own = Admission { own_labels: true, ..Admission::default() };
+        assert_eq!(narrowed(registered.clone(), &Labels::default(), &own), registered);
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod remove;
 mod renew;
 mod sealing;
 
-pub use admission::{Bearer, Said, admit};
+pub use admission::{Bearer, Said, admit, narrowed};
 pub use credential::renew_after_s;
 pub use enroll::enroll;
 pub use list::{AgentPage, AgentView, ListQuery, get, list};

@@ -61,9 +61,12 @@ pub struct CreateRequest {
     #[serde(default)]
     #[schemars(range(min = 1, max = 31_622_400))]
     pub expires_in_s: Option<u64>,
-    /// For a join token: labels the agent gets.
+    /// For a join or worker's token: labels the agent or worker gets.
     #[serde(default)]
     pub labels: Labels,
+    /// For a worker's token: labels that the worker states itself count as well.
+    #[serde(default)]
+    pub own_labels: bool,
     /// For a join token: hosts besides its own that the agent may reach.
     #[serde(default)]
     pub reach: BTreeSet<Reach>,
@@ -120,6 +123,9 @@ fn admission(body: &CreateRequest) -> Result<Admission, Problem> {
     if body.secrets_for_shared_user && body.kind != KindWord::Join {
         return Err(field("secrets_for_shared_user", "only a join token has it"));
     }
+    if body.own_labels && body.kind != KindWord::Worker {
+        return Err(field("own_labels", "only a worker's token has it"));
+    }
     if let Some(patterns) = &body.task_types {
         if body.kind != KindWord::Worker {
             return Err(field("task_types", "only a worker's token has them"));
@@ -131,6 +137,7 @@ fn admission(body: &CreateRequest) -> Result<Admission, Problem> {
     let admission = Admission {
         reach: body.reach.clone(),
         task_types: body.task_types.clone(),
+        own_labels: body.own_labels,
         secrets_for_shared_user: body.secrets_for_shared_user,
     };
     admission.check().map_err(|(pattern, why)| field("task_types", format!("{pattern:?}: {why}")))?;
@@ -171,8 +178,8 @@ pub async fn create(
     if scopes.is_empty() && body.kind != KindWord::Join {
         return Err(Problem::validation("a token needs at least one scope"));
     }
-    if !body.labels.is_empty() && body.kind != KindWord::Join {
-        return Err(Problem::validation("labels: only a join token has them"));
+    if !body.labels.is_empty() && body.kind == KindWord::Api {
+        return Err(Problem::validation("labels: only a join or worker's token has them"));
     }
     if let Some(text) = &body.email {
         text.parse::<Email>().map_err(|e| Problem::validation(format!("email: {e}")))?;

@@ -50,9 +50,12 @@ pub struct TokenView {
     pub used_at: Option<Timestamp>,
     /// valid, used, revoked, expired.
     pub status: &'static str,
-    /// For a join token: the labels the agent gets.
+    /// For a join or worker's token: the labels the agent or worker gets.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// For a worker's token: labels that the worker states itself count as well.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_labels: bool,
     /// For a join token: hosts besides its own that the agent may reach.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub reach: BTreeSet<Reach>,
@@ -106,6 +109,7 @@ pub async fn list(
             maker: t.made_by.as_deref().map(|id| ActorView::unnamed(&format!("token:{id}"))),
             made_by: t.made_by,
             labels: t.labels,
+            own_labels: t.admission.own_labels,
             reach: t.admission.reach,
             secrets_for_shared_user: t.admission.secrets_for_shared_user,
             task_types: t.admission.task_types,

@@ -61,8 +61,9 @@ pub async fn register(
         }
     }
     let credential = app.engine.ledger.find_token(token).await?;
-    let admission = credential.as_ref().map(|token| token.admission.clone()).unwrap_or_default();
-    let bearer = agent.as_ref().map_or(Bearer::Worker(&admission), Bearer::Agent);
+    let (given, admission) =
+        credential.as_ref().map(|token| (token.labels.clone(), token.admission.clone())).unwrap_or_default();
+    let bearer = agent.as_ref().map_or(Bearer::Worker(&given, &admission), Bearer::Agent);
     let said =
         Said { name: &name, labels: &body.labels, types: &body.task_types, shares_agent_user: body.shares_agent_user };
     let admitted = admit(&bearer, &said, &app.engine.builtin.abilities().task_types)?;
@@ -72,14 +73,15 @@ pub async fn register(
         .flatten();
     // Agents are given work by what an administrator says of them, not by what they say.
     let resources = if agent.is_some() { Default::default() } else { amounts(body.resources.as_ref())? };
-    let labels = admitted.labels.with_resources(&resources).map_err(bad)?;
+    let (labels, claimed_labels) = (admitted.labels.clone(), admitted.claimed.clone());
+    let abilities = admitted.labels.with_resources(&resources).map_err(bad)?;
     let now = Timestamp::default();
     let record = WorkerRecord {
         tenant,
         name: name.clone(),
         worker_type,
         task_types: body.task_types,
-        labels,
+        labels: abilities,
         claimed_labels: admitted.claimed,
         shares_agent_user: admitted.shares_agent_user,
         version: version(body.resources.as_ref()),
@@ -98,5 +100,7 @@ pub async fn register(
         lease_ms: ms(lease.ttl_ms),
         accept_ms: ms(lease.accept_ms),
         renew_after_s,
+        labels,
+        claimed_labels,
     }))
 }

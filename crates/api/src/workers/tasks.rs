@@ -10,7 +10,7 @@ use bowline_model::fleet::HostLock;
 use bowline_model::host::Connection;
 use bowline_model::trace::traceparent;
 use bowline_model::worker::Abilities;
-use bowline_model::{HostName, JobId};
+use bowline_model::{Admission, HostName, JobId, Labels};
 use bowline_protocol::{DRAIN_HEADER, Task, TasksQuery};
 use bowline_store::{Claimant, ClaimedRun, ClaimedUnit};
 use hyper::header::HeaderValue;
@@ -19,6 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::handout::{HandOut, Unwritten};
 use super::secrets::{Sealed, seal_all};
+use crate::agents::narrowed;
 use crate::app::App;
 use crate::door::Known;
 use crate::params::{Params, Part};
@@ -54,11 +55,19 @@ pub async fn tasks(
         tokio::time::sleep(Duration::from_millis(wait.min(1_000))).await;
         return Ok(drained());
     }
+    let registered = Abilities { task_types: record.task_types.into_iter().collect(), labels: record.labels };
+    // What an agent has is kept with the agent; no other credential than its own polls for it.
+    let is_agent = registered.labels.get(Connection::AGENT_LABEL).is_some();
+    let abilities = match app.gate.token(&known.0).await? {
+        _ if is_agent => registered,
+        Some(token) => narrowed(registered, &token.labels, &token.admission),
+        None => narrowed(registered, &Labels::default(), &Admission::default()),
+    };
     let claimant = Claimant {
         worker: worker.clone(),
         tenant: Some(tenant),
         passes_over: Arc::default(),
-        abilities: Arc::new(Abilities { task_types: record.task_types.into_iter().collect(), labels: record.labels }),
+        abilities: Arc::new(abilities),
         wants,
         busy: record.slots.saturating_sub(wants),
         slots: record.slots,

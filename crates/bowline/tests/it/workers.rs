@@ -207,13 +207,44 @@ async fn a_drain_ends_the_poll_that_waits() {
 async fn labels_decide_who_may_take_a_job() {
     let server = short().await;
     let plain = server.worker("plain", &["train"]).await;
-    let gpu = server.token(json!({"kind": "worker", "name": "gpu"})).await;
-    let body = json!({"worker_id": "gpu", "task_types": ["train"], "labels": {"gpu": "a100"}, "slots": 4});
+    let gpu = server.token(json!({"kind": "worker", "name": "gpu", "labels": {"gpu": "a100"}})).await;
+    let body = json!({"worker_id": "gpu", "task_types": ["train"], "slots": 4});
     server.send("POST", "/workers/register", &gpu, Some(body)).await.expect(200);
     server.submit(json!({"type": "train", "labels": {"gpu": "a100"}})).await;
     assert_eq!(server.send("GET", "/workers/plain/tasks?wait=200", &plain, None).await.expect(200), json!([]));
     let tasks = server.send("GET", "/workers/gpu/tasks?wait=5000", &gpu, None).await.expect(200);
     assert_eq!(tasks.as_array().unwrap().len(), 1);
+}
+
+/// A worker that says it is in a trusted place gets no work for that place, unless its token lets it say so.
+#[tokio::test]
+async fn a_worker_has_the_labels_of_its_token_and_not_those_it_claims() {
+    let server = short().await;
+    let body = |name: &str| json!({"worker_id": name, "task_types": ["pay"], "labels": {"site": "vault", "rack": "7"}});
+    let rogue = server.token(json!({"kind": "worker", "name": "rogue", "labels": {"rack": "7"}})).await;
+    let told = server.send("POST", "/workers/register", &rogue, Some(body("rogue"))).await.expect(200);
+    assert_eq!((&told["labels"], &told["claimed_labels"]), (&json!({"rack": "7"}), &json!({"site": "vault"})));
+    let workers = server.get("/workers").await.expect(200);
+    let shown = workers["workers"].as_array().unwrap().iter().find(|worker| worker["worker_id"] == "rogue").unwrap();
+    assert_eq!((&shown["labels"], &shown["claimed_labels"]), (&json!({"rack": "7"}), &json!({"site": "vault"})));
+    let job = server.submit(json!({"type": "pay", "labels": {"site": "vault"}})).await;
+    assert_eq!(server.send("GET", "/workers/rogue/tasks?wait=200", &rogue, None).await.expect(200), json!([]));
+    let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
+    let sentence = why["reasons"][0]["sentence"].as_str().expect("a sentence");
+    assert!(sentence.ends_with("rogue states them itself, and its token does not have them"), "{why}");
+    let free = server.token(json!({"kind": "worker", "name": "free", "own_labels": true})).await;
+    let told = server.send("POST", "/workers/register", &free, Some(body("free"))).await.expect(200);
+    assert_eq!(told["labels"], json!({"site": "vault", "rack": "7"}));
+    let tasks = server.send("GET", "/workers/free/tasks?wait=5000", &free, None).await.expect(200);
+    assert_eq!(tasks[0]["job_id"], job.as_str());
+    // Nor does it get them through what another token of its name registered.
+    let narrow = server.token(json!({"kind": "worker", "name": "free", "task_types": ["mail"]})).await;
+    server.submit(json!({"type": "pay"})).await;
+    assert_eq!(server.send("GET", "/workers/free/tasks?wait=200", &narrow, None).await.expect(200), json!([]));
+    for kind in ["api", "join"] {
+        let refused = server.post("/tokens", json!({"kind": kind, "name": "x", "own_labels": true})).await;
+        assert_eq!(refused.status, 400, "{}", refused.body);
+    }
 }
 
 /// However short a worker waits: what is there is handed to it, and handed out once.
