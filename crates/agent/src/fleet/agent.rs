@@ -96,6 +96,9 @@ impl FleetAgent {
         let (name, join) = (settings.name.as_deref(), settings.join.as_deref());
         let credential = identify(&settings.data, &settings.server, name, join, &settings.backoff).await?;
         let client = Client::new(&settings.server, &credential.token).map_err(address)?;
+        if let Some(before) = &credential.before {
+            client.keep_before(before).map_err(address)?;
+        }
         let (opening, offer) = sealing(&settings.data, &credential.name)?.unzip();
         if offer.is_none() {
             warn!(agent.id = %credential.name, "the key this agent enrolled with is gone, so it is given no secrets");
@@ -175,9 +178,7 @@ impl FleetAgent {
         loops.spawn(cancel_loop(Arc::clone(&fleet), canceled));
         loops.spawn(memory_loop(Arc::clone(&fleet)));
         loops.spawn(disk_loop(Arc::clone(&fleet), books));
-        if let Some(first) = terms.renew_after {
-            loops.spawn(renew_loop(Arc::clone(&fleet), settings.data.clone().into(), credential, first));
-        }
+        loops.spawn(renew_loop(Arc::clone(&fleet), settings.data.clone().into(), credential, terms.renew_after));
         loops.spawn(evidence_loop(Arc::clone(&fleet)));
         if let Some(Reach::Simulate(world)) = &settings.reach {
             loops.spawn(stage_loop(Arc::clone(&fleet), world.clone(), orders));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_model::{Labels, RetryPolicy, WorkerName};
-use bowline_protocol::{EnrollRequest, RenewRequest, enroll_message, renew_message};
+use bowline_protocol::{EnrollAnswer, EnrollRequest, RenewRequest, enroll_message, renew_message};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,9 @@ const CREDENTIAL: &str = "credential.json";
 pub(crate) struct Credential {
     pub name: WorkerName,
     pub token: String,
+    /// The token before it was renewed. A server that was restored from a copy from before that knows only this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
     #[serde(default)]
     pub labels: Labels,
     /// The hash of the join token it was given for, so that one which stays in a unit file is used once.
@@ -126,7 +129,8 @@ async fn enroll(
             Ok(answer) => {
                 info!(agent.id = %answer.name, "agent {} is enrolled", answer.name);
                 let joined_with = Some(digest(join));
-                return Ok(Credential { name: answer.name, token: answer.token, labels: answer.labels, joined_with });
+                let EnrollAnswer { name, token, labels } = answer;
+                return Ok(Credential { name, token, before: None, labels, joined_with });
             }
             Err(CallError::Refused(refusal)) => {
                 return Err(FleetError::NotEnrollable { agent: agent.clone(), refusal });

@@ -18,6 +18,7 @@ use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
 /// How long an ordinary call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
@@ -30,8 +31,17 @@ const ERROR_BODY_MAX_BYTES: usize = 64 * 1024;
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
-    /// Marked sensitive, so that it never prints itself. An agent's changes when it is renewed.
-    authorization: RwLock<HeaderValue>,
+    credentials: RwLock<Credentials>,
+    fell_back: Notify,
+}
+
+/// What this client shows. Marked sensitive, so that it never prints itself.
+#[derive(Clone)]
+struct Credentials {
+    /// An agent's changes when it is renewed.
+    shown: HeaderValue,
+    /// The one before. A server that was restored from an older copy knows only that.
+    before: Option<HeaderValue>,
 }
 
 /// A range of a run's output.
@@ -129,7 +139,7 @@ impl Client {
         base.path_segments_mut().map_err(|()| bad())?.pop_if_empty();
         base.set_query(None);
         base.set_fragment(None);
-        let authorization = RwLock::new(bearer(token)?);
+        let credentials = RwLock::new(Credentials { shown: bearer(token)?, before: None });
         let mut http = bowline_http::client()
             .user_agent(concat!("bowline-agent/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(5))
@@ -141,13 +151,26 @@ impl Client {
             http = http.tls_certs_only([]);
         }
         let http = http.build().map_err(BadAddress::Http)?;
-        Ok(Self { http, base, authorization })
+        Ok(Self { http, base, credentials, fell_back: Notify::new() })
     }
 
-    /// Shows this token from now on.
-    pub fn authorize(&self, token: &str) -> Result<(), BadAddress> {
-        *self.authorization.write().unwrap_or_else(PoisonError::into_inner) = bearer(token)?;
+    /// Falls back to this token if the one that is shown is unknown to the server.
+    pub fn keep_before(&self, token: &str) -> Result<(), BadAddress> {
+        self.credentials.write().unwrap_or_else(PoisonError::into_inner).before = Some(bearer(token)?);
         Ok(())
+    }
+
+    /// Shows this token from now on, and keeps the one that was shown to fall back to.
+    pub fn authorize(&self, token: &str) -> Result<(), BadAddress> {
+        let shown = bearer(token)?;
+        let mut credentials = self.credentials.write().unwrap_or_else(PoisonError::into_inner);
+        credentials.before = Some(std::mem::replace(&mut credentials.shown, shown));
+        Ok(())
+    }
+
+    /// Waits until the server took the token before, because it did not know the one that was shown.
+    pub async fn fell_back(&self) {
+        self.fell_back.notified().await;
     }
 
     pub async fn register(&self, request: &RegisterRequest) -> Result<RegisterAnswer, CallError> {
@@ -193,8 +216,12 @@ impl Client {
     }
 
     /// Gets a new credential in place of the one that this client shows.
-    pub async fn renew(&self, request: &RenewRequest) -> Result<RenewAnswer, CallError> {
-        read(self.send(Method::POST, self.url(&["agents", "renew"]), Some(request), CALL_MAX).await?).await
+    pub async fn renew(&self, body: &RenewRequest) -> Result<RenewAnswer, CallError> {
+        // What is sent is signed for the token that is shown, so it is of no use with another one.
+        let shown = self.credentials().shown;
+        let request = self.request(Method::POST, self.url(&["agents", "renew"]), CALL_MAX);
+        let request = with_body(request, body)?.header(AUTHORIZATION, shown);
+        read(sort(request.send().await.map_err(unreachable)?).await?).await
     }
 
     /// News of many runs.
@@ -226,7 +253,7 @@ impl Client {
         if part.compressed {
             request = request.header(CONTENT_ENCODING, "zstd");
         }
-        let Stored { stored } = read(sort(request.send().await.map_err(unreachable)?).await?).await?;
+        let Stored { stored } = read(self.show_and_send(request).await?).await?;
         Ok(stored)
     }
 
@@ -255,16 +282,50 @@ impl Client {
     ) -> Result<Response, CallError> {
         let mut request = self.request(method, url, patience);
         if let Some(body) = body {
-            let body = serde_json::to_vec(body).map_err(CallError::Unreadable)?;
-            request = request.header(CONTENT_TYPE, "application/json").body(body);
+            request = with_body(request, body)?;
         }
-        sort(request.send().await.map_err(unreachable)?).await
+        self.show_and_send(request).await
     }
 
     fn request(&self, method: Method, url: Url, patience: Duration) -> RequestBuilder {
-        let authorization = self.authorization.read().unwrap_or_else(PoisonError::into_inner).clone();
-        self.http.request(method, url).header(AUTHORIZATION, authorization).timeout(patience)
+        self.http.request(method, url).timeout(patience)
     }
+
+    fn credentials(&self) -> Credentials {
+        self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends with the token that is shown. If the server does not know it, with the one before, which is shown from then on if
+    /// the server takes that.
+    async fn show_and_send(&self, request: RequestBuilder) -> Result<Response, CallError> {
+        let Credentials { shown, before } = self.credentials();
+        // A body of bytes can be sent twice; it is not copied for that.
+        let again = request.try_clone();
+        let answer = sort(request.header(AUTHORIZATION, &shown).send().await.map_err(unreachable)?).await;
+        let unknown = matches!(&answer, Err(CallError::Refused(refusal)) if refusal.status == 401);
+        // Another call may have fallen back meanwhile.
+        let other = Some(self.credentials().shown).filter(|now| *now != shown).or(before);
+        let (true, Some(again), Some(other)) = (unknown, again, other) else { return answer };
+        let second = sort(again.header(AUTHORIZATION, &other).send().await.map_err(unreachable)?).await;
+        match &second {
+            Err(CallError::Refused(refusal)) if refusal.status == 401 => return answer,
+            // Nothing is known about the token then.
+            Err(error) if error.is_passing() => return second,
+            Ok(_) | Err(_) => {}
+        }
+        let mut credentials = self.credentials.write().unwrap_or_else(PoisonError::into_inner);
+        if credentials.shown == shown {
+            *credentials = Credentials { shown: other, before: None };
+            self.fell_back.notify_one();
+        }
+        drop(credentials);
+        second
+    }
+}
+
+fn with_body(request: RequestBuilder, body: &impl Serialize) -> Result<RequestBuilder, CallError> {
+    let body = serde_json::to_vec(body).map_err(CallError::Unreadable)?;
+    Ok(request.header(CONTENT_TYPE, "application/json").body(body))
 }
 
 /// What comes back is a 2xx.

@@ -88,6 +88,18 @@ pub async fn revoke_token(
         heard.push(tell(db, desk, &token, EventKind::TokenRevoked, by).await?);
     }
     let mut also: Vec<TokenRecord> = Vec::new();
+    // The credential that an agent had before it renewed is good for a while yet, and would get it a new one.
+    if let Some(tenant) = token.tenant {
+        let agent = [Val::Id(*tenant.as_uuid()), Val::Text(&token.name), Val::Text(&token.id)];
+        for before in db.query(CREDENTIAL_BEFORE, &agent, |row| row.text(0)).await? {
+            if let Some(before) = find_token(db, &before).await?
+                && revoke(db, desk, &before.id).await?
+            {
+                heard.push(tell(db, desk, &before, EventKind::TokenRevoked, by).await?);
+                also.push(before);
+            }
+        }
+    }
     let remaining = loop {
         let made = list_made(db, &token.id).await?.into_iter().filter(|made| made.revoked_at.is_none());
         let (ending, remaining): (Vec<_>, Vec<_>) = made.partition(|made| made.kind == API || order.with_workers);
@@ -128,6 +140,8 @@ async fn tell(db: &mut impl Db, desk: &Desk<'_>, token: &TokenRecord, kind: Even
 }
 
 const AGENT_OF_NAME: Sql = Sql::Same("select 1 from agent where tenant = $1 and name = $2");
+const CREDENTIAL_BEFORE: Sql =
+    Sql::Same("select token_before from agent where tenant = $1 and name = $2 and token = $3 and token_before <> ''");
 const TENANT_ADD: Sql =
     Sql::Same("insert into tenant (id, name, created_at) values ($1, $2, $3) on conflict do nothing");
 const TOKEN_ADD: Sql = Sql::Same(

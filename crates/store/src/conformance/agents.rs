@@ -131,6 +131,9 @@ pub async fn an_agents_credential_is_renewed(bench: &Bench) {
     assert_eq!(token("third").await.revoked_at, None);
     assert!(renew("third", "fourth").await);
     assert!(!renew("of-a1", "fifth").await, "it is too old by now");
+    let revoked = revoke_all(bench, "fourth", None, false).await.expect("it is there");
+    assert_eq!(revoked.also.len(), 1, "{revoked:?}");
+    assert_eq!(token("third").await.revoked_at, Some(bench.now()), "the one before would get the agent a new one");
 }
 
 pub async fn a_worker_token_and_an_agent_never_share_a_name(bench: &Bench) {

@@ -164,6 +164,58 @@ async fn what_agents_know_is_taken_over_after_a_restore() {
     server.assert_verified();
 }
 
+/// Makes the agent's credential due for its renewal.
+fn make_due(server: &TestServer) {
+    let ledger =
+        rusqlite::Connection::open(server.data_dir().join("bowline.db")).expect("the ledger of a stopped server");
+    let changed = ledger.execute(
+        "update token set expires_at = created_at + 30 * 86400 * 1000000 where kind = 'wrk' and name = 'web1'",
+        [],
+    );
+    assert_eq!(changed.expect("a change"), 1, "there is one credential");
+}
+
+/// The ledger knows the credential from before the renewal only. The agent shows that one, and gets another.
+#[tokio::test]
+async fn an_agent_that_renewed_since_the_copy_goes_on_with_its_credential_from_before() {
+    let mut server = server().await;
+    let mut fleet = Fleet::join(&server, &server.url("")).await;
+    let first = fleet.token();
+    fleet.agent().term();
+    fleet.agent().wait_exit(Duration::from_secs(30)).await;
+    server.stop().await;
+    make_due(&server);
+    let copy = tempfile::tempdir().expect("a directory");
+    copy_dir(&server.data_dir(), copy.path());
+    server.start_again().await;
+    fleet.start(None);
+    let renewed = async |fleet: &Fleet, not: &[&str]| {
+        until(Duration::from_secs(30), "the agent has a new credential", async || {
+            let token = fleet.token();
+            if not.contains(&token.as_str()) { Err(fleet.agent().log()) } else { Ok(token) }
+        })
+        .await
+    };
+    let second = renewed(&fleet, &[&first]).await;
+
+    // It works on while the past comes back.
+    restore(&mut server, copy.path()).await;
+    let third = renewed(&fleet, &[&first, &second]).await;
+    let job = ask(&server, fleet.calm_command(1, 0)).await;
+    server.until_status(&job, "success").await;
+
+    // It is away while the past comes back.
+    fleet.agent().term();
+    fleet.agent().wait_exit(Duration::from_secs(30)).await;
+    restore(&mut server, copy.path()).await;
+    fleet.start(None);
+    renewed(&fleet, &[&first, &second, &third]).await;
+    let job = ask(&server, fleet.calm_command(1, 0)).await;
+    server.until_status(&job, "success").await;
+    server.stop().await;
+    server.assert_verified();
+}
+
 fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory").flatten() {
