@@ -41,6 +41,11 @@ pub(crate) enum GuardError {
     Lookup { name: String, why: String },
     #[error("{0} cannot be given to a command over SSH")]
     OverSsh(&'static str),
+    #[error(
+        "nothing on this host holds {0}, which the command's type asks for; give the agent a control group of its own \
+         (--cgroup-parent), or run the command without"
+    )]
+    Unheld(String),
 }
 
 impl GuardError {
@@ -48,7 +53,7 @@ impl GuardError {
         match self {
             Self::NotAllowed { .. } => "USER_NOT_ALLOWED",
             Self::Unknown(_) | Self::Lookup { .. } => "USER_UNKNOWN",
-            Self::OverSsh(_) => "NOT_ISOLATED",
+            Self::OverSsh(_) | Self::Unheld(_) => "NOT_ISOLATED",
         }
     }
 }
@@ -174,7 +179,13 @@ impl Guard {
                 }
                 manifest.sandbox = spec.sandbox;
                 manifest.limits = spec.limits.within(&self.settings.limits);
-                Ok(())
+                if executor == Executor::Simulated {
+                    return Ok(());
+                }
+                // What the agent was started with and nothing holds is told with the run; what a type asks for is had or refused.
+                let is_root = manifest.user.as_ref().map_or(self.machine.root, |user| user.uid == 0);
+                let unheld = self.machine.unheld(&spec.limits, is_root);
+                if unheld.is_empty() { Ok(()) } else { Err(GuardError::Unheld(unheld.join(" and "))) }
             }
         }
     }
@@ -317,6 +328,7 @@ mod tests {
         use crate::fleet::command::{manifest, tests::task};
         use serde_json::json;
         let mut guard = guard(None, &[], true, "root");
+        guard.machine.limits.extend(["pids_max", "memory_max_bytes"].map(|name| (name.to_owned(), HeldBy::Group)));
         guard.settings.limits = Limits { pids_max: Some(50), file_max_bytes: Some(9), ..Limits::default() };
         let limits = json!({"pids_max": 500, "memory_max_bytes": 1 << 20});
         let (task, wish) = task(&json!({"spec": {"argv": ["x"], "sandbox": "strict", "limits": limits}}));
@@ -330,6 +342,17 @@ mod tests {
             file_max_bytes: Some(9),
         };
         assert_eq!(made.limits, held);
+        guard.machine.limits.insert("pids_max".to_owned(), HeldBy::User);
+        guard.machine.limits.insert("memory_max_bytes".to_owned(), HeldBy::Nothing);
+        let refused = guard.admit(&wish.command.spec, Executor::Local, &mut made).unwrap_err();
+        assert_eq!((refused.code(), refused), ("NOT_ISOLATED", GuardError::Unheld("memory_max_bytes".to_owned())));
+        assert_eq!(
+            guard.admit(&wish.command.spec, Executor::Simulated, &mut made),
+            Ok(()),
+            "nothing is executed there"
+        );
+        let most = crate::fleet::command::tests::task(&json!({"spec": {"argv": ["x"]}})).1.command.spec;
+        assert_eq!(guard.admit(&most, Executor::Local, &mut made), Ok(()), "the agent's own most is shown instead");
         let over_ssh = guard.admit(&wish.command.spec, Executor::Remote, &mut made).unwrap_err();
         assert_eq!((over_ssh.code(), over_ssh), ("NOT_ISOLATED", GuardError::OverSsh("a sandbox")));
     }

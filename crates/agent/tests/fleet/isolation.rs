@@ -69,6 +69,27 @@ async fn commands_run_as_whom_the_agent_was_told_and_as_nobody_else() {
 }
 
 #[tokio::test]
+async fn a_limit_that_nothing_holds_is_refused_where_it_is_asked_for_and_shown_where_it_is_not() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let mut settings = fake.settings(&room.path().join("data"));
+    // No group can be made below a file, and nothing else holds a share of the processors.
+    settings.isolation.cgroup_parent = Some("/cgroup.procs/group".into());
+    settings.isolation.limits = Limits { cpu_max_percent: Some(150), ..Limits::default() };
+    let working = Working::start(settings).await;
+    let asking = fake.queue(&json!({"argv": ["true"], "limits": {"cpu_max_percent": 50}}));
+    let end = fake.until_ended(&asking).await;
+    assert_eq!((&end["status"], &end["error"]["class"]), (&json!("failure"), &json!("permanent")), "{end}");
+    assert!(end["error"]["message"].as_str().unwrap().contains("nothing on this host holds cpu_max_percent"), "{end}");
+    assert_eq!(fake.get(|state| state.events[&asking][&1]["code"].clone()), "NOT_ISOLATED");
+    let plain = fake.queue(&json!({"argv": ["true"]}));
+    assert_eq!(fake.until_ended(&plain).await["status"], "success");
+    let started = fake.get(|state| state.events[&plain][&1].clone());
+    assert_eq!(started["unenforced"], json!(["cpu_max_percent"]), "{started}");
+    working.stop().await;
+    fake.assert_right();
+}
+
+#[tokio::test]
 async fn a_sandboxed_command_does_not_find_the_credential_and_a_free_one_does() {
     if let Err(why) = Machine::look(None).sandbox() {
         return not_tested(&why.to_string());

@@ -81,6 +81,22 @@ impl Machine {
         self.landlock.is_some_and(|version| version >= LANDLOCK_MIN) && self.seccomp
     }
 
+    /// Those of these limits that nothing on this machine holds; `is_root` whether the command runs as root, whom nobody counts.
+    pub fn unheld(&self, limits: &Limits, is_root: bool) -> Vec<&str> {
+        let asked = [
+            ("pids_max", limits.pids_max),
+            ("memory_max_bytes", limits.memory_max_bytes),
+            ("cpu_max_percent", limits.cpu_max_percent),
+            ("file_max_bytes", limits.file_max_bytes),
+        ];
+        let unheld = |name: &str| match self.limits.get(name) {
+            None | Some(HeldBy::Nothing) => true,
+            Some(HeldBy::User) => is_root,
+            Some(HeldBy::Group | HeldBy::Process) => false,
+        };
+        asked.into_iter().filter(|(name, max)| max.is_some() && unheld(name)).map(|(name, _)| name).collect()
+    }
+
     /// In one line, for people.
     pub fn describe(&self) -> String {
         let sandbox = match self.sandbox() {
@@ -103,6 +119,19 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_that_nothing_holds_are_named() {
+        let by = |pids, cpu| BTreeMap::from([("pids_max".to_owned(), pids), ("cpu_max_percent".to_owned(), cpu)]);
+        let machine = |limits| Machine { root: true, landlock: None, seccomp: true, limits };
+        let asked = Limits { pids_max: Some(5), cpu_max_percent: Some(50), ..Limits::default() };
+        let none: [&str; 0] = [];
+        assert_eq!(machine(by(HeldBy::Group, HeldBy::Group)).unheld(&asked, true), none);
+        let without_groups = machine(by(HeldBy::User, HeldBy::Nothing));
+        assert_eq!(without_groups.unheld(&asked, false), ["cpu_max_percent"]);
+        assert_eq!(without_groups.unheld(&asked, true), ["pids_max", "cpu_max_percent"]);
+        assert_eq!(without_groups.unheld(&Limits::default(), true), none);
+    }
 
     #[test]
     fn a_sandbox_that_could_not_keep_signals_in_is_refused_where_the_user_is_shared() {
