@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use bowline_model::audit::Author;
-use bowline_model::{Admission, Labels, TenantId, Timestamp, WorkerName};
+use bowline_model::host::Connection;
+use bowline_model::{Admission, HostName, Labels, TenantId, Timestamp, WorkerName};
 
 use crate::{Page, StoreResult, TokenRecord, WorkerRecord};
 
@@ -30,6 +31,15 @@ impl AgentRecord {
     /// Whether a token of this id is the agent's own credential.
     pub fn has_credential(&self, token: &str) -> bool {
         self.token == token || self.token_before.as_deref() == Some(token)
+    }
+
+    /// Whether its join token lets it reach a host with this connection, whatever it says about itself.
+    pub fn reaches(&self, host: &HostName, connection: &Connection) -> bool {
+        connection.required_labels(host).iter().all(|(key, value)| match key {
+            Connection::AGENT_LABEL => value == self.name.as_str(),
+            Connection::REACH_LABEL => self.admission.admits_reach(value),
+            _ => self.labels.get(key) == Some(value),
+        })
     }
 }
 

@@ -62,8 +62,8 @@ pub struct UnknownRun {
 
 #[async_trait]
 pub trait EvidenceStore: Send + Sync {
-    /// Takes over ends that the ledger lacks, and notes runs of jobs that it does not have: the newest 10,000 of a tenant.
-    /// Leases of the hosts that come after this are higher than those that are told.
+    /// Takes over ends that the ledger lacks, and notes runs of jobs that it does not have: 10,000 of a tenant, of each agent the
+    /// newest. Leases that come after this are higher than those that are told, of hosts that the agent reaches.
     async fn take_evidence(&self, evidence: Evidence) -> StoreResult<EvidenceTaken>;
     /// Runs of jobs that the ledger does not have, the newest first.
     async fn list_unknown_runs(

@@ -28,6 +28,11 @@ pub async fn offer(
     LargeBody(body): LargeBody<EvidenceRequest>,
 ) -> Result<Json<EvidenceAnswer>, Problem> {
     let (tenant, agent) = (known.tenant()?, known.worker(&id)?);
+    let credential = known.0.actor.token().map(ToString::to_string).unwrap_or_default();
+    let enrolled = app.engine.ledger.find_agent(tenant, agent.clone()).await?;
+    if !enrolled.is_some_and(|enrolled| enrolled.has_credential(&credential)) {
+        return Err(Problem::forbidden("only an agent offers evidence, with its own credential"));
+    }
     if body.runs.is_empty() || body.runs.len() > RUNS_MAX {
         return Err(Problem::validation(format!("runs: between 1 and {RUNS_MAX} at once")));
     }
@@ -101,7 +106,7 @@ pub struct UnknownRunView {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct UnknownRunPage {
-    /// The newest first; the newest 10,000 are kept.
+    /// The newest first; 10,000 are kept, of each agent the newest.
     pub runs: Vec<UnknownRunView>,
     pub next_cursor: Option<RunId>,
 }

@@ -82,6 +82,15 @@ async fn nobody_makes_itself_the_agent_of_a_host() {
     for bad in [json!([]), json!([{"run_id": tasks[0]["task_id"], "fence": 1, "events": [{"seq": 0, "data": {}}]}])] {
         assert_eq!(agent.ship(bad).await.status, 400);
     }
+    // Nor does anybody offer evidence who is no agent.
+    let id = "0190b6a0-0000-7000-8000-000000000000";
+    let evidence = json!({"runs": [{
+        "run_id": id, "unit_id": id, "fence": 1, "attempt": 1, "host": "web1", "host_fence": 1_000_000,
+        "ended": {"status": "success", "last_seq": 1}, "at": "2026-01-01T00:00:00Z",
+    }]});
+    agent.send("POST", "/workers/web1/evidence", evidence.clone()).await.expect(200);
+    let refused = server.send("POST", "/workers/w1/evidence", &worker, Some(evidence)).await;
+    assert_eq!((refused.status, refused.code()), (403, "FORBIDDEN"), "{}", refused.body);
 }
 
 #[tokio::test]

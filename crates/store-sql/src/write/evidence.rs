@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bowline_model::event::EventData;
-use bowline_model::{EventKind, JobId, Outcome, RunId};
+use bowline_model::host::Connection;
+use bowline_model::{EventKind, HostName, JobId, Outcome, RunId};
 use bowline_store::{Evidence, EvidenceTaken, ReportAnswer, RunEvidence, RunReport, StoreResult};
 
 use super::Desk;
 use super::report::{load_runs, report};
 use crate::changes::{Changes, Heard};
 use crate::db::{Col, Db, Row, Sql, Val};
+use crate::read::find_agent;
 
 /// So many unknown runs of a tenant are kept.
 const KEPT_MAX: i64 = 10_000;
+/// No evidence raises the fence of a host above this: a lie must not use the numbers up.
+const FENCE_MAX: i64 = 1 << 40;
 
 /// Takes over ends that are news, and notes runs of jobs that are not here.
 pub async fn take_evidence(
@@ -79,19 +83,26 @@ async fn jobs_of_units(db: &mut impl Db, evidence: &Evidence) -> StoreResult<Has
 }
 
 /// An agent refuses what comes under an older lease of a host than it has seen. A ledger that has forgotten leases would give
-/// such ones.
+/// such ones. An agent speaks for hosts that it reaches, as they are now, and for no others.
 async fn raise_host_fences(db: &mut impl Db, evidence: &Evidence) -> StoreResult<()> {
     let mut highest: BTreeMap<&str, i64> = BTreeMap::new();
     for told in &evidence.runs {
-        let fence = i64::try_from(told.host_fence).unwrap_or(0);
+        let fence = i64::try_from(told.host_fence).unwrap_or(0).min(FENCE_MAX);
         let known = highest.entry(told.host.as_str()).or_default();
         *known = fence.max(*known);
     }
+    let Some(agent) = find_agent(db, evidence.tenant, &evidence.agent).await? else { return Ok(()) };
     let tenant = *evidence.tenant.as_uuid();
-    for (host, fence) in highest {
-        // A lie must not use the numbers up.
-        let fence = fence.min(1 << 40);
-        db.execute(RAISE, &[Val::Id(tenant), Val::Text(host), Val::Int(fence)]).await?;
+    for (name, fence) in highest {
+        let hosts = db.query(HOSTS, &[Val::Id(tenant), Val::Text(name)], |row| Ok((row.int(0)?, row.text(1)?))).await?;
+        for (id, connection) in hosts {
+            // One that cannot be read is given to nobody.
+            let Ok(connection) = serde_json::from_str::<Connection>(&connection) else { continue };
+            let Ok(host) = HostName::new(name) else { continue };
+            if agent.reaches(&host, &connection) {
+                db.execute(RAISE, &[Val::Int(id), Val::Int(fence)]).await?;
+            }
+        }
     }
     Ok(())
 }
@@ -132,10 +143,8 @@ const JOBS: Sql = Sql::Each {
                join unnest($1::uuid[], $2::uuid[]) as k (tenant, id) on j.tenant = k.tenant and j.id = k.id
                left join job p on p.number = j.parent",
 };
-const RAISE: Sql = Sql::Same(
-    "update host_lock set fence = $3 where fence < $3 and host in
-       (select id from host where tenant = $1 and name = $2 and removed_at is null)",
-);
+const HOSTS: Sql = Sql::Same("select id, connection from host where tenant = $1 and name = $2 and removed_at is null");
+const RAISE: Sql = Sql::Same("update host_lock set fence = $2 where host = $1 and fence < $2");
 const ADD: Sql = Sql::Each {
     sqlite: "insert into unknown_run (tenant, run, unit, job, attempt, agent, host, succeeded, exit_code, ended_at,
                                       reported_at)
@@ -146,7 +155,12 @@ const ADD: Sql = Sql::Each {
                                     $8::boolean[], $9::bigint[], $10::timestamptz[], $11::timestamptz[])
                on conflict do nothing",
 };
+/// The newest run of each agent comes first, then the second newest of each, and so on: an agent that tells of many takes no
+/// other agent's share.
 const TRIM: Sql = Sql::Same(
     "delete from unknown_run where tenant = $1 and run not in
-       (select run from unknown_run where tenant = $1 order by run desc limit $2)",
+       (select run from
+          (select run, row_number() over (partition by agent order by run desc) as place from unknown_run where tenant = $1)
+          as placed
+        order by place, run desc limit $2)",
 );

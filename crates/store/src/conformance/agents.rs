@@ -16,7 +16,7 @@ use crate::{
 };
 
 fn admission() -> Admission {
-    Admission { reach: [Reach::Ssh].into(), secrets_for_shared_user: true, ..Admission::default() }
+    Admission { reach: [Reach::Ssh, Reach::Simulate].into(), secrets_for_shared_user: true, ..Admission::default() }
 }
 
 pub(super) fn agent(bench: &Bench, name: &str, key: u8) -> (AgentRecord, TokenRecord) {

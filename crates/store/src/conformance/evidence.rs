@@ -1,11 +1,17 @@
 //! Promises about what agents executed and the ledger lacks.
 
-use bowline_model::fleet::Rollout;
-use bowline_model::{EventKind, HostName, JobId, JobStatus, Outcome, RunId, RunStatus};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::bench::{Bench, at_most_once, worker_name};
-use super::fleets::spec;
-use crate::{ClaimedRun, EventFilter, Evidence, EvidenceTaken, NewJob, RunEvidence};
+use bowline_model::fleet::Rollout;
+use bowline_model::host::{Connection, Host};
+use bowline_model::worker::Abilities;
+use bowline_model::{EventKind, HostName, JobId, JobStatus, Outcome, RunId, RunStatus, TaskType};
+
+use super::agents::{enroll, join_token};
+use super::bench::{Bench, at_most_once, labels, worker_name};
+use super::fleets::{host_name, spec};
+use crate::{Claimant, ClaimedRun, Enrolled, EventFilter, Evidence, EvidenceTaken, NewJob, RunEvidence};
 
 fn evidence(bench: &Bench, run: &ClaimedRun, outcome: Outcome) -> RunEvidence {
     RunEvidence {
@@ -122,6 +128,8 @@ pub async fn an_end_of_a_part_names_its_command(bench: &Bench) {
 }
 
 pub async fn hosts_are_leased_under_higher_numbers_than_agents_have_seen(bench: &Bench) {
+    let join = join_token(bench, "j1").await;
+    assert_eq!(enroll(bench, &join, "worker", 1).await, Enrolled::Done);
     bench.hosts(1).await;
     let command = bench.command(spec(), Rollout::default()).await;
     bench.submit(command).await;
@@ -134,4 +142,81 @@ pub async fn hosts_are_leased_under_higher_numbers_than_agents_have_seen(bench: 
     bench.submit(command).await;
     let next = bench.begin().await.remove(0);
     assert!(next.unit.as_ref().expect("for a host").host_fence > 1_000, "{next:?}");
+}
+
+pub async fn an_agent_speaks_for_the_hosts_that_it_reaches_and_no_others(bench: &Bench) {
+    let join = join_token(bench, "j1").await;
+    assert_eq!(enroll(bench, &join, "worker", 1).await, Enrolled::Done);
+    let of = |agent: &str| Connection::Agent { agent: Some(worker_name(agent)) };
+    let through = |dc: &str| Connection::Simulate { through: labels(&[("dc", dc)]) };
+    let hosts = [("mine", of("worker")), ("near", through("fra")), ("far", through("ams")), ("theirs", of("another"))];
+    let host = |(name, connection): (&str, Connection)| Host { connection, ..Host::named(host_name(name)) };
+    bench.put_hosts(hosts.map(host).into(), Vec::new()).await;
+    let round = async || {
+        let command = bench.command(spec(), Rollout::default()).await;
+        bench.submit(command).await;
+        bench.conduct().await;
+        let mut runs = Vec::new();
+        for (agent, dc) in [("worker", "fra"), ("another", "ams")] {
+            let has = [(Connection::REACH_LABEL, "simulate"), (Connection::AGENT_LABEL, agent), ("dc", dc)];
+            let abilities = Arc::new(Abilities { task_types: [TaskType::command()].into(), labels: labels(&has) });
+            runs.extend(bench.claim(Claimant { abilities, ..bench.agent(10) }).await);
+        }
+        for run in &runs {
+            bench.beat(run).await;
+            bench.succeed(run).await;
+        }
+        runs
+    };
+    let told = |run: &ClaimedRun, host_fence: u64| {
+        let host = run.unit.as_ref().expect("for a host").host.clone();
+        RunEvidence { host, host_fence, ..evidence(bench, run, Outcome::Succeeded) }
+    };
+    let first = round().await;
+    assert_eq!(first.len(), 4, "{first:?}");
+    offer(bench, first.iter().map(|run| told(run, 1_000)).collect()).await;
+    let fences = async || -> BTreeMap<String, bool> {
+        let units = round().await.into_iter().filter_map(|run| run.unit);
+        units.map(|unit| (unit.host.to_string(), unit.host_fence > 1_000)).collect()
+    };
+    let raised = [("mine", true), ("near", true), ("far", false), ("theirs", false)];
+    assert_eq!(fences().await, raised.map(|(host, is_raised)| (host.to_owned(), is_raised)).into());
+    // However large the number: there are more after it.
+    offer(bench, vec![told(&first[0], u64::MAX), told(&first[0], i64::MAX.unsigned_abs())]).await;
+    let highest = round().await.into_iter().filter_map(|run| run.unit).map(|unit| unit.host_fence).max();
+    assert!(highest.is_some_and(|fence| fence <= (1 << 40) + 10), "{highest:?}");
+}
+
+pub async fn an_agent_that_tells_of_many_runs_takes_no_other_agents_share(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let offer_as = async |agent: &str, first: u32, count: u32, later_ms: i64| {
+        let strange = |n: u32| {
+            let mut entropy = [0; 10];
+            entropy[..4].copy_from_slice(&n.to_be_bytes());
+            let at = bench.now().plus_millis(later_ms);
+            let mut told = evidence(bench, &run, Outcome::Succeeded);
+            told.report.run = RunId::mint(at, entropy);
+            RunEvidence { unit: JobId::mint(at, entropy), ..told }
+        };
+        let runs = (first..first + count).map(strange).collect();
+        let since = bench.now().plus_millis(-60_000);
+        let offered = Evidence { tenant: bench.tenant, agent: worker_name(agent), runs, since };
+        bench.ledger.take_evidence(offered).await.expect("the ledger takes evidence")
+    };
+    offer_as("quiet", 1_000, 3, 0).await;
+    // What one mints itself may look newer than anything else.
+    for page in 0..11 {
+        offer_as("loud", 1_000_000 + page * 1_000, 1_000, 3_600_000).await;
+    }
+    let (mut quiet, mut all, mut before) = (0, 0, None);
+    loop {
+        let page = bench.ledger.list_unknown_runs(bench.tenant, before, 500).await.expect("read");
+        all += page.items.len();
+        quiet += page.items.iter().filter(|run| run.agent == worker_name("quiet")).count();
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!((quiet, all), (3, 10_000));
 }

@@ -521,6 +521,8 @@ macro_rules! for_each_promise {
                 an_end_of_another_job_settles_nothing
                 an_end_of_a_part_names_its_command
                 hosts_are_leased_under_higher_numbers_than_agents_have_seen
+                an_agent_speaks_for_the_hosts_that_it_reaches_and_no_others
+                an_agent_that_tells_of_many_runs_takes_no_other_agents_share
             ;
             clock:
                 work_goes_on_while_the_clock_is_held
