@@ -40,6 +40,7 @@ pub enum Word {
     Heartbeat,
     Ship,
     Output,
+    Evidence,
 }
 
 /// How to misbehave, once.
@@ -88,8 +89,12 @@ pub struct State {
     pub output: HashMap<(String, String), Vec<u8>>,
     pub compressed: usize,
     pub ended: HashMap<String, Value>,
+    /// What the agent said it executed.
+    pub evidence: Vec<Value>,
     /// What was said out of order.
     pub wrongs: Vec<String>,
+    /// Calls that there are not, or that this server broke at. The test fails with any of them.
+    pub faults: Vec<String>,
 }
 
 impl State {
@@ -125,6 +130,15 @@ pub struct Fake {
     address: SocketAddr,
     stage: Arc<Stage>,
     _serving: JoinSet<()>,
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let faults = self.get(|state| state.faults.clone());
+            assert!(faults.is_empty(), "the agent made calls that no server understands: {faults:?}");
+        }
+    }
 }
 
 impl Fake {
@@ -272,7 +286,19 @@ pub fn task(connection: &Value, host: &str, command: &Value) -> Value {
 
 async fn serve(listener: TcpListener, stage: Arc<Stage>) {
     let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(_) => return,
+            },
+            Some(ended) = connections.join_next() => {
+                if let Err(broken) = ended {
+                    stage.state().faults.push(format!("the server broke at a call: {broken}"));
+                }
+                continue;
+            }
+        };
         let stage = Arc::clone(&stage);
         connections.spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&stage), request));
@@ -293,7 +319,11 @@ async fn answer(stage: Arc<Stage>, request: Request<Incoming>) -> io::Result<Res
         (&Method::POST, ["workers", "web-1", "heartbeat"]) => Word::Heartbeat,
         (&Method::POST, ["workers", "web-1", "events"]) => Word::Ship,
         (&Method::PUT, ["runs", _, "output", _]) => Word::Output,
-        other => panic!("the agent called {other:?}"),
+        (&Method::POST, ["workers", "web-1", "evidence"]) => Word::Evidence,
+        (method, _) => {
+            stage.state().faults.push(format!("{method} {} is no call of the protocol", head.uri.path()));
+            return Ok(respond(404, &problem("NOT_FOUND")));
+        }
     };
     let raw = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let header = |name: &str| head.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
@@ -357,6 +387,7 @@ async fn answer(stage: Arc<Stage>, request: Request<Incoming>) -> io::Result<Res
             (200, heartbeat(&mut stage.state(), &body))
         }
         Word::Ship => (200, ship(&mut stage.state(), &body)),
+        Word::Evidence => (200, evidence(&mut stage.state(), &body)),
         Word::Output => {
             let (run, stream) = (segments[1].to_owned(), segments[3].to_owned());
             let part = Part {
@@ -431,6 +462,23 @@ fn heartbeat(state: &mut State, body: &Value) -> Value {
         list.push(run.to_owned());
     }
     json!({"renewed": renewed, "cancel": cancel, "stale": stale, "drain": state.drain})
+}
+
+/// Everything is known already, or taken; a real server says which.
+fn evidence(state: &mut State, body: &Value) -> Value {
+    let runs = body["runs"].as_array().unwrap();
+    if runs.is_empty() || runs.len() > 1_000 {
+        state.wrongs.push(format!("{} runs in one request of evidence", runs.len()));
+    }
+    for run in runs {
+        for field in ["run_id", "unit_id", "fence", "host", "host_fence", "ended", "at"] {
+            if run[field].is_null() {
+                state.wrongs.push(format!("evidence without {field}: {run}"));
+            }
+        }
+    }
+    state.evidence.extend(runs.iter().cloned());
+    json!({"known": runs.len(), "taken": 0, "unknown": 0})
 }
 
 fn ship(state: &mut State, body: &Value) -> Value {

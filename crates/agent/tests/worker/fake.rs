@@ -75,6 +75,8 @@ pub struct State {
     /// What the ledger would hold: the events of each task by number, and the results in their order.
     pub events: BTreeMap<String, BTreeMap<u64, Value>>,
     pub results: Vec<Value>,
+    /// Calls that there are not, or that this server broke at. The test fails with any of them.
+    pub faults: Vec<String>,
 }
 
 impl State {
@@ -108,6 +110,15 @@ pub struct Fake {
     address: SocketAddr,
     stage: Arc<Stage>,
     _serving: JoinSet<()>,
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let faults = self.get(|state| state.faults.clone());
+            assert!(faults.is_empty(), "the worker made calls that no server understands: {faults:?}");
+        }
+    }
 }
 
 impl Fake {
@@ -255,7 +266,11 @@ async fn serve(listener: TcpListener, stage: Arc<Stage>) {
                     connections.abort_all();
                 }
             }
-            Some(_) = connections.join_next() => {}
+            Some(ended) = connections.join_next() => {
+                if let Err(broken) = ended && broken.is_panic() {
+                    stage.state().faults.push(format!("the server broke at a call: {broken}"));
+                }
+            }
         }
     }
 }
@@ -270,7 +285,10 @@ async fn answer(request: Request<Incoming>, stage: Arc<Stage>) -> io::Result<Res
         (&Method::POST, ["workers", "w1", "heartbeat"]) => Word::Heartbeat,
         (&Method::POST, ["runs", _, "events"]) => Word::Events,
         (&Method::POST, ["tasks", "result"]) => Word::Result,
-        other => panic!("the worker called {other:?}"),
+        (method, _) => {
+            stage.state().faults.push(format!("{method} {} is no call of the protocol", head.uri.path()));
+            return Ok(respond(404, None, &problem("NOT_FOUND")));
+        }
     };
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let body: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
