@@ -423,7 +423,7 @@ fn a_keeper_that_finds_a_marker_never_spawns() {
             "log" => fs::remove_file(directory.join("events.log")).unwrap(),
             _ => {}
         }
-        let keeper = std::process::Command::new(env!("CARGO_BIN_EXE_bowline-keeper")).arg(&directory).output().unwrap();
+        let keeper = finish(std::process::Command::new(env!("CARGO_BIN_EXE_bowline-keeper")).arg(&directory));
         assert!(!keeper.status.success());
         assert!(String::from_utf8_lossy(&keeper.stderr).contains("started before"), "{keeper:?}");
     }

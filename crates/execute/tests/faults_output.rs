@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bowline_execute::{BeginError, EndedAs, Happening, Manifest, Runs, Secrets, Stream, Truncation};
@@ -263,7 +263,7 @@ fn a_file_that_may_not_grow_cuts_the_output_and_not_the_command() {
     let manifest = script("yes | head -c 30000000; echo error >&2; exit 8");
     fs::write(room.file("wish.json"), serde_json::to_vec(&manifest).unwrap()).unwrap();
     let mut agent = part("an_agent_with_short_files", &[("ROOM", room.path())]);
-    let agent = agent.process_group(0).stdout(Stdio::null()).output().unwrap();
+    let agent = finish(agent.process_group(0));
     assert!(agent.status.success(), "{}", String::from_utf8_lossy(&agent.stderr));
     let runs = room.runs();
     let end = ended(&runs, manifest.run);

@@ -410,7 +410,7 @@ fn an_agent_without_landlock() {
 #[test]
 fn without_landlock_a_sandboxed_command_is_refused_and_not_executed() {
     let room = Room::default();
-    let agent = part("an_agent_without_landlock", &[("ROOM", room.path())]).stdin(Stdio::null()).output().unwrap();
+    let agent = finish(part("an_agent_without_landlock", &[("ROOM", room.path())]).stdin(Stdio::null()));
     assert!(
         agent.status.success(),
         "{}{}",

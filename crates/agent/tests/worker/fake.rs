@@ -217,6 +217,12 @@ pub fn task(task_type: &str, params: &Value) -> Value {
     })
 }
 
+/// What comes next, or the test fails: nothing is waited for without a limit.
+pub async fn next<T>(what: &str, receiver: &mut tokio::sync::mpsc::Receiver<T>) -> T {
+    let received = timeout(PATIENCE, receiver.recv()).await;
+    received.ok().flatten().unwrap_or_else(|| panic!("waited in vain for {what}"))
+}
+
 /// A worker at work, and how to stop it.
 pub struct Working {
     pub stop: CancellationToken,

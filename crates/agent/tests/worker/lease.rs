@@ -6,7 +6,7 @@ use bowline_agent::{TaskContext, TaskError, WorkerBuilder};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{Fake, Reply, Word, Working};
+use crate::fake::{Fake, Reply, Word, Working, next};
 
 /// `obedient` stops when it is told to, `stubborn` waits for `go` and finishes, whatever it is told.
 fn handlers(worker: WorkerBuilder, go: &CancellationToken) -> WorkerBuilder {
@@ -161,8 +161,8 @@ async fn a_worker_may_be_told_to_stop_when_it_is_cut_off() {
         until_at_work(&fake, task).await;
     }
     fake.set(|state| state.away = true);
-    assert_eq!(stopped.recv().await, Some("asked"), "a margin before the end");
-    assert_eq!(stopped.recv().await, Some("dropped"), "at the end");
+    assert_eq!(next("the first to be stopped", &mut stopped).await, "asked", "a margin before the end");
+    assert_eq!(next("the second to be stopped", &mut stopped).await, "dropped", "at the end");
     fake.set(|state| state.away = false);
     let next = fake.queue("quick", &json!({}));
     fake.until_result(&next).await;

@@ -1,5 +1,7 @@
 //! What becomes of handlers that fail, panic, or do not end.
 
+use std::time::Duration;
+
 use bowline_agent::{TaskContext, TaskError};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -103,8 +105,8 @@ async fn a_handler_that_blocks_its_thread_does_not_hold_up_its_own_timeout() {
     let worker = fake.worker().task("block", move |_: TaskContext| {
         let wait = wait.lock().unwrap().take();
         async move {
-            // Ends when the test drops the other side.
-            let _ = wait.map(|wait| wait.recv());
+            // Ends when the test drops the other side, however that happens.
+            let _ = wait.map(|wait| wait.recv_timeout(Duration::from_secs(60)));
             Ok(())
         }
     });

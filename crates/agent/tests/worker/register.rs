@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_agent::{TaskContext, TaskError, WorkerError};
 use serde_json::json;
 
-use crate::fake::{Fake, Reply, Word, Working};
+use crate::fake::{Fake, Reply, Word, Working, next};
 
 async fn echo(task: TaskContext) -> Result<serde_json::Value, TaskError> {
     task.params()
@@ -106,6 +106,6 @@ async fn a_token_that_was_revoked_ends_the_worker_and_stops_its_handlers() {
         fake.script(word, [Reply::Refuse(401, "UNAUTHENTICATED")]);
         let end = working.end().await;
         assert!(matches!(end, Err(WorkerError::Unauthorized { .. })), "{end:?}");
-        told.recv().await.expect("the handler was asked to stop");
+        next("the handler that was asked to stop", &mut told).await;
     }
 }

@@ -4,7 +4,7 @@ use bowline_agent::TaskContext;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{Fake, Reply, Word, Working};
+use crate::fake::{Fake, Reply, Word, Working, next};
 
 #[tokio::test]
 async fn a_result_whose_answer_got_lost_is_sent_again_in_the_same_words() {
@@ -40,7 +40,7 @@ async fn a_result_waits_for_a_server_that_is_away() {
     });
     let working = Working::start(worker);
     let task = fake.queue("wait", &json!({}));
-    at_work.recv().await.unwrap();
+    next("the task at work", &mut at_work).await;
     fake.set(|state| state.away = true);
     go.cancel();
     assert!(fake.get(|state| state.result_of(&task)).is_none());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -232,6 +232,20 @@ pub fn processes_of(run: RunId) -> Vec<u32> {
 
 pub fn kill(pid: u32, signal: Signal) {
     let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal);
+}
+
+/// Waits for the end of a process and for what it printed. One that does not end is killed, and the test fails.
+#[track_caller]
+pub fn finish(command: &mut Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(2 * PATIENCE) else {
+        kill(pid, Signal::KILL);
+        panic!("waited in vain for the end of {command:?}");
+    };
+    output.unwrap()
 }
 
 /// A figure of `/proc/<pid>/status`, in KiB.
