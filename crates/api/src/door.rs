@@ -23,6 +23,7 @@ use hyper::header::{CONNECTION, CONTENT_LENGTH, RETRY_AFTER, TRANSFER_ENCODING};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use serde_json::json;
+use tracing::Instrument;
 
 use crate::access_log::{self, Answered};
 use crate::app::App;
@@ -56,9 +57,11 @@ pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, ne
     let patience = Patience::start();
     let ip = request.extensions().get::<Peer>().map(|peer| peer.0);
     let mut visit = Visit::start(&app, &plate, &context, &request);
+    // Of the highest level, so that a warning has the id however little is logged. The access log has fields of its own.
+    let span = tracing::error_span!("request", request.id = %context.request_id);
     let response = tokio::select! {
         biased;
-        response = enter(&app, &plate, &context, &patience, &visit.caller, request, next) => response,
+        response = enter(&app, &plate, &context, &patience, &visit.caller, request, next).instrument(span) => response,
         () = patience.over() => too_late(&plate).into_response(),
     };
     let problem = response.extensions().get::<Problem>().cloned();

@@ -7,7 +7,7 @@ use bowline_model::{ErrorClass, RunId};
 use bowline_protocol::HostTask;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tracing::{error, warn};
+use tracing::{Instrument, error, warn};
 
 use crate::fleet::intake::Offer;
 use crate::fleet::local;
@@ -15,6 +15,7 @@ use crate::fleet::outbox::Story;
 use crate::fleet::remote;
 use crate::fleet::shared::Fleet;
 use crate::fleet::simulate;
+use crate::fleet::span::run_span;
 
 /// How many runs are brought to disk and begun side by side.
 const BEGINNING_MAX: usize = 16;
@@ -46,6 +47,8 @@ impl Dispatcher {
             Ok(wish) => *wish,
             Err(message) => return self.refuse(run, fence, "UNREADABLE", ErrorClass::Handler, &message),
         };
+        let span = run_span(run, task.job_id, &wish.host.name);
+        let entered = span.enter();
         match (&wish.host.connection, &self.fleet.remotes) {
             (Connection::Agent { .. }, _) if !is_here(&self.fleet, &wish) => {
                 let message = format!("this is agent {}, which is not on host {}", self.fleet.name(), wish.host.name);
@@ -53,9 +56,11 @@ impl Dispatcher {
             }
             (Connection::Agent { .. }, _) => {
                 let (fleet, places) = (Arc::clone(&self.fleet), Arc::clone(&self.places));
+                drop(entered);
                 self.beginning.spawn(async move {
                     let Ok(_place) = places.acquire_owned().await else { return };
-                    let begun = tokio::task::spawn_blocking(move || local::begin(&fleet, &task, &wish)).await;
+                    let begin = move || span.in_scope(|| local::begin(&fleet, &task, &wish));
+                    let begun = tokio::task::spawn_blocking(begin).await;
                     if let Err(broken) = begun {
                         error!(run.id = %run, "the agent broke at the beginning of run {run}: {broken}");
                     }
@@ -63,7 +68,9 @@ impl Dispatcher {
             }
             (Connection::Ssh { .. }, Some(remotes)) => {
                 let (fleet, remotes) = (Arc::clone(&self.fleet), Arc::clone(remotes));
-                self.beginning.spawn(remote::carry_out(fleet, remotes, Arc::clone(&self.places), task, wish));
+                drop(entered);
+                let work = remote::carry_out(fleet, remotes, Arc::clone(&self.places), task, wish);
+                self.beginning.spawn(work.instrument(span));
             }
             (Connection::Simulate { .. }, _) if self.fleet.plays => {
                 let cue = simulate::Cue {

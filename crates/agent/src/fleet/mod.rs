@@ -37,6 +37,7 @@ mod settings;
 mod shared;
 mod ship;
 mod simulate;
+mod span;
 
 pub use agent::FleetAgent;
 pub use bowline_ssh::{HostKeyRule, SshSettings};

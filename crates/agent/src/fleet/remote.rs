@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant as Moment, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{Span, error, info};
 
 use crate::error::chain;
 use crate::fleet::begin::{not_begun, prepare};
@@ -86,8 +86,9 @@ struct Order {
 
 async fn begin(fleet: &Arc<Fleet>, places: &Semaphore, task: Task, wish: HostTask) -> Option<(Inside, Order)> {
     let _place = places.acquire().await.ok()?;
-    let (fleet, run) = (Arc::clone(fleet), task.task_id);
+    let (fleet, run, span) = (Arc::clone(fleet), task.task_id, Span::current());
     let begun = tokio::task::spawn_blocking(move || {
+        let _in_run = span.entered();
         let (manifest, secrets) = prepare(&fleet, &task, &wish, Executor::Remote)?;
         let order = Order { run, target: target(&wish), command: command(&manifest, &secrets) };
         match fleet.runs.begin_inside(manifest, &secrets) {

@@ -9,6 +9,7 @@ mod clocks;
 mod controls;
 mod disk;
 mod judge;
+mod logs;
 mod outage;
 mod partition;
 mod restore;
