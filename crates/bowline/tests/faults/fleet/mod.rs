@@ -5,6 +5,7 @@
 //! and each judgement is shown a sight that it must refuse ([`controls`]).
 
 mod agent_gone;
+mod children;
 mod clocks;
 mod controls;
 mod disk;
