@@ -91,7 +91,18 @@ enum Command {
 
 fn main() -> ExitCode {
     let mut cli = Cli::parse();
+    let named_context = cli.connection.context.is_some();
     cli.connection.read_environment();
+    // These two look for no context of their own accord; one on the command line says which server is meant.
+    if named_context && matches!(cli.command, Command::Agent(_) | Command::Doctor(_)) {
+        match bowline_cli::apply_context(&cli.connection) {
+            Ok(connection) => cli.connection = connection,
+            Err(error) => {
+                eprintln!("error: {error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
     // A keeper changes what its whole process is, so there must not be a second thread yet.
     #[cfg(target_os = "linux")]
     if let Command::Keeper { run_dir } = &cli.command {

@@ -1,8 +1,11 @@
 //! How to reach the server, and who is asking.
 //!
-//! A token is looked for in this order: `--token`, `--token-file`, `BOWLINE_TOKEN`, and then the administrator's token
-//! that a server on this machine wrote to `./bowline-data/admin.token`. That last one is never sent to another
-//! machine: nobody asked for it to go there.
+//! The command line wins over the environment: `--server` over BOWLINE_CONTEXT, and `--context` over BOWLINE_URL and
+//! BOWLINE_TOKEN. A context that was named brings its server and its token, because a token belongs to one server.
+//!
+//! A token is looked for in this order: `--token`, `--token-file`, a context that was named (`--context` or
+//! BOWLINE_CONTEXT), BOWLINE_TOKEN, the context in use, and then the administrator's token that a server on this machine
+//! wrote to `./bowline-data/admin.token`. That last one is never sent to another machine.
 
 use std::fmt;
 use std::io::Read;
@@ -60,8 +63,9 @@ pub struct Connection {
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection and output")]
     pub server: Option<String>,
 
-    /// The saved context to use, with its server and token [env: BOWLINE_CONTEXT]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection and output")]
+    /// The saved context to use, with its server and its token, whatever BOWLINE_URL and BOWLINE_TOKEN say
+    /// [env: BOWLINE_CONTEXT]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "server", help_heading = "Connection and output")]
     pub context: Option<String>,
 
     /// The token of the context, and what that is called.
@@ -89,7 +93,7 @@ pub struct Connection {
     #[arg(long, global = true, conflicts_with = "output", help_heading = "Connection and output")]
     pub json: bool,
 
-    /// Show a list again and again, every two seconds or as often as said, until Ctrl-C
+    /// Repeat a list every two seconds, or this often, until Ctrl-C
     #[arg(
         long,
         short,
@@ -135,8 +139,11 @@ impl Connection {
 
     fn read_variables(&mut self, variable: impl Fn(&str) -> Option<String>) {
         let set = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-        self.server = self.server.take().or_else(|| set("BOWLINE_URL"));
-        self.context = self.context.take().or_else(|| set("BOWLINE_CONTEXT"));
+        // A server on the command line is not the one that the context of the environment means.
+        if self.server.is_none() {
+            self.context = self.context.take().or_else(|| set("BOWLINE_CONTEXT"));
+            self.server = set("BOWLINE_URL");
+        }
         let off =
             |value: &String| matches!(value.to_ascii_lowercase().as_str(), "0" | "n" | "no" | "f" | "false" | "off");
         self.insecure_http |= set("BOWLINE_INSECURE_HTTP").is_some_and(|value| !off(&value));
@@ -193,7 +200,12 @@ impl Connection {
         self.find_token(is_loopback(url), std::env::var(TOKEN_VARIABLE).ok(), Path::new(DEFAULT_TOKEN_FILE))
     }
 
-    fn find_token(&self, local: bool, variable: Option<String>, default: &Path) -> Result<Credentials, Failure> {
+    pub(crate) fn find_token(
+        &self,
+        local: bool,
+        variable: Option<String>,
+        default: &Path,
+    ) -> Result<Credentials, Failure> {
         let found = |token: Secret, found: String| Ok(Credentials { token: Some(token), found });
         if let Some(token) = &self.token {
             return found(token.clone(), "given with --token".to_owned());
@@ -203,11 +215,16 @@ impl Connection {
                 .map_err(|why| Failure::Usage(format!("cannot read the token file {}: {why}", path.display())))?;
             return found(token, format!("in {}", path.display()));
         }
+        let of_context = self.context_token.as_ref();
+        let of_context = of_context.map(|(name, token)| (token.clone(), format!("of the context {name}")));
+        if let (Some(_), Some((token, place))) = (&self.context, &of_context) {
+            return found(token.clone(), place.clone());
+        }
         if let Some(token) = variable.map(|text| Secret::new(&text)).filter(|token| !token.0.is_empty()) {
             return found(token, format!("in {TOKEN_VARIABLE}"));
         }
-        if let Some((name, token)) = &self.context_token {
-            return found(token.clone(), format!("of the context {name}"));
+        if let Some((token, place)) = of_context {
+            return found(token, place);
         }
         let path = default.display();
         if !local {
@@ -291,6 +308,14 @@ mod tests {
         assert_eq!(token(&connection, true, Some("from-env")).as_deref(), Some("from-file"));
         connection.token = Some(Secret::new("from-flag"));
         assert_eq!(token(&connection, true, Some("from-env")).as_deref(), Some("from-flag"));
+        let of_context = Some(("prod".to_owned(), Secret::new("from-context")));
+        let in_use = Connection { context_token: of_context, ..Connection::default() };
+        assert_eq!(token(&in_use, false, Some("from-env")).as_deref(), Some("from-env"));
+        assert_eq!(token(&in_use, false, None).as_deref(), Some("from-context"));
+        let mut named = Connection { context: Some("prod".to_owned()), ..in_use };
+        assert_eq!(token(&named, false, Some("from-env")).as_deref(), Some("from-context"));
+        named.token = Some(Secret::new("from-flag"));
+        assert_eq!(token(&named, false, Some("from-env")).as_deref(), Some("from-flag"));
         connection = Connection { token_file: Some(directory.path().join("absent")), ..Connection::default() };
         assert!(matches!(connection.find_token(true, None, &default), Err(Failure::Usage(_))));
     }
@@ -309,6 +334,9 @@ mod tests {
         let found = (plain.server.as_deref(), plain.context.as_deref(), plain.insecure_http);
         assert_eq!(found, (Some("http://a"), Some("b"), true));
         assert_eq!(said(ALL, with("http://c")).server.as_deref(), Some("http://c"));
+        assert_eq!(said(ALL, with("http://c")).context, None, "the environment's context is another server");
+        let named = Connection { context: Some("d".to_owned()), ..Connection::default() };
+        assert_eq!(said(ALL, named).context.as_deref(), Some("d"));
         let off = said(&[("BOWLINE_URL", ""), ("BOWLINE_INSECURE_HTTP", "false")], Connection::default());
         assert_eq!(off, Connection::default());
     }

@@ -1,7 +1,7 @@
 //! Saved contexts: servers with their tokens, under names, in a file that only its owner can read.
 //!
-//! A context is used where neither `--server` nor BOWLINE_URL says which server is meant, and its token goes to its own
-//! server only. The file is `~/.config/bowline/contexts.toml`, or below XDG_CONFIG_HOME.
+//! A context that is named (`--context`, BOWLINE_CONTEXT) wins over BOWLINE_URL and BOWLINE_TOKEN. The one in use counts where
+//! neither `--server` nor BOWLINE_URL says which server is meant. Its token goes to its own server only. The file is `~/.config/bowline/contexts.toml`, or below XDG_CONFIG_HOME.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -248,6 +248,12 @@ mod tests {
         assert!(!format!("{used:?}").contains("token of"), "a token does not show itself");
         let named = Connection { context: Some("a".to_owned()), ..Connection::default() };
         assert_eq!(apply_from(&path, &named).unwrap().server.as_deref(), Some("http://a"));
+        let both = Connection { server: Some("http://c".to_owned()), ..named };
+        let used = apply_from(&path, &both).unwrap();
+        let variable = Some("token of http://c".to_owned());
+        assert_eq!(used.server.as_deref(), Some("http://a"), "the context wins over BOWLINE_URL");
+        let token = used.find_token(false, variable, Path::new("absent")).unwrap().token.unwrap();
+        assert_eq!(token.expose(), "token of http://a", "and over BOWLINE_TOKEN");
         let given = Connection { server: Some("http://c".to_owned()), ..Connection::default() };
         assert_eq!(apply_from(&path, &given).unwrap(), given, "a token goes to its own server only");
         let absent = Connection { context: Some("z".to_owned()), ..Connection::default() };

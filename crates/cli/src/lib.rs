@@ -48,6 +48,7 @@ mod workflow;
 
 pub use command::{ClientCommand, run, run_on};
 pub use connection::{Connection, DEFAULT_SERVER, DEFAULT_TOKEN_FILE, Secret};
+pub use context::apply as apply_context;
 pub use duration::{NotADuration, Span};
 pub use exit::Exit;
 pub use output::{Output, Screen};

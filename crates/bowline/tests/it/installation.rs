@@ -176,6 +176,11 @@ async fn a_login_is_remembered() {
     assert!(said.contains("*  test  http://127.0.0.1:"), "{said}");
     let (code, said) = bowline(&["--context", "prod", "job", "list"], None);
     assert_eq!((code, said.contains("there are test")), (Some(2), true), "{said}");
+    let elsewhere = [("BOWLINE_URL", "http://127.0.0.1:1"), ("BOWLINE_TOKEN", "wrong")];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["--context", "test", "whoami"]).envs(elsewhere).env("XDG_CONFIG_HOME", home.path());
+    let named = command.current_dir(home.path()).output().expect("it runs");
+    assert!(named.status.success(), "a named context wins over the environment: {named:?}");
     assert_eq!(bowline(&["context", "remove", "test"], None).0, Some(0));
     assert!(!std::fs::read_to_string(&file).expect("a file").contains("token"));
 }
