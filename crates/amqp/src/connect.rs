@@ -35,6 +35,7 @@ async fn reach(broker: &Broker, name: &str) -> Result<Connection, AmqpError> {
     // What was judged is what is dialled: the name is not asked for again.
     let addresses = broker.judge.addresses(&url.host, url.port).await.map_err(|error| match error {
         EgressError::Denied => AmqpError::Denied { address: url.clone() },
+        EgressError::DeniedPort(_) => AmqpError::DeniedPort { address: url.clone() },
         error => unreachable(broker, error.to_string()),
     })?;
     let uri = AMQPUri {

@@ -8,8 +8,16 @@ use lapin::ErrorKind;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AmqpError {
     /// The rules do not let us go there. Which of its addresses it was, and whether somebody is there, is not said.
-    #[error("EGRESS_DENIED: the broker at {address} has an address or a port that this tenant may not reach")]
+    #[error(
+        "EGRESS_DENIED: the broker at {address} has an address that this tenant may not reach; the operator of the server \
+         allows networks with `allow_networks` under [egress] in its configuration"
+    )]
     Denied { address: AmqpUrl },
+    #[error(
+        "EGRESS_DENIED: the broker at {address} has a port that this tenant may not reach; the operator of the server allows \
+         ports below 1024 with `allow_ports` under [egress] in its configuration"
+    )]
+    DeniedPort { address: AmqpUrl },
     #[error("the broker at {address} cannot be reached: {why}")]
     Unreachable { address: AmqpUrl, why: String },
     /// The broker does not let us in: the user, the password or the virtual host is not one it knows.
@@ -38,7 +46,7 @@ impl AmqpError {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Lost(_) | Self::Nacked => true,
             Self::Refused { code, .. } => is_passing(*code),
-            Self::Denied { .. } | Self::NotLetIn { .. } | Self::BadMessage { .. } => false,
+            Self::Denied { .. } | Self::DeniedPort { .. } | Self::NotLetIn { .. } | Self::BadMessage { .. } => false,
         }
     }
 

@@ -84,13 +84,15 @@ async fn a_broker_is_judged_by_every_address_it_has_and_not_by_its_name() {
         assert!(!error.is_transient(), "another try goes to the same place");
         let said = error.to_string();
         assert!(said.starts_with("EGRESS_DENIED: ") && said.contains(host), "{said}");
+        assert!(said.contains("`allow_networks` under [egress]"), "{said}");
         assert!(host == INSIDE || !said.replace(host, "").contains("127.0.0"), "it is no map of our network: {said}");
     }
     // A port of some other service, at an address that is allowed.
     let mut elsewhere = called(&address, "good.example", &names);
     elsewhere.url.port = 25;
     let error = Publisher::new(elsewhere).publish(&message(&queue, "x"), LIMIT).await.expect_err("a closed port");
-    assert!(matches!(error, AmqpError::Denied { .. }), "{error}");
+    assert!(matches!(error, AmqpError::DeniedPort { .. }), "{error}");
+    assert!(error.to_string().contains("`allow_ports` under [egress]"), "{error}");
     // Who is not known is not denied: it may be known later.
     let unknown = called(&address, "unknown.example", &names);
     let error = Publisher::new(unknown).publish(&message(&queue, "x"), LIMIT).await.expect_err("nobody knows it");

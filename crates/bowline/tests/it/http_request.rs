@@ -211,6 +211,11 @@ async fn what_must_not_be_called_is_refused_when_it_is_asked_for() {
     for (n, (_, _, code, place)) in bad.iter().enumerate() {
         let error = &batch["results"][n]["error"];
         assert_eq!((error["code"].as_str(), &error["details"]["field"]), (Some(*code), &json!(place)), "{error}");
+        if *code == "EGRESS_DENIED" {
+            let option = if bad[n].0["url"] == "http://a.example:22/" { "allow_ports" } else { "allow_networks" };
+            let message = error["message"].as_str().expect("a message");
+            assert!(message.contains(&format!("`{option}` under [egress]")), "it says how to allow it: {message}");
+        }
     }
     // What a schedule would start is looked at when it is stored.
     let start = wish(&json!({"url": format!("http://127.0.0.1:{port}/")}));

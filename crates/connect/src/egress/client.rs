@@ -73,8 +73,8 @@ impl Egress {
     }
 
     /// Whether a call could lead there, as far as it can be said before a name is resolved.
-    pub fn may_lead_to(&self, url: &Url) -> bool {
-        self.judge.rules().admits_target(url)
+    pub fn check_target(&self, url: &Url) -> Result<(), EgressError> {
+        self.judge.rules().check_target(url)
     }
 
     /// Asks, and waits for the whole answer. Gives up when `stop` is canceled.
@@ -106,9 +106,7 @@ impl Egress {
     }
 
     async fn send(&self, hop: &Hop) -> Result<Response, EgressError> {
-        if !self.judge.rules().admits_target(&hop.url) {
-            return Err(EgressError::Denied);
-        }
+        self.judge.rules().check_target(&hop.url)?;
         let mut request = self.http.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
         request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(body) = &hop.body {

@@ -17,10 +17,16 @@ pub enum EgressError {
     Header(#[from] BadHeader),
     /// On purpose not a word about why; but how those who run the server allow it.
     #[error(
-        "this address may not be called; whoever runs the server allows networks with `allow_networks` under [egress] in \
+        "this address may not be called; the operator of the server allows networks with `allow_networks` under [egress] in \
          its configuration"
     )]
     Denied,
+    /// The port is known to the caller, so it can be named.
+    #[error(
+        "port {0} may not be called; the operator of the server allows ports below 1024 with `allow_ports` under [egress] in \
+         its configuration"
+    )]
+    DeniedPort(u16),
     #[error("{0}")]
     Redirect(#[from] RedirectRefused),
     #[error("the answer is longer than {max_bytes} bytes")]
@@ -40,7 +46,7 @@ impl EgressError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Target(_) | Self::Header(_) => "VALIDATION_ERROR",
-            Self::Denied => "EGRESS_DENIED",
+            Self::Denied | Self::DeniedPort(_) => "EGRESS_DENIED",
             Self::Redirect(_) | Self::TooLarge { .. } | Self::Transport(_) | Self::Client(_) => "UPSTREAM_ERROR",
             Self::Timeout(_) => "UPSTREAM_TIMEOUT",
             Self::Stopped => "STOPPED",

@@ -35,7 +35,7 @@ impl Judge {
     /// The addresses to dial for a host (a name, or an address without brackets) and a port. All of them are allowed.
     pub async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, EgressError> {
         if !self.rules.admits_port(port) {
-            return Err(EgressError::Denied);
+            return Err(EgressError::DeniedPort(port));
         }
         let found = match host.parse::<IpAddr>() {
             Ok(address) if self.rules.admits(address) => vec![address],

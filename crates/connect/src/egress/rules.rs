@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use reqwest::Url;
 
 use super::address::{Sort, sort};
+use super::error::EgressError;
 
 /// The longest answer unless somebody says less.
 pub const RESPONSE_MAX_BYTES: usize = 10 << 20;
@@ -48,18 +49,20 @@ impl EgressRules {
 
     /// What can be said of a target before its name is resolved. A target that is an address is judged here, because no
     /// resolver is asked about it. So is the name that always means this machine (RFC 6761), whatever a resolver says.
-    pub(super) fn admits_target(&self, url: &Url) -> bool {
-        if !url.port_or_known_default().is_some_and(|port| self.admits_port(port)) {
-            return false;
+    pub(super) fn check_target(&self, url: &Url) -> Result<(), EgressError> {
+        let port = url.port_or_known_default().ok_or(EgressError::Denied)?;
+        if !self.admits_port(port) {
+            return Err(EgressError::DeniedPort(port));
         }
-        let Some(host) = url.host_str().map(|host| host.trim_matches(['[', ']'])) else { return false };
-        match host.parse::<IpAddr>() {
+        let host = url.host_str().map(|host| host.trim_matches(['[', ']'])).ok_or(EgressError::Denied)?;
+        let admitted = match host.parse::<IpAddr>() {
             Ok(address) => self.admits(address),
             Err(_) if host == "localhost" || host.ends_with(".localhost") => {
                 self.admits(Ipv4Addr::LOCALHOST.into()) || self.admits(Ipv6Addr::LOCALHOST.into())
             }
             Err(_) => true,
-        }
+        };
+        if admitted { Ok(()) } else { Err(EgressError::Denied) }
     }
 }
 
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_name_of_this_machine_is_judged_without_asking_anybody() {
-        let ask = |rules: &EgressRules, text: &str| rules.admits_target(&Url::parse(text).unwrap());
+        let ask = |rules: &EgressRules, text: &str| rules.check_target(&Url::parse(text).unwrap()).is_ok();
         for text in ["http://localhost/", "http://LOCALHOST:8080/", "http://a.localhost/"] {
             assert!(!ask(&EgressRules::default(), text), "{text}");
             assert!(ask(&rules(&["127.0.0.0/8"]), text) && ask(&rules(&["::1/128"]), text), "{text}");

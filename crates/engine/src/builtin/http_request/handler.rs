@@ -94,10 +94,7 @@ impl HttpRequest {
             }
         }
         let tenant = self.secrets.tenant_name(tenant).await?;
-        if self.doors.of(&tenant).may_lead_to(&wish.url) {
-            return Ok(Ok(()));
-        }
-        Ok(Err(BadPayload::denied("url", EgressError::Denied)))
+        Ok(self.doors.of(&tenant).check_target(&wish.url).map_err(|error| BadPayload::denied("url", error)))
     }
 
     /// Puts the values of secrets into their headers.
