@@ -307,7 +307,7 @@ async fn a_block_keeps_commands_away_until_it_is_lifted() {
     let why = server.get(&format!("/jobs/{job}/why")).await.expect(200);
     let blocked = why["reasons"].as_array().expect("reasons").iter().find(|reason| reason["code"] == "hosts_blocked");
     let blocked = blocked.unwrap_or_else(|| panic!("{why}"));
-    let sentence = format!("it may not run on h0000 (block {} by {by}: being repaired)", made["id"]);
+    let sentence = format!("it may not run on h0000 (block {} by {name}: being repaired)", made["id"]);
     assert_eq!(blocked["sentence"], sentence);
     let listed = server.get("/jobs").await.expect(200);
     assert_eq!(

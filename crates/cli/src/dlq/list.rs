@@ -4,6 +4,7 @@ use bowline_model::Lane;
 use serde::Deserialize;
 
 use super::ListArgs;
+use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -23,9 +24,11 @@ struct DeadLetterView {
     class: Text,
     error: Text,
     reason: Text,
+    closed_by: Text,
+    closer: ActorView,
 }
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column::left("JOB").whole(),
     Column::left("TYPE"),
     Column::left("LANE").spare(),
@@ -33,6 +36,7 @@ const COLUMNS: [Column; 8] = [
     Column::right("TRIES"),
     Column::left("SINCE"),
     Column::left("ERROR"),
+    Column::left("CLOSED BY").spare(),
     Column::left("REASON").spare(),
 ];
 
@@ -50,6 +54,7 @@ fn row(screen: &Screen, entry: &DeadLetterView) -> Vec<Cell> {
         (&entry.attempts).into(),
         screen.ago(&entry.at).into(),
         Cell::painted(error, Paint::Quiet),
+        entry.closer.or(&entry.closed_by).into(),
         (&entry.reason).into(),
     ]
 }

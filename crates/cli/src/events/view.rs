@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::actor::ActorView;
 use crate::output::text::cut;
 use crate::output::time::clock_time;
 use crate::output::{Cell, Column, Paint, Screen, Text};
@@ -21,6 +22,7 @@ pub struct EventView {
     #[serde(rename = "type")]
     kind: Text,
     message: Text,
+    actor: ActorView,
     data: Option<Box<RawValue>>,
 }
 
@@ -86,6 +88,7 @@ impl EventView {
                 continue;
             }
             if let Some(value) = scalar(&value) {
+                let value = if name == "by" { self.actor.or(&Text::new(&value)).to_string() } else { value };
                 let value = cut(&value, DETAIL_CHARS_MAX);
                 let value = if value.contains(' ') { format!("\"{value}\"") } else { value };
                 words.push_str(&format!(" {}={value}", Text::new(&name)));
@@ -116,6 +119,16 @@ mod tests {
         .unwrap();
         assert_eq!(event.words(), "Job failed attempt=2 error=\"no way\"");
         assert_eq!(event.job(), "j");
+    }
+
+    #[test]
+    fn people_are_named() {
+        let event = |actor: &str| {
+            let json = format!(r#"{{"message":"Canceled","data":{{"by":"token:2h34"}}{actor}}}"#);
+            serde_json::from_str::<EventView>(&json).unwrap().words()
+        };
+        assert_eq!(event(r#","actor":{"id":"token:2h34","name":"ann"}"#), "Canceled by=ann");
+        assert_eq!(event(""), "Canceled by=token:2h34", "an older server knows the id only");
     }
 
     #[test]

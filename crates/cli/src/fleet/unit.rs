@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::counts::ENDED;
+use crate::actor::ActorView;
 use crate::job::fault;
 use crate::output::text::cut;
 use crate::output::time::between;
@@ -34,6 +35,7 @@ pub struct BlockedView {
     block_id: Text,
     reason: Text,
     by: Text,
+    actor: ActorView,
     expires_at: Text,
 }
 
@@ -75,7 +77,8 @@ impl UnitView {
         if self.waits_for_host {
             return "waits for its host, where somebody else is".to_owned();
         }
-        if let Some(BlockedView { block_id, reason, by, expires_at }) = &self.blocked {
+        if let Some(BlockedView { block_id, reason, by, actor, expires_at }) = &self.blocked {
+            let by = actor.or(by);
             let until =
                 if expires_at.is_empty() { String::new() } else { format!(", until {}", screen.ago(expires_at)) };
             return cut(&format!("{reason} (block {block_id} by {by}{until})"), ERROR_CHARS_MAX);

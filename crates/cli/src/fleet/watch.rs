@@ -159,7 +159,7 @@ fn summary(screen: &Screen, detail: &JobDetail, command: &CommandView) -> String
     if let Some(approval) = command.approval.as_ref().filter(|approval| approval.state.as_str() != "approved") {
         line.push_str(&format!("\napproval {}", approval.words(screen)));
         if let Some(no) = approval.votes.iter().find(|vote| !vote.approved) {
-            line.push_str(&format!(" by {}: {}", no.by, no.reason));
+            line.push_str(&format!(" by {}: {}", no.actor.or(&no.by), no.reason));
         }
     }
     line

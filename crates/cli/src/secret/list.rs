@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -15,6 +16,7 @@ pub struct RefView {
     active: Text,
     updated_at: Text,
     by: Text,
+    actor: ActorView,
     spec: SpecView,
 }
 
@@ -59,7 +61,7 @@ fn row(screen: &Screen, secret: &RefView) -> Vec<Cell> {
         (&secret.spec.version).into(),
         if users.is_empty() { Cell::painted("nothing yet", Paint::Quiet) } else { Cell::new(for_whom) },
         screen.ago(&secret.updated_at).into(),
-        (&secret.by).into(),
+        secret.actor.or(&secret.by).into(),
         (&secret.spec.description).into(),
     ]
 }

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::listing::Listing;
 use crate::output::{Cell, Column, Paint, Screen};
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column::left("NAME").whole(),
     Column::left("BROKER"),
     Column::left("QUEUE"),
@@ -15,6 +15,7 @@ const COLUMNS: [Column; 8] = [
     Column::right("DELIVERED"),
     Column::right("STARTED"),
     Column::right("REFUSED"),
+    Column::left("OWNER").spare(),
     Column::left("LAST ERROR").spare(),
 ];
 
@@ -30,6 +31,7 @@ fn row(screen: &Screen, trigger: &TriggerView) -> Vec<Cell> {
         count(here.delivered, Paint::Plain),
         count(here.started, Paint::Plain),
         count(here.refused, Paint::Bad),
+        (&trigger.owner.name).into(),
         if error.is_empty() { Cell::new(error) } else { Cell::painted(error, Paint::Bad) },
     ]
 }

@@ -21,6 +21,7 @@ pub async fn show(client: &Client, screen: &mut Screen, name: &str) -> Result<Ex
         .with("Description", &trigger.description)
         .with("Broker", &trigger.broker)
         .with("Queue", &trigger.queue)
+        .with("Owner", &trigger.owner.name)
         .painted("Read since", reading, paint)
         .with("Delivered", here.delivered.to_string())
         .with("Started", here.started.to_string())

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::actor::ActorView;
 use crate::output::{Paint, Screen, Text};
 
 #[derive(Debug, Deserialize, Default)]
@@ -15,6 +16,7 @@ pub struct TriggerView {
     pub broker: Text,
     pub queue: Text,
     pub on_refused: Text,
+    pub owner: ActorView,
     pub stopped: Text,
     pub here: HereView,
 }

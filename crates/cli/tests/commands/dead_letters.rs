@@ -15,16 +15,17 @@ async fn without_a_lane_all_lanes_are_listed() {
             "GET /dlq/critical" => json!([{"job_id": ID, "number": 1, "type": "mail.send", "lane": "critical",
                 "at": "2026-01-03T11:00:00Z", "status": "open", "attempts": 4, "class": "transient", "error": "timeout\u{1b}c"}]),
             "GET /dlq/low" => json!([{"job_id": OTHER, "type": "noop", "lane": "low", "at": "2026-01-02T11:00:00Z",
-                "status": "replayed", "attempts": 1, "class": null, "error": "bad", "reason": "fixed"}]),
+                "status": "replayed", "attempts": 1, "class": null, "error": "bad", "reason": "fixed",
+                "closed_by": "token:2h34", "closer": {"id": "token:2h34", "name": "ann"}}]),
             _ => json!([]),
         };
         ok(json!({"entries": entries, "next_cursor": null}).to_string())
     });
     let ran = fake.run(&["dlq", "list", "--status", "open"]).await;
     insta::assert_snapshot!(ran.out, @r"
-    JOB                                   TYPE       LANE      STATUS  TRIES  SINCE   ERROR                REASON
+    JOB                                   TYPE       LANE      STATUS  TRIES  SINCE   ERROR                CLOSED BY  REASON
     0198c0de-0000-7000-8000-000000000001  mail.send  critical  open        4  1h ago  transient: timeoutc
-    0198c0de-0000-7000-8000-000000000002  noop       low       replayed      1  1d ago  bad                  fixed
+    0198c0de-0000-7000-8000-000000000002  noop       low       replayed      1  1d ago  bad                  ann        fixed
     ");
     assert_eq!(
         fake.lines(),

@@ -13,6 +13,7 @@ mod help;
 mod hosts;
 mod jobs;
 mod logs;
+mod names;
 mod resources;
 mod run;
 mod submit;

@@ -1,6 +1,6 @@
 //! Why a command on hosts stands where it stands: what it waits for, and who is in its way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_model::fleet::PinnedCommand;
 use bowline_model::job::Place;
@@ -194,6 +194,17 @@ async fn without_agents(
     Ok(reasons.into_iter().flatten().collect())
 }
 
+/// The name that people know an actor by. A token that is not stored any more keeps its id.
+async fn name_of(ledger: &dyn Ledger, actor: &str) -> StoreResult<String> {
+    Ok(match actor.split_once(':') {
+        Some(("token" | "join", id)) => {
+            ledger.find_token(id.to_owned()).await?.map_or_else(|| actor.to_owned(), |token| token.name)
+        }
+        Some((_, name)) if !name.is_empty() => name.to_owned(),
+        _ => actor.to_owned(),
+    })
+}
+
 /// Hosts where it may not run, and by whose order.
 async fn blocked_hosts(
     ledger: &dyn Ledger,
@@ -208,20 +219,27 @@ async fn blocked_hosts(
     let filter = UnitFilter { status: Some(JobStatus::Blocked), host: None };
     let named = u32::try_from(NAMED_MAX).unwrap_or(u32::MAX);
     let units = ledger.list_units(tenant, job.id, filter, None, named).await?.items;
+    let mut names: BTreeMap<&str, String> = BTreeMap::new();
+    for by in units.iter().filter_map(|unit| unit.blocked_by.as_ref()).map(|rule| rule.by.as_str()) {
+        if !names.contains_key(by) {
+            names.insert(by, name_of(ledger, by).await?);
+        }
+    }
     let hosts: Vec<Value> = units
         .iter()
         .map(|unit| match &unit.blocked_by {
             None => json!({"host": unit.host}),
             Some(rule) => json!({
                 "host": unit.host, "block_id": rule.block, "reason": rule.reason, "by": rule.by,
-                "expires_at": rule.expires_at,
+                "name": names.get(rule.by.as_str()), "expires_at": rule.expires_at,
             }),
         })
         .collect();
     let Some(first) = units.first() else { return Ok(None) };
     let by = first.blocked_by.as_ref().map_or_else(String::new, |rule| {
         let until = rule.expires_at.map_or_else(String::new, |at| format!(" until {at}"));
-        format!(" (block {} by {}{until}: {})", rule.block, rule.by, rule.reason)
+        let name = names.get(rule.by.as_str()).map_or(rule.by.as_str(), String::as_str);
+        format!(" (block {} by {name}{until}: {})", rule.block, rule.reason)
     });
     let sentence = match many {
         1 => format!("it may not run on {}{by}", first.host),
