@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 
+use bowline_cli::document;
 use bowline_engine::fleet::check_stored_schema;
 use bowline_model::fleet::CommandSpec;
 use bowline_model::resource::ResourceKind;
@@ -74,10 +75,11 @@ pub async fn doctor(args: DoctorArgs, connection: &bowline_cli::Connection) -> a
     let warned = warnings.into_iter().map(|it| Finding { what: it.what, level: Level::Warning, says: it.says });
     findings.extend(warned);
     let well = findings.iter().all(|f| f.level != Level::Bad);
-    if connection.wants_json() {
-        let show = |f: &Finding| json!({"check": f.what, "ok": f.level != Level::Bad, "level": f.level.name(), "message": f.says});
-        let list: Vec<_> = findings.iter().map(show).collect();
-        println!("{}", json!({"ok": well, "findings": list}));
+    let show =
+        |f: &Finding| json!({"check": f.what, "ok": f.level != Level::Bad, "level": f.level.name(), "message": f.says});
+    let list: Vec<_> = findings.iter().map(show).collect();
+    if let Some(text) = document(&json!({"ok": well, "findings": list}), connection.output()) {
+        print!("{text}");
     } else {
         for finding in &findings {
             let mark = match finding.level {

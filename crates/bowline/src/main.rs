@@ -115,17 +115,17 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let json = cli.connection.wants_json();
+    let output = cli.connection.output();
     let done = match cli.command {
         Command::Serve(args) => runtime.block_on(serve::serve(args)),
         #[cfg(target_os = "linux")]
         Command::Agent(args) => runtime.block_on(agent::agent(*args, &cli.connection)),
         #[cfg(target_os = "linux")]
         Command::Keeper { .. } => Ok(ExitCode::FAILURE),
-        Command::Migrate(args) => runtime.block_on(migrate::migrate(args, json)),
-        Command::Verify(args) => runtime.block_on(verify::verify(args, json)),
+        Command::Migrate(args) => runtime.block_on(migrate::migrate(args, output)),
+        Command::Verify(args) => runtime.block_on(verify::verify(args, output)),
         Command::Doctor(args) => runtime.block_on(doctor::doctor(args, &cli.connection)),
-        Command::Bench(args) => runtime.block_on(bench::bench(args, json)),
+        Command::Bench(args) => runtime.block_on(bench::bench(args, output)),
         Command::Completions { shell } => shells::completions(shell, &mut Cli::command()),
         Command::Man { dir } => shells::man(dir.as_deref(), Cli::command()),
         Command::Client(command) => return runtime.block_on(bowline_cli::run(&cli.connection, command)),

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use bowline_cli::{Output, document};
 use clap::Args;
 use serde_json::json;
 
@@ -14,13 +15,14 @@ pub struct MigrateArgs {
     pub config: ConfigFlags,
 }
 
-pub async fn migrate(args: MigrateArgs, json: bool) -> anyhow::Result<ExitCode> {
+pub async fn migrate(args: MigrateArgs, output: Option<Output>) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
     modes::close_new_files();
     let opened = ledger::open(&config, None).await?;
     let migrated = &opened.ledger.migrated;
-    if json {
-        println!("{}", json!({"version": migrated.version, "applied": migrated.applied}));
+    let result = json!({"version": migrated.version, "applied": migrated.applied});
+    if let Some(text) = document(&result, output) {
+        print!("{text}");
     } else if migrated.applied.is_empty() {
         println!("The ledger is at version {}; nothing to do.", migrated.version);
     } else {

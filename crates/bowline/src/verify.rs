@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use bowline_cli::{Output, document};
 use bowline_store::{AuditStore, MaintenanceStore};
 use clap::Args;
 use serde_json::json;
@@ -36,20 +37,18 @@ async fn vouched(ledger: &dyn AuditStore, config: &Config, faults: &mut Vec<Stri
     Ok(heads.len())
 }
 
-pub async fn verify(args: VerifyArgs, json: bool) -> anyhow::Result<ExitCode> {
+pub async fn verify(args: VerifyArgs, output: Option<Output>) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
     let opened = ledger::open_as_it_is(&config).await?;
     let mut verified = opened.ledger.verify(args.faults_max).await?;
     let vouched = vouched(&*opened.ledger, &config, &mut verified.faults).await?;
-    if json {
-        println!(
-            "{}",
-            json!({
-                "ok": verified.faults.is_empty(), "jobs": verified.jobs, "runs": verified.runs,
-                "events": verified.events, "audit": verified.audit, "audit_heads": vouched,
-                "faults": verified.faults,
-            })
-        );
+    let result = json!({
+        "ok": verified.faults.is_empty(), "jobs": verified.jobs, "runs": verified.runs,
+        "events": verified.events, "audit": verified.audit, "audit_heads": vouched,
+        "faults": verified.faults,
+    });
+    if let Some(text) = document(&result, output) {
+        print!("{text}");
     } else {
         for fault in &verified.faults {
             println!("fault: {fault}");

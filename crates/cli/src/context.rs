@@ -169,7 +169,12 @@ pub async fn login(connection: &Connection, screen: &mut Screen, args: &LoginArg
     contexts.current = Some(name.clone());
     save(&path, &contexts)?;
     let who = if caller.name.is_empty() { caller.actor } else { caller.name };
-    screen.line(&format!("logged in to {url} as {who}; context {} is in use", Text::new(&name)))?;
+    if screen.json() {
+        let said = serde_json::json!({"name": name, "server": url.as_str(), "as": who.as_str(), "current": true});
+        screen.json_line(&said.to_string())?;
+    } else {
+        screen.line(&format!("logged in to {url} as {who}; context {} is in use", Text::new(&name)))?;
+    }
     Ok(Exit::Success)
 }
 
@@ -180,7 +185,12 @@ pub fn run(screen: &mut Screen, command: ContextCommand) -> Result<Exit, Failure
         ContextCommand::List => return list(screen, &contexts),
         ContextCommand::Use { name } => {
             let Some(saved) = contexts.contexts.get(&name) else { return Err(unknown(&name, &contexts)) };
-            screen.line(&format!("context {} is in use: {}", Text::new(&name), Text::new(&saved.server)))?;
+            if screen.json() {
+                let said = serde_json::json!({"name": name, "server": saved.server, "current": true});
+                screen.json_line(&said.to_string())?;
+            } else {
+                screen.line(&format!("context {} is in use: {}", Text::new(&name), Text::new(&saved.server)))?;
+            }
             contexts.current = Some(name);
         }
         ContextCommand::Remove { name } => {
@@ -190,10 +200,12 @@ pub fn run(screen: &mut Screen, command: ContextCommand) -> Result<Exit, Failure
             if contexts.current.as_ref() == Some(&name) {
                 contexts.current = None;
             }
-            screen.line(&format!(
-                "context {} is forgotten; its token is still good until it is revoked",
-                Text::new(&name)
-            ))?;
+            if screen.json() {
+                screen.json_line(&serde_json::json!({"name": name, "removed": true}).to_string())?;
+            } else {
+                let name = Text::new(&name);
+                screen.line(&format!("context {name} is removed; its token is still good until it is revoked"))?;
+            }
         }
     }
     save(&path, &contexts)?;

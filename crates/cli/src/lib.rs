@@ -51,4 +51,4 @@ pub use connection::{Connection, DEFAULT_SERVER, DEFAULT_TOKEN_FILE, Secret};
 pub use context::apply as apply_context;
 pub use duration::{NotADuration, Span};
 pub use exit::Exit;
-pub use output::{Output, Screen};
+pub use output::{Output, Screen, document};

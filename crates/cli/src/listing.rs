@@ -151,7 +151,7 @@ impl JsonList {
             self.write(&first, &mut text);
         }
         self.write(&items, &mut text);
-        screen.text(&text)
+        screen.json_piece(&text)
     }
 
     fn write(&mut self, items: &[Box<RawValue>], text: &mut String) {
@@ -176,7 +176,7 @@ impl JsonList {
             return screen.json_line(answer.text());
         }
         if !self.begun {
-            return screen.line(&format!("{{\"{}\":[]}}", self.key));
+            return screen.json_line(&format!("{{\"{}\":[]}}", self.key));
         }
         let mut end = "]".to_owned();
         for (name, value) in &self.rest {

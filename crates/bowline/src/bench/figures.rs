@@ -2,24 +2,25 @@
 
 use std::path::Path;
 
+use bowline_cli::{Output, document};
 use serde_json::{Map, Value, json};
 
 /// Figures of one run of the bench.
 #[derive(Debug)]
 pub struct Figures {
-    json: bool,
+    output: Option<Output>,
     all: Map<String, Value>,
 }
 
 impl Figures {
-    /// `json`: one document at the end instead of a line for each figure.
-    pub fn new(on_postgres: bool, json: bool) -> Self {
+    /// `output`: JSON and YAML are one document at the end instead of a line for each figure.
+    pub fn new(on_postgres: bool, output: Option<Output>) -> Self {
         let engine = if on_postgres { "postgres" } else { "sqlite" };
-        Self { json, all: Map::from_iter([("engine".to_owned(), engine.into())]) }
+        Self { output, all: Map::from_iter([("engine".to_owned(), engine.into())]) }
     }
 
     pub fn note(&mut self, name: &str, value: Value) {
-        if !self.json {
+        if matches!(self.output, None | Some(Output::Table)) {
             println!("{name}: {value}");
         }
         self.all.insert(name.to_owned(), value);
@@ -27,8 +28,8 @@ impl Figures {
 
     pub fn finish(self, out: Option<&Path>) -> anyhow::Result<()> {
         let figures = Value::Object(self.all);
-        if self.json {
-            println!("{figures}");
+        if let Some(text) = document(&figures, self.output) {
+            print!("{text}");
         }
         if let Some(path) = out {
             if let Some(parent) = path.parent() {

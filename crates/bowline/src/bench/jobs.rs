@@ -65,13 +65,13 @@ impl JobsArgs {
     }
 }
 
-pub async fn run(args: JobsArgs, json: bool) -> anyhow::Result<ExitCode> {
+pub async fn run(args: JobsArgs, output: Option<bowline_cli::Output>) -> anyhow::Result<ExitCode> {
     let directory = match std::env::var_os("BOWLINE_BENCH_DIR") {
         Some(base) => tempfile::tempdir_in(base)?,
         None => tempfile::tempdir()?,
     };
     let server = Measured::start(directory.path(), args.database_url.as_deref()).await?;
-    let mut figures = Figures::new(args.database_url.is_some(), json);
+    let mut figures = Figures::new(args.database_url.is_some(), output);
     figures.note("ready_ms_empty", round(server.ready_ms));
     if args.wants(Part::Memory) {
         let idle = server.memory_mib()?;

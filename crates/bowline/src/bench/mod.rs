@@ -27,10 +27,10 @@ enum What {
     Workflow(workflow::WorkflowArgs),
 }
 
-pub async fn bench(args: BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
+pub async fn bench(args: BenchArgs, output: Option<bowline_cli::Output>) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Jobs(args) => jobs::run(args, json).await,
-        What::Fleet(args) => fleet::run(args, json).await,
-        What::Workflow(args) => workflow::run(args, json).await,
+        What::Jobs(args) => jobs::run(args, output).await,
+        What::Fleet(args) => fleet::run(args, output).await,
+        What::Workflow(args) => workflow::run(args, output).await,
     }
 }

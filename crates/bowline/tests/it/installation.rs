@@ -185,6 +185,29 @@ async fn a_login_is_remembered() {
     assert!(!std::fs::read_to_string(&file).expect("a file").contains("token"));
 }
 
+/// The commands of the binary itself; those that ask a server are walked in the tests of `bowline-cli`.
+#[test]
+fn commands_of_the_binary_print_the_format_that_was_asked_for() {
+    let home = tempfile::tempdir().expect("a directory");
+    let data = home.path().join("data");
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command.args(args).args(["--data-dir", data.to_str().expect("a text")]).current_dir(home.path());
+        command.env("BOWLINE_URL", "http://127.0.0.1:1");
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("a text")
+    };
+    for (command, field) in [("migrate", "version"), ("verify", "ok"), ("doctor", "ok")] {
+        let table = run(&[command, "-o", "table"]);
+        assert!(serde_json::from_str::<serde_json::Value>(&table).is_err(), "{command}: {table}");
+        let json: serde_json::Value = serde_json::from_str(&run(&[command, "-o", "json"])).expect("JSON");
+        assert!(json.get(field).is_some(), "{command}: {json}");
+        let yaml = run(&[command, "-o", "yaml"]);
+        assert!(yaml.starts_with("---\n") && yaml.contains(&format!("\n{field}: ")), "{command}: {yaml}");
+    }
+}
+
 #[test]
 fn shells_and_manuals_know_the_commands() {
     let run = |args: &[&str]| {

@@ -45,3 +45,14 @@ pub async fn list(client: &Client, screen: &mut Screen) -> Result<Exit, Failure>
     )?;
     Ok(Exit::Success)
 }
+
+/// One inventory, as a table of one row.
+pub async fn one(client: &Client, screen: &mut Screen, name: &str) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct One {
+        inventory: InventoryView,
+    }
+    let answer: One = client.call(&Request::get(["inventories", name])).await?.read()?;
+    let row = row(screen, &answer.inventory);
+    screen.table(&COLUMNS, &[row])
+}

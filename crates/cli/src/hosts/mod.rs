@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::output::Screen;
 
 pub use import::{Counts, counts};
-pub use inventories::list as inventories;
+pub use inventories::{list as inventories, one as inventory};
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum HostsCommand {

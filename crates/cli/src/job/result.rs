@@ -9,8 +9,8 @@ use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::job_ref::OneJob;
-use crate::output::Screen;
 use crate::output::text::json_safe;
+use crate::output::{Output, Screen};
 
 #[derive(Debug, Clone, Args)]
 pub struct ResultArgs {
@@ -31,6 +31,18 @@ pub async fn result(client: &Client, screen: &mut Screen, args: &ResultArgs) -> 
             file.write_all(&bytes).map_err(failed)?;
         }
         file.sync_all().map_err(failed)?;
+        if screen.json() {
+            screen.json_line(&serde_json::json!({ "file": path.display().to_string() }).to_string())?;
+        }
+        return Ok(Exit::Success);
+    }
+    if screen.output() == Some(Output::Yaml) {
+        // YAML is written from the whole value.
+        let mut text = Vec::new();
+        while let Some(bytes) = answer.chunk().await? {
+            text.extend_from_slice(&bytes);
+        }
+        screen.json_line(&String::from_utf8_lossy(&text))?;
         return Ok(Exit::Success);
     }
     // Bytes of one character may come in two pieces, and a terminal gets characters only.

@@ -12,3 +12,12 @@ pub enum Output {
     /// The same as YAML; of `get`, documents that can be applied again
     Yaml,
 }
+
+/// A result as a whole document, or nothing where people read it.
+pub fn document(result: &serde_json::Value, output: Option<Output>) -> Option<String> {
+    match output {
+        None | Some(Output::Table) => None,
+        Some(Output::Json) => Some(format!("{result}\n")),
+        Some(Output::Yaml) => Some(format!("---\n{}", bowline_inventory::document::to_yaml(result))),
+    }
+}

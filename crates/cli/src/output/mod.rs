@@ -10,7 +10,7 @@ pub mod table;
 pub mod text;
 pub mod time;
 
-pub use choice::Output;
+pub use choice::{Output, document};
 pub use facts::Facts;
 pub use paint::Paint;
 pub use screen::{Notes, Screen};

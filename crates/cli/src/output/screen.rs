@@ -56,7 +56,7 @@ impl Screen {
         Self {
             terminal: out_terminal,
             width: out_terminal.then(|| Term::stdout().size_checked().map(|(_, columns)| columns.into())).flatten(),
-            color: wanted && out_terminal,
+            color: wanted && out_terminal && !connection.wants_json(),
             live: out_terminal && err_terminal && !connection.wants_json(),
             notes: Notes::to(Box::new(err), wanted && err_terminal),
             out: Box::new(BufWriter::new(out)),
@@ -124,7 +124,12 @@ impl Screen {
         self.width
     }
 
-    /// How results are wanted, for a command that prints YAML of its own.
+    /// How results are wanted, where that was said.
+    pub(crate) fn output(&self) -> Option<Output> {
+        self.output
+    }
+
+    /// The same, for a command that prints YAML of its own.
     pub(crate) fn take_output(&mut self) -> Option<Output> {
         if self.output == Some(Output::Yaml) {
             (self.json, self.yaml) = (false, None);
@@ -145,8 +150,23 @@ impl Screen {
         time::relative(moment, self.now())
     }
 
-    /// Clean text, as it is.
+    /// Clean text for people. Programs, which asked for documents, get it as one.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        if !self.json {
+            return self.put(text);
+        }
+        match text.trim() {
+            "" => Ok(()),
+            text => self.json_line(&serde_json::json!({ "message": text }).to_string()),
+        }
+    }
+
+    /// A piece of a JSON document; the last one ends its line.
+    pub(crate) fn json_piece(&mut self, json: &str) -> Result<(), Failure> {
+        self.put(json)
+    }
+
+    fn put(&mut self, text: &str) -> Result<(), Failure> {
         let converted;
         let text = match &mut self.yaml {
             None => text,
@@ -201,7 +221,7 @@ impl Screen {
 
     /// JSON as the server wrote it, and the end of the line. The caller has seen that it is JSON.
     pub(crate) fn json_line(&mut self, json: &str) -> Result<(), Failure> {
-        self.line(&json_safe(json.trim_end()))
+        self.put(&format!("{}\n", json_safe(json.trim_end())))
     }
 
     pub(crate) fn facts(&mut self, facts: &Facts) -> Result<(), Failure> {

@@ -59,6 +59,18 @@ struct Many {
     next_cursor: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct Inventories {
+    inventories: Vec<NamedInventory>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct NamedInventory {
+    name: Text,
+}
+
 const COLUMNS: [Column; 7] = [
     Column::left("NAME").whole(),
     Column::right("ACTIVE"),
@@ -144,7 +156,6 @@ async fn many(client: &Client, screen: &mut Screen, kind: &str, output: Output) 
         if page.next_cursor.is_none() || page.next_cursor == cursor {
             break;
         }
-        cursor = page.next_cursor;
     }
     match output {
         Output::Yaml => screen.text(&all.iter().map(document).collect::<Vec<_>>().join("---\n")),
@@ -199,13 +210,28 @@ async fn inventory(
             screen.text(&inventory_yaml(name, &inventory))
         }
         Output::Json => screen.json_line(client.call(&Request::get(["inventories", name])).await?.text()),
-        Output::Table => Err(Failure::Usage("`bowline hosts list --inventory NAME` shows it as a table".to_owned())),
+        Output::Table => crate::hosts::inventory(client, screen, name).await,
     }
 }
 
 async fn inventories(client: &Client, screen: &mut Screen, output: Output) -> Result<(), Failure> {
     match output {
-        Output::Yaml => Err(Failure::Usage("say which inventory; `bowline hosts inventories` lists them".to_owned())),
+        Output::Yaml => {
+            let (mut documents, mut cursor) = (Vec::new(), None);
+            loop {
+                let request = Request::get(["inventories"]).query_if("cursor", cursor.clone());
+                let page: Inventories = client.call(&request).await?.read()?;
+                for named in page.inventories {
+                    let inventory = export(client, named.name.as_str(), Format::Yaml).await?;
+                    documents.push(inventory_yaml(named.name.as_str(), &inventory));
+                }
+                if page.next_cursor.is_none() || page.next_cursor == cursor {
+                    break;
+                }
+                cursor = page.next_cursor;
+            }
+            screen.text(&documents.join("---\n"))
+        }
         Output::Json => screen.json_line(client.call(&Request::get(["inventories"])).await?.text()),
         Output::Table => crate::hosts::inventories(client, screen).await.map(drop),
     }

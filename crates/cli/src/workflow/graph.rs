@@ -9,7 +9,7 @@ use bowline_workflow::compile::read_workflow;
 use bowline_workflow::draw::{Statuses, mermaid, svg};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::files::{self, Kind, Target};
 use crate::client::{Client, Request};
@@ -31,7 +31,7 @@ pub struct GraphArgs {
     /// Which one, if the file has several
     #[arg(long)]
     name: Option<String>,
-    /// As what [default: as the ending of the file says, or mermaid]
+    /// The format [default: by the ending of the file, or mermaid]
     #[arg(long, value_enum)]
     format: Option<GraphFormat>,
     /// Write it to this file
@@ -90,14 +90,20 @@ pub async fn graph(connection: &Connection, screen: &mut Screen, args: &GraphArg
     };
     let spec = drawable(kind, spec)?;
     let ends_in_svg = args.save.as_deref().and_then(Path::extension).is_some_and(|ending| ending == "svg");
-    let drawn = match args.format {
-        Some(GraphFormat::Svg) => svg(&spec, &Statuses::new()),
-        None if ends_in_svg => svg(&spec, &Statuses::new()),
-        Some(GraphFormat::Mermaid) | None => mermaid(&spec, &Statuses::new()),
+    let (format, drawn) = match args.format {
+        Some(GraphFormat::Svg) => ("svg", svg(&spec, &Statuses::new())),
+        None if ends_in_svg => ("svg", svg(&spec, &Statuses::new())),
+        Some(GraphFormat::Mermaid) | None => ("mermaid", mermaid(&spec, &Statuses::new())),
     };
     match &args.save {
-        Some(path) => std::fs::write(path, drawn)
-            .map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?,
+        Some(path) => {
+            std::fs::write(path, drawn)
+                .map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?;
+            if screen.json() {
+                screen.json_line(&json!({"format": format, "file": path.display().to_string()}).to_string())?;
+            }
+        }
+        None if screen.json() => screen.json_line(&json!({"format": format, "graph": drawn}).to_string())?,
         None => screen.text(&drawn)?,
     }
     Ok(Exit::Success)

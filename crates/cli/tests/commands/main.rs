@@ -14,6 +14,7 @@ mod hosts;
 mod jobs;
 mod logs;
 mod names;
+mod output;
 mod resources;
 mod run;
 mod submit;

@@ -89,13 +89,13 @@ impl FleetArgs {
     }
 }
 
-pub async fn run(args: FleetArgs, json: bool) -> anyhow::Result<ExitCode> {
+pub async fn run(args: FleetArgs, output: Option<bowline_cli::Output>) -> anyhow::Result<ExitCode> {
     let directory = match std::env::var_os("BOWLINE_BENCH_DIR") {
         Some(base) => tempfile::tempdir_in(base)?,
         None => tempfile::tempdir()?,
     };
     let mut server = Measured::start(&directory.path().join("server"), args.database_url.as_deref()).await?;
-    let mut figures = Figures::new(args.database_url.is_some(), json);
+    let mut figures = Figures::new(args.database_url.is_some(), output);
     if args.wants(Part::Agents) {
         figures.note("agents", agents::agents(&server, args.agents, args.seconds).await?);
     }

@@ -67,13 +67,13 @@ impl WorkflowArgs {
     }
 }
 
-pub async fn run(args: WorkflowArgs, json: bool) -> anyhow::Result<ExitCode> {
+pub async fn run(args: WorkflowArgs, output: Option<bowline_cli::Output>) -> anyhow::Result<ExitCode> {
     let directory = match std::env::var_os("BOWLINE_BENCH_DIR") {
         Some(base) => tempfile::tempdir_in(base)?,
         None => tempfile::tempdir()?,
     };
     let url = args.database_url.as_deref();
-    let mut figures = Figures::new(url.is_some(), json);
+    let mut figures = Figures::new(url.is_some(), output);
     if args.wants(Part::Pure) || args.wants(Part::Long) {
         let house = Embedded::open(&directory.path().join("embedded"), url).await?;
         if args.wants(Part::Pure) {
