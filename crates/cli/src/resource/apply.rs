@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::diff;
 use super::documents::{Document, Files};
-use super::plan::{Outcome, check_all, invalid, named, report};
+use super::plan::{Outcome, check_all, errors, named};
+use super::wrong::{exit, tell};
 use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -76,8 +77,12 @@ impl Stored {
 const COLUMNS: [Column; 3] = [Column::left("KIND"), Column::left("NAME").whole(), Column::left("OUTCOME")];
 
 pub async fn apply(client: &Client, screen: &mut Screen, args: &ApplyArgs) -> Result<Exit, Failure> {
-    let documents = args.files.read()?;
-    let Some(checked) = check_all(client, screen, &documents).await? else { return Ok(invalid(screen)) };
+    let (documents, wrong) = args.files.read()?;
+    let (result, exit) = (json!({"dry_run": args.dry_run, "results": []}), exit(&wrong));
+    let checked = match check_all(client, &documents, wrong).await? {
+        Ok(checked) => checked,
+        Err(wrong) => return tell(screen, &wrong, result, exit),
+    };
     if args.dry_run {
         let (outcomes, specs): (Vec<_>, Vec<_>) =
             checked.into_iter().map(|checked| (checked.outcome, checked.spec)).unzip();
@@ -90,16 +95,13 @@ pub async fn apply(client: &Client, screen: &mut Screen, args: &ApplyArgs) -> Re
     }
     let outcomes = match store(client, &documents, args).await {
         Ok(outcomes) => outcomes,
-        Err(Failure::Refused(refusal)) if !screen.json() && named(&documents, &refusal).is_some() => {
-            if let Some(document) = named(&documents, &refusal) {
-                report(screen, document, &refusal);
+        Err(Failure::Refused(refusal)) => match named(&documents, &refusal) {
+            Some(document) => return tell(screen, &errors(document, &refusal), result, exit),
+            None => {
+                screen.note("nothing was changed");
+                return Err(Failure::Refused(refusal));
             }
-            return Ok(invalid(screen));
-        }
-        Err(failure @ Failure::Refused(_)) => {
-            screen.note("nothing was changed");
-            return Err(failure);
-        }
+        },
         Err(failure) => return Err(failure),
     };
     show(screen, &documents, &outcomes, false)?;
@@ -113,15 +115,17 @@ pub async fn apply(client: &Client, screen: &mut Screen, args: &ApplyArgs) -> Re
 }
 
 pub async fn validate(client: &Client, screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failure> {
-    let documents = args.files.read()?;
-    let valid = check_all(client, screen, &documents).await?.is_some();
-    let count = documents.len();
+    let (documents, wrong) = args.files.read()?;
+    let (count, exit) = (documents.len(), exit(&wrong));
+    if let Err(wrong) = check_all(client, &documents, wrong).await? {
+        return tell(screen, &wrong, json!({"valid": false, "documents": count}), exit);
+    }
     if screen.json() {
-        screen.json_line(&json!({"valid": valid, "documents": count}).to_string())?;
-    } else if valid {
+        screen.json_line(&json!({"valid": true, "documents": count, "errors": []}).to_string())?;
+    } else {
         screen.line(&format!("valid: {count} {}", if count == 1 { "document" } else { "documents" }))?;
     }
-    Ok(if valid { Exit::Success } else { Exit::Refused })
+    Ok(Exit::Success)
 }
 
 /// All documents in one request: they are made true together, or none of them is.

@@ -11,7 +11,8 @@ use similar::TextDiff;
 
 use super::documents::{Document, Files};
 use super::get::{export, inventory_yaml, resource_yaml};
-use super::plan::{check_all, invalid};
+use super::plan::check_all;
+use super::wrong::{exit, tell};
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -30,8 +31,12 @@ struct One {
 }
 
 pub async fn diff(client: &Client, screen: &mut Screen, args: &DiffArgs) -> Result<Exit, Failure> {
-    let documents = args.files.read()?;
-    let Some(checked) = check_all(client, screen, &documents).await? else { return Ok(invalid(screen)) };
+    let (documents, wrong) = args.files.read()?;
+    let exit = exit(&wrong);
+    let checked = match check_all(client, &documents, wrong).await? {
+        Ok(checked) => checked,
+        Err(wrong) => return tell(screen, &wrong, json!({"results": []}), exit),
+    };
     let specs = checked.into_iter().map(|checked| checked.spec).collect();
     let different = differences(client, screen, &documents, specs).await?;
     Ok(if different { Exit::Different } else { Exit::Success })

@@ -14,6 +14,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::wrong::Wrong;
 use crate::failure::Failure;
 use crate::source;
 
@@ -47,8 +48,8 @@ impl Files {
 /// Where a document stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    file: String,
-    line: Option<usize>,
+    pub file: String,
+    pub line: Option<usize>,
 }
 
 impl fmt::Display for Place {
@@ -74,14 +75,13 @@ pub struct Document {
 impl Document {
     /// For remarks: `fleet.yaml:7: command restart-nginx`.
     pub fn words(&self) -> String {
-        self.words_at(None)
+        format!("{}: {} {}", self.place, self.kind, self.name)
     }
 
-    /// The same with the line of what a path into the document leads to (`spec.argv`), where it is known.
-    pub fn words_at(&self, path: Option<&str>) -> String {
+    /// Where a path into the document leads to (`spec.argv`), as far as it is known.
+    pub fn place_of(&self, path: Option<&str>) -> Place {
         let line = path.and_then(|path| self.lines.at(path)).or(self.place.line);
-        let place = Place { line, ..self.place.clone() };
-        format!("{place}: {} {}", self.kind, self.name)
+        Place { line, ..self.place.clone() }
     }
 
     /// The line of what a path into the document leads to.
@@ -100,21 +100,18 @@ struct Shape {
 }
 
 impl Files {
-    /// Every document, in the order of the files; within a directory, by name. What cannot be read is told of all files at
-    /// once.
-    pub fn read(&self) -> Result<Vec<Document>, Failure> {
+    /// Every document, in the order of the files; within a directory, by name. With them what is wrong with others, so that
+    /// all of it can be told at once.
+    pub fn read(&self) -> Result<(Vec<Document>, Vec<Wrong>), Failure> {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
         for path in &paths(&self.all())? {
             read_text(path, &source::read(path)?, &mut found, &mut wrong);
         }
         check_twice(&found, &mut wrong);
-        if !wrong.is_empty() {
-            return Err(Failure::Usage(wrong.join("\n")));
-        }
-        if found.is_empty() {
+        if found.is_empty() && wrong.is_empty() {
             return Err(Failure::Usage("there is no document in the files that were given".to_owned()));
         }
-        Ok(found)
+        Ok((found, wrong))
     }
 }
 
@@ -155,25 +152,38 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), 
     Ok(())
 }
 
-fn read_text(path: &Path, text: &str, found: &mut Vec<Document>, wrong: &mut Vec<String>) {
+/// What a text says that is no list of documents. It begins with the line, where that is known.
+fn unreadable(file: &str, error: &str) -> Wrong {
+    let (line, what) = match error.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((line, what)) => match line.parse() {
+            Ok(line) => (Some(line), what),
+            Err(_) => (None, error),
+        },
+        None => (None, error),
+    };
+    Wrong { place: Place { file: file.to_owned(), line }, about: None, path: None, what: what.to_owned() }
+}
+
+fn read_text(path: &Path, text: &str, found: &mut Vec<Document>, wrong: &mut Vec<Wrong>) {
     let file = if source::is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
     let is_json = path.extension().is_some_and(|ending| ending == "json");
     let read = if is_json { json_document(text).map(|document| vec![document]) } else { documents(text) };
     let read = match read {
         Ok(read) => read,
-        Err(error) => return wrong.push(format!("{file}: {error}")),
+        Err(error) => return wrong.push(unreadable(&file, &error.to_string())),
     };
     for document in read {
         let lines = document.lines;
         let place = Place { file: file.clone(), line: document.line };
         let ReadAll { value: shape, errors, .. } = read_all::<Shape>("", document.value);
         let mut errors: Vec<_> =
-            errors.into_iter().map(|error| (lines.at(&error.path).or(place.line), error.what)).collect();
+            errors.into_iter().map(|error| (lines.at(&error.path).or(place.line), error)).collect();
         errors.sort_by_key(|(line, _)| *line);
-        wrong.extend(errors.into_iter().map(|(line, what)| {
-            // What somebody wrote may be in it, but each error is one line.
-            let what = what.replace(['\n', '\r'], " ");
-            format!("{}: a document has kind, name and spec: {what}", Place { line, ..place.clone() })
+        wrong.extend(errors.into_iter().map(|(line, error)| Wrong {
+            place: Place { line, ..place.clone() },
+            about: None,
+            path: Some(error.path).filter(|path| !path.is_empty()),
+            what: format!("a document has kind, name and spec: {}", error.what),
         }));
         if let Some(Shape { kind, name, spec }) = shape {
             let source = (!is_json && kind != INVENTORY && document.text.len() <= SOURCE_MAX).then_some(document.text);
@@ -183,12 +193,13 @@ fn read_text(path: &Path, text: &str, found: &mut Vec<Document>, wrong: &mut Vec
 }
 
 /// Two documents about one thing would undo each other.
-fn check_twice(documents: &[Document], wrong: &mut Vec<String>) {
+fn check_twice(documents: &[Document], wrong: &mut Vec<Wrong>) {
     let mut seen: BTreeMap<(&str, &str), &Place> = BTreeMap::new();
     for document in documents {
         match seen.entry((&document.kind, &document.name)) {
             Entry::Occupied(first) => {
-                wrong.push(format!("{} is there twice; the first one is at {}", document.words(), first.get()));
+                let what = format!("is there twice; the first one is at {}", first.get());
+                wrong.push(Wrong::with(document, None, what));
             }
             Entry::Vacant(vacant) => {
                 vacant.insert(&document.place);
@@ -207,7 +218,7 @@ mod tests {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
         read_text(Path::new("x.yaml"), text, &mut found, &mut wrong);
         check_twice(&found, &mut wrong);
-        if wrong.is_empty() { Ok(found) } else { Err(wrong) }
+        if wrong.is_empty() { Ok(found) } else { Err(wrong.iter().map(Wrong::to_string).collect()) }
     }
 
     #[test]
@@ -230,7 +241,7 @@ mod tests {
         std::fs::write(at("b/deep/c.json"), r#"{"kind": "inventory", "name": "main", "spec": {"hosts": []}}"#).unwrap();
         std::fs::write(at("README.md"), "no document").unwrap();
         std::fs::write(at(".git/config.yaml"), "no document").unwrap();
-        let found = Files { paths: vec![directory.path().to_owned()], files: Vec::new() }.read().unwrap();
+        let found = Files { paths: vec![directory.path().to_owned()], files: Vec::new() }.read().unwrap().0;
         let names: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.place.line)).collect();
         assert_eq!(names, [("one", Some(2)), ("two", Some(6)), ("main", None), ("last", Some(1))]);
         assert_eq!(found[2].spec, json!({"hosts": []}));
@@ -243,8 +254,8 @@ mod tests {
             ("---\n- 1\n", "x.yaml:2: a document has"),
             ("kind: a\nname: b\nspec: {}\nsepc: {}\n", "unknown field `sepc`"),
             ("kind: a\nname: b\nspec: []\n", "expected a map"),
-            ("kind: a\nkind: b\n", "x.yaml: line 2: kind is there twice"),
-            ("a: [\n", "x.yaml: line "),
+            ("kind: a\nkind: b\n", "x.yaml:2: kind is there twice"),
+            ("a: [\n", "x.yaml:"),
         ] {
             let error = read(text).unwrap_err().join("\n");
             assert!(error.contains(says), "{text:?}: {error}");
@@ -255,6 +266,6 @@ mod tests {
     fn one_thing_is_described_once() {
         let text = "kind: a\nname: b\nspec: {}\n---\nkind: a\nname: b\nspec: {}\n";
         let error = read(text).unwrap_err();
-        assert_eq!(error, ["x.yaml:5: a b is there twice; the first one is at x.yaml:1"]);
+        assert_eq!(error, ["x.yaml:5: a b: is there twice; the first one is at x.yaml:1"]);
     }
 }

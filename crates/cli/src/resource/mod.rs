@@ -6,6 +6,7 @@ mod documents;
 mod get;
 mod order;
 mod plan;
+mod wrong;
 
 pub use apply::{ApplyArgs, ValidateArgs, apply, validate};
 pub use diff::{DiffArgs, diff};

@@ -4,11 +4,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::documents::{Document, INVENTORY};
+use super::wrong::Wrong;
 use crate::client::{Again, Client, Request};
-use crate::exit::Exit;
 use crate::failure::{Failure, Refusal};
 use crate::hosts::{Counts, counts};
-use crate::output::{Screen, Text};
+use crate::output::Text;
 
 /// What applying one document would do, or has done.
 #[derive(Debug)]
@@ -103,33 +103,24 @@ async fn check(client: &Client, document: &Document) -> Result<Checked, Failure>
     Ok(Checked { outcome, spec })
 }
 
-/// Asks about every document and tells what is wrong with which; `None` if anything is.
+/// Asks about every document, and adds what is wrong with which to what was `wrong` before.
 pub async fn check_all(
     client: &Client,
-    screen: &Screen,
     documents: &[Document],
-) -> Result<Option<Vec<Checked>>, Failure> {
-    let (mut checked, mut wrong) = (Vec::with_capacity(documents.len()), 0);
+    mut wrong: Vec<Wrong>,
+) -> Result<Result<Vec<Checked>, Vec<Wrong>>, Failure> {
+    let mut checked = Vec::with_capacity(documents.len());
     for document in documents {
         match check(client, document).await {
             Ok(found) => checked.push(found),
             // Something about this document. The others may have their own errors, and all are told at once.
             Err(Failure::Refused(refusal)) if matches!(refusal.status, 400 | 404 | 405 | 409 | 413 | 422) => {
-                wrong += 1;
-                report(screen, document, &refusal);
+                wrong.extend(errors(document, &refusal));
             }
             Err(failure) => return Err(failure),
         }
     }
-    Ok((wrong == 0).then_some(checked))
-}
-
-/// Tells what is wrong with a document, each with its line.
-pub fn report(screen: &Screen, document: &Document, refusal: &Refusal) {
-    for Wrong { path, words } in errors(document, refusal) {
-        let words = format!("{}: {words}", document.words_at(path.as_deref()));
-        screen.note(Text::new(&words).as_str());
-    }
+    Ok(if wrong.is_empty() { Ok(checked) } else { Err(wrong) })
 }
 
 /// The document that the server names in its refusal of all of them.
@@ -142,15 +133,8 @@ pub fn named<'a>(documents: &'a [Document], refusal: &Refusal) -> Option<&'a Doc
     documents.get(details.document)
 }
 
-/// One thing that is wrong with a document.
-struct Wrong {
-    /// Where in the document, from its top.
-    path: Option<String>,
-    words: String,
-}
-
 /// Each thing that is wrong with a document: one, unless the server says that there are several; in the order of the file.
-fn errors(document: &Document, refusal: &Refusal) -> Vec<Wrong> {
+pub fn errors(document: &Document, refusal: &Refusal) -> Vec<Wrong> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Details {
@@ -174,18 +158,12 @@ fn errors(document: &Document, refusal: &Refusal) -> Vec<Wrong> {
         let message = refusal.message.as_str();
         let said = format!("{}: ", document.words());
         let words = message.strip_prefix(said.as_str()).unwrap_or(message).to_owned();
-        return vec![Wrong { path: path.as_ref().map(from_top), words }];
+        return vec![Wrong::with(document, path.as_ref().map(from_top), words)];
     }
-    let wrong = |one: &One| Wrong { path: Some(from_top(&one.path)), words: format!("{}: {}", one.path, one.what) };
+    let wrong = |one: &One| Wrong::with(document, Some(from_top(&one.path)), one.what.to_string());
     let mut all: Vec<Wrong> = mistakes.iter().map(wrong).collect();
     all.sort_by_key(|wrong| wrong.path.as_deref().and_then(|path| document.line(path)));
     all
-}
-
-/// How it ends when something is wrong.
-pub fn invalid(screen: &Screen) -> Exit {
-    screen.note("nothing was changed");
-    Exit::Refused
 }
 
 /// Makes the document of an inventory true, or asks what that would change.

@@ -1,6 +1,6 @@
 //! `workflow validate FILE…`: all errors of all workflows and blueprints, a line each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bowline_workflow::compile::{check_blueprint, check_workflow};
 use bowline_workflow::program::DefinitionMistake;
@@ -36,6 +36,20 @@ struct Found {
     what: String,
 }
 
+impl Found {
+    /// What was said about a file that could not be read; it begins with the file, and the line where that is known.
+    fn unreadable(path: &Path, said: &str) -> Self {
+        let file = path.display().to_string();
+        let what = said.strip_prefix(file.as_str()).unwrap_or(said).trim_start_matches([':', ' ']);
+        let what = what.strip_prefix("line ").unwrap_or(what);
+        let (line, what) = match what.split_once(": ") {
+            Some((line, what)) if line.parse::<usize>().is_ok() => (line.parse().ok(), what),
+            _ => (None, what),
+        };
+        Self { file, line, path: String::new(), what: what.to_owned() }
+    }
+}
+
 fn errors(definition: &Definition) -> Vec<Found> {
     let spec = definition.spec.clone();
     let errors = match definition.kind {
@@ -56,8 +70,19 @@ fn errors(definition: &Definition) -> Vec<Found> {
 
 pub fn validate(screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failure> {
     let (mut workflows, mut blueprints, mut wrong) = (0_usize, 0_usize, Vec::new());
+    let mut exit = Exit::Refused;
     for path in paths(&args.files)? {
-        for definition in files::read(&path)? {
+        let definitions = match files::read(&path) {
+            Ok(definitions) => definitions,
+            // The other files may have their own errors, and all are listed at once.
+            Err(Failure::Usage(said)) => {
+                exit = Exit::Usage;
+                wrong.push(Found::unreadable(&path, &said));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        for definition in definitions {
             match definition.kind {
                 Kind::Workflow => workflows += 1,
                 Kind::Blueprint => blueprints += 1,
@@ -65,7 +90,7 @@ pub fn validate(screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failur
             wrong.extend(errors(&definition));
         }
     }
-    if workflows + blueprints == 0 {
+    if workflows + blueprints + wrong.len() == 0 {
         return Err(Failure::Usage("there is no workflow and no blueprint in what was given".to_owned()));
     }
     if screen.json() {
@@ -74,13 +99,14 @@ pub fn validate(screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failur
             .map(|Found { file, line, path, what }| json!({"file": file, "line": line, "path": path, "what": what}))
             .collect();
         let said = json!({
-            "valid": wrong.is_empty(), "workflows": workflows, "blueprints": blueprints, "mistakes": list,
+            "valid": wrong.is_empty(), "workflows": workflows, "blueprints": blueprints, "errors": list,
         });
         screen.json_line(&said.to_string())?;
     } else {
         for Found { file, line, path, what } in &wrong {
             let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
-            screen.line(Text::new(&format!("{place}: {path}: {what}")).as_str())?;
+            let path = if path.is_empty() { String::new() } else { format!("{path}: ") };
+            screen.line(Text::new(&format!("{place}: {path}{what}")).as_str())?;
         }
         if wrong.is_empty() {
             let counts = [(workflows, Kind::Workflow), (blueprints, Kind::Blueprint)];
@@ -90,5 +116,5 @@ pub fn validate(screen: &mut Screen, args: &ValidateArgs) -> Result<Exit, Failur
             screen.line(&format!("valid: {}", counts.collect::<Vec<_>>().join(", ")))?;
         }
     }
-    Ok(if wrong.is_empty() { Exit::Success } else { Exit::Refused })
+    Ok(if wrong.is_empty() { Exit::Success } else { exit })
 }

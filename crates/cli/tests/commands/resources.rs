@@ -206,16 +206,47 @@ spec:
         ),
     }
     });
+    for command in ["apply", "validate", "diff"] {
+        let ran = fake.run(&[command, "-f", &path, "-o", "json"]).await;
+        let wrong = json!([
+            {"file": path, "line": 4, "kind": "command", "name": "restart", "path": "spec.argv", "what": "y"},
+            {"file": path, "line": 6, "kind": "command", "name": "restart", "path": "spec.timeuot", "what": "x"},
+            {"file": path, "line": 13, "kind": "inventory", "name": "main", "path": "spec.hosts.web2.labels", "what": "no labels"},
+        ]);
+        assert_eq!((ran.exit, &ran.json()["errors"]), (Exit::Refused, &wrong), "{command}: {ran:?}");
+        assert_eq!(ran.err, "", "{command}");
+    }
     let ran = fake.run(&["apply", "-f", &path]).await;
     assert_eq!(ran.exit, Exit::Refused);
     let lines: Vec<&str> =
         ran.err.lines().filter_map(|line| line.split_once("bad.yaml")).map(|(_, rest)| rest).collect();
     assert_eq!(
         lines,
-        [":4: command restart: spec.argv: y", ":6: command restart: spec.timeuot: x", ":13: inventory main: no labels"],
+        [
+            ":4: command restart: spec.argv: y",
+            ":6: command restart: spec.timeuot: x",
+            ":13: inventory main: spec.hosts.web2.labels: no labels"
+        ],
         "{}",
         ran.err
     );
+}
+
+/// A document that is none hides nothing that is wrong with the others.
+#[tokio::test]
+async fn documents_without_their_shape_hide_no_others() {
+    let (_directory, path) =
+        file("two.yaml", "kind: command\nname: a\nsepc: {}\n---\nkind: command\nname: b\nspec:\n  argv: []\n");
+    let fake = Fake::start(|_, _| {
+        let error = r#"{"error":{"code":"VALIDATION_ERROR","message":"empty","details":{"path":"spec.argv"}},"request_id":"r"}"#;
+        Reply::Text(422, error.to_owned())
+    });
+    let ran = fake.run(&["validate", &path, "--json"]).await;
+    let said = ran.json();
+    let lines: Vec<_> = said["errors"].as_array().unwrap().iter().map(|error| error["line"].as_u64()).collect();
+    assert_eq!(lines, [Some(3), Some(8)], "{said}");
+    let ran = fake.run(&["validate", &path]).await;
+    assert!(ran.err.contains(&format!("{path}:8: command b: spec.argv: empty\n")), "{}", ran.err);
 }
 
 /// What only the whole list shows (a command that is not there) has its line as well.

@@ -104,13 +104,31 @@ async fn a_workflow_is_checked_without_a_server() {
     let expected: String = lines.iter().map(|line| format!("{path}{line}\n")).collect();
     assert_eq!(ran.out, expected);
     let said = fake.run(&["--json", "workflow", "validate", &path]).await.json();
-    assert_eq!((said["valid"].as_bool(), said["mistakes"].as_array().map(Vec::len)), (Some(false), Some(3)));
-    let first = &said["mistakes"][0];
+    assert_eq!((said["valid"].as_bool(), said["errors"].as_array().map(Vec::len)), (Some(false), Some(3)));
+    let first = &said["errors"][0];
     assert_eq!(
         (&first["file"], &first["line"], &first["path"]),
         (&path.into(), &7.into(), &"spec.nodes[1].type".into())
     );
     assert!(fake.lines().is_empty());
+}
+
+/// A directory is checked whole: a file that cannot be read hides no errors of the others.
+#[tokio::test]
+async fn a_directory_is_checked_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("a.yaml"), GOOD).unwrap();
+    std::fs::write(at("b.yaml"), "nodes: []\nnodes: []\n").unwrap();
+    std::fs::write(at("c.yaml"), BAD).unwrap();
+    let fake = nobody();
+    let ran = fake.run(&["workflow", "validate", directory.path().to_str().unwrap(), "--json"]).await;
+    let said = ran.json();
+    assert_eq!((ran.exit, &said["valid"]), (Exit::Usage, &false.into()), "{said}");
+    let places: Vec<_> =
+        said["errors"].as_array().unwrap().iter().map(|error| (&error["file"], &error["line"])).collect();
+    assert_eq!(places[0], (&at("b.yaml").into(), &2.into()), "{said}");
+    assert!(places.len() == 4 && places[1..].iter().all(|place| *place.0 == at("c.yaml")), "{said}");
 }
 
 /// A word without quotes is an error in the shape; the others are found in the same round, in the order of the file.
