@@ -1,4 +1,4 @@
-//! Which job is meant: its id, its number, the end of its id, or the last one.
+//! Which job is meant: its id, its number, the end of its id, or the caller's last one.
 
 use std::str::FromStr;
 
@@ -70,6 +70,10 @@ impl JobRef {
         struct Named {
             id: Text,
         }
+        #[derive(Deserialize)]
+        struct Caller {
+            actor: Text,
+        }
         let id = match self {
             Self::Id(id) => return Ok(*id),
             Self::Part(text) => {
@@ -77,9 +81,11 @@ impl JobRef {
                 client.call(&request).await?.read::<Answer>()?.job.id
             }
             Self::Last => {
+                let caller: Caller = client.call(&Request::get(["whoami"]).again(Again::Patient)).await?.read()?;
                 let mut cursor = None;
                 loop {
                     let request = Request::get(["jobs"]).query("limit", "1").query("children", "false");
+                    let request = request.query("actor", caller.actor.as_str());
                     let request = request.query_if("cursor", cursor.clone()).again(Again::Patient);
                     let page: Page = client.call(&request).await?.read()?;
                     if let Some(newest) = page.jobs.into_iter().next() {
@@ -87,7 +93,7 @@ impl JobRef {
                     }
                     // What the newest executions started may fill a page or two.
                     if page.next_cursor.is_none() || page.next_cursor == cursor {
-                        return Err(Failure::Usage("there is no job yet".to_owned()));
+                        return Err(Failure::Usage("you have not submitted a job yet".to_owned()));
                     }
                     cursor = page.next_cursor;
                 }
@@ -103,7 +109,7 @@ pub struct OneJob {
     /// The job: its id, its number, or the end of its id
     #[arg(value_name = "JOB", required_unless_present = "last")]
     job: Option<JobRef>,
-    /// The job that was submitted last
+    /// The job that you submitted last
     #[arg(long, conflicts_with = "job")]
     last: bool,
 }
@@ -123,7 +129,7 @@ pub struct SomeJobs {
     /// The jobs: each by its id, its number, or the end of its id
     #[arg(value_name = "JOB", required_unless_present = "last")]
     jobs: Vec<JobRef>,
-    /// The job that was submitted last
+    /// The job that you submitted last
     #[arg(long, conflicts_with = "jobs")]
     last: bool,
 }
