@@ -11,8 +11,9 @@ use super::show::{approval_of, print, print_node};
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::job::JobDetail;
+use crate::job::{JobDetail, wait_for};
 use crate::output::{Paint, Screen, Text};
+use crate::wait::Wait;
 use crate::workflow::RunView;
 
 #[derive(Deserialize, Default)]
@@ -44,7 +45,8 @@ pub async fn approve(client: &Client, screen: &mut Screen, args: &ApproveArgs) -
             approval.hash.to_string()
         }
     };
-    send(client, screen, job, "approve", serde_json::json!({ "hash": hash, "reason": args.reason })).await
+    let body = serde_json::json!({ "hash": hash, "reason": args.reason });
+    send(client, screen, job, "approve", body, args.wait.wait()).await
 }
 
 /// Says yes to a node of a workflow.
@@ -75,7 +77,7 @@ async fn approve_node(
     {
         body["hash"] = wait.hash.as_str().into();
     }
-    send(client, screen, job, "approve", body).await
+    send(client, screen, job, "approve", body, args.wait.wait()).await
 }
 
 pub async fn reject(
@@ -89,7 +91,7 @@ pub async fn reject(
     if let Some(node) = node {
         body["node"] = node.into();
     }
-    send(client, screen, job, "reject", body).await
+    send(client, screen, job, "reject", body, Wait::No).await
 }
 
 async fn send(
@@ -98,12 +100,17 @@ async fn send(
     job: JobId,
     verb: &str,
     body: serde_json::Value,
+    wait: Wait,
 ) -> Result<Exit, Failure> {
     let id = job.to_string();
+    let steps = if wait.is_no() { None } else { steps(client, &id).await };
     let answer = client.call(&Request::post(["jobs", &id, verb]).body(body.to_string())).await?;
     if screen.json() {
-        screen.json_line(answer.text())?;
-        return Ok(Exit::Success);
+        if wait.is_no() {
+            screen.json_line(answer.text())?;
+            return Ok(Exit::Success);
+        }
+        return wait_for(client, screen, job, steps, wait).await;
     }
     let decided: DecidedView = answer.read()?;
     let status = Paint::of_status(decided.status.as_str()).on(decided.status.as_str(), screen.color());
@@ -119,8 +126,17 @@ async fn send(
         _ => format!("it is {status}"),
     };
     screen.line(&format!("job {id}: {what}; {stands}"))?;
+    if !wait.is_no() {
+        return wait_for(client, screen, job, steps, wait).await;
+    }
     if decided.decision.as_str() == "approved" {
         screen.note(&format!("follow it with `bowline job watch {id}`"));
     }
     Ok(Exit::Success)
+}
+
+/// The last step of an execution of a workflow; those after it are shown. `None` of other jobs.
+async fn steps(client: &Client, id: &str) -> Option<u32> {
+    let detail: JobDetail = client.call(&Request::get(["jobs", id])).await.ok()?.read().ok()?;
+    detail.workflow.map(|execution| execution.steps)
 }

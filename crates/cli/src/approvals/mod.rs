@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::job_ref::OneJob;
 use crate::output::Screen;
+use crate::wait::WaitIfAsked;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ApprovalsCommand {
@@ -65,6 +66,8 @@ pub struct ApproveArgs {
     /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    wait: WaitIfAsked,
 }
 
 pub async fn run(client: &Client, screen: &mut Screen, command: ApprovalsCommand) -> Result<Exit, Failure> {

@@ -12,12 +12,12 @@ use bowline_model::JobId;
 use tokio::time::Instant;
 
 use super::counts::hosts;
-use super::{CommandView, Report, UnitView, as_json};
+use super::{ApprovalView, CommandView, Report, UnitView, as_json};
 use crate::client::{Again, Answer, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::job::{JobDetail, Shown, WhyView, show_output};
+use crate::job::{JobDetail, Shown, Waiting, show_output};
 use crate::output::screen::LiveBar;
 use crate::output::time::{between, thousands};
 use crate::output::{Paint, Screen, Text};
@@ -28,8 +28,6 @@ const AWAY_MAX: Duration = Duration::from_secs(15 * 60);
 const LINE_EVERY: Duration = Duration::from_secs(3);
 /// The same, when there is nothing new to say.
 const SAME_LINE_EVERY: Duration = Duration::from_secs(60);
-/// When nothing moves for so long, the server is asked why.
-const STILL_AFTER: Duration = Duration::from_secs(5);
 /// Failures that are told as they happen. The table at the end has them too.
 const TOLD_MAX: usize = 50;
 /// More than this many are never unknown on one page.
@@ -176,11 +174,7 @@ struct Watch<'c> {
     /// The last line of progress, and when it was said.
     line: String,
     said_at: Option<Instant>,
-    /// How the hosts stood, and since when.
-    standing: String,
-    still_since: Instant,
-    /// Why hosts wait, as far as it was told.
-    explained: HashSet<String>,
+    waiting: Waiting,
     on_interrupt: OnInterrupt,
     cancel: Cancel,
 }
@@ -203,9 +197,7 @@ impl<'c> Watch<'c> {
             bad: 0,
             line: String::new(),
             said_at: None,
-            standing: String::new(),
-            still_since: Instant::now(),
-            explained: HashSet::new(),
+            waiting: Waiting::new(),
             on_interrupt,
             cancel: Cancel::No,
         }
@@ -298,7 +290,12 @@ impl<'c> Watch<'c> {
         let detail: JobDetail = answer.read()?;
         if let Some(command) = &detail.command {
             self.tell_failures(screen, id, command).await?;
-            self.tell_why(screen, id, command).await?;
+            if command.hosts.of(&["queued", "pending"]) > 0
+                || command.approval.as_ref().is_some_and(ApprovalView::is_open)
+            {
+                let standing = command.hosts.words(false, false);
+                self.waiting.tell(self.client, screen, self.id, standing).await?;
+            }
         }
         Ok((answer, detail))
     }
@@ -329,26 +326,6 @@ impl<'c> Watch<'c> {
             }
         }
         self.bad = bad;
-        Ok(())
-    }
-
-    /// Tells what hosts wait for when nothing moves, each reason once.
-    async fn tell_why(&mut self, screen: &Screen, id: &str, command: &CommandView) -> Result<(), Failure> {
-        let standing = command.hosts.words(false, false);
-        if standing != self.standing {
-            (self.standing, self.still_since) = (standing, Instant::now());
-        }
-        let waiting = command.hosts.of(&["queued", "pending"]);
-        if screen.json() || waiting == 0 || self.still_since.elapsed() < STILL_AFTER {
-            return Ok(());
-        }
-        self.still_since = Instant::now();
-        let why = WhyView::ask(self.client, id).await?;
-        for reason in why.of_waiting() {
-            if self.explained.insert(reason.to_owned()) {
-                screen.note(&format!("still waiting: {reason}"));
-            }
-        }
         Ok(())
     }
 

@@ -10,14 +10,16 @@ mod payload;
 mod result;
 mod submit;
 mod view;
+mod waiting;
 mod watch;
 mod why;
 
 pub use list::{Which, executions};
 pub use logs::{Shown, show_output};
-pub use order::retry;
+pub use order::{retry, wait_for};
 pub use submit::{Accepted, label, new_key};
 pub use view::{JobDetail, fault};
+pub use waiting::Waiting;
 pub use watch::{Show, watch};
 pub use why::WhyView;
 
@@ -44,6 +46,8 @@ pub enum JobCommand {
     /// List jobs, newest first
     List(list::ListArgs),
     /// Stop jobs; one that runs is `canceling` until its executor confirms
+    ///
+    /// With --wait it ends with exit code 0 when all of them were canceled, and 1 when one ended in another way.
     Cancel(CancelArgs),
     /// Queue a job that has ended once more; of a command, the hosts where it did not succeed
     Retry(RetryArgs),
@@ -88,6 +92,8 @@ pub struct CancelArgs {
     /// Why; it is kept with the job
     #[arg(long)]
     reason: Option<String>,
+    #[command(flatten)]
+    wait: WaitIfAsked,
 }
 
 #[derive(Debug, Clone, Args)]

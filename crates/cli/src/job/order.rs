@@ -12,6 +12,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::time::thousands;
 use crate::output::{Paint, Screen, Text};
+use crate::wait::Wait;
+use crate::workflow;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -21,16 +23,22 @@ struct OrderView {
 }
 
 pub async fn cancel(client: &Client, screen: &mut Screen, args: &CancelArgs) -> Result<Exit, Failure> {
-    let (jobs, mut worst) = (args.jobs.refs(), None);
+    let (jobs, wait, mut worst) = (args.jobs.refs(), args.wait.wait(), None);
     let several = jobs.len() > 1;
+    let quiet = screen.json() && !wait.is_no();
+    let mut canceled = Vec::new();
     for job in jobs {
         // Stopping what is stopped changes nothing, so a lost answer can be asked for again.
         let done = async {
             let id = job.resolve(client).await?;
-            send(client, screen, id, args.reason.as_deref(), "cancel", Again::Safe).await
+            let answer = client.call(&request(id, args.reason.as_deref(), "cancel").again(Again::Safe)).await?;
+            if !quiet {
+                tell(screen, id, &answer)?;
+            }
+            Ok(id)
         };
         match done.await {
-            Ok(()) => {}
+            Ok(id) => canceled.push(id),
             // One that cannot be stopped does not keep the others running.
             Err(failure) if several => {
                 screen.notes().failure(&failure, screen.json());
@@ -39,14 +47,34 @@ pub async fn cancel(client: &Client, screen: &mut Screen, args: &CancelArgs) -> 
             Err(failure) => return Err(failure),
         }
     }
+    if !wait.is_no() {
+        let waiting = async |screen: &mut Screen| {
+            let mut exit = Exit::Success;
+            for id in &canceled {
+                match Box::pin(watch(client, screen, *id, Show::OnlyTheEnd)).await? {
+                    Exit::Canceled => {}
+                    Exit::Interrupted => return Ok(Exit::Interrupted),
+                    _ => exit = Exit::Refused,
+                }
+            }
+            Ok(exit)
+        };
+        if let Some(id) = canceled.first() {
+            let exit = wait.limit().watch(screen, *id, waiting).await?;
+            return Ok(if exit == Exit::Success { worst.unwrap_or(exit) } else { exit });
+        }
+    }
     Ok(worst.unwrap_or(Exit::Success))
 }
 
 pub async fn retry(client: &Client, screen: &mut Screen, args: &RetryArgs) -> Result<Exit, Failure> {
     let id = args.job.resolve(client).await?;
     let wait = args.wait.wait();
-    // How many hosts that will be is known before, not after: they are started again one by one.
-    let hosts = if screen.json() { None } else { hosts_left(client, id).await };
+    // How many hosts that will be is known before, not after: they are started again one by one. So is the step after which
+    // a workflow continues.
+    let before = if screen.json() && wait.is_no() { None } else { detail(client, id).await };
+    let hosts = before.as_ref().filter(|_| !screen.json()).and_then(hosts_left);
+    let steps = before.and_then(|before| before.workflow).map(|execution| execution.steps);
     let quiet = screen.json() && !wait.is_no();
     // A job that was queued again may have ended again; the key makes sure that asking twice runs it once.
     let request = request(id, args.reason.as_deref(), "retry").idempotency_key(Some(new_key())).again(Again::Safe);
@@ -63,14 +91,32 @@ pub async fn retry(client: &Client, screen: &mut Screen, args: &RetryArgs) -> Re
     if wait.is_no() {
         return Ok(Exit::Success);
     }
-    let watching = async |screen: &mut Screen| Box::pin(watch(client, screen, id, Show::OnlyTheEnd)).await;
+    wait_for(client, screen, id, steps, wait).await
+}
+
+/// Waits for the end of a job: of an execution of a workflow, with each step after `steps`.
+pub async fn wait_for(
+    client: &Client,
+    screen: &mut Screen,
+    id: JobId,
+    steps: Option<u32>,
+    wait: Wait,
+) -> Result<Exit, Failure> {
+    let watching = async |screen: &mut Screen| match steps {
+        Some(steps) => Box::pin(workflow::follow(client, screen, id, steps)).await,
+        None => Box::pin(watch(client, screen, id, Show::OnlyTheEnd)).await,
+    };
     wait.limit().watch(screen, id, watching).await
 }
 
-/// On how many hosts a command did not succeed; `None` if it is no command, or cannot be seen.
-async fn hosts_left(client: &Client, id: JobId) -> Option<u64> {
-    let answer = client.call(&Request::get(["jobs", &id.to_string()])).await.ok()?;
-    let counts = answer.read::<JobDetail>().ok()?.command?.hosts;
+/// The job as it stands; `None` if it cannot be seen.
+async fn detail(client: &Client, id: JobId) -> Option<JobDetail> {
+    client.call(&Request::get(["jobs", &id.to_string()])).await.ok()?.read().ok()
+}
+
+/// On how many hosts a command did not succeed; `None` if it is no command.
+fn hosts_left(detail: &JobDetail) -> Option<u64> {
+    let counts = &detail.command.as_ref()?.hosts;
     Some(counts.total.saturating_sub(counts.succeeded()))
 }
 
@@ -80,18 +126,6 @@ fn request(id: JobId, reason: Option<&str>, verb: &str) -> Request {
         None => "{}".to_owned(),
     };
     Request::post(["jobs", &id.to_string(), verb]).body(body)
-}
-
-async fn send(
-    client: &Client,
-    screen: &mut Screen,
-    id: JobId,
-    reason: Option<&str>,
-    verb: &str,
-    again: Again,
-) -> Result<(), Failure> {
-    let answer = client.call(&request(id, reason, verb).again(again)).await?;
-    tell(screen, id, &answer)
 }
 
 fn tell(screen: &mut Screen, id: JobId, answer: &Answer) -> Result<(), Failure> {

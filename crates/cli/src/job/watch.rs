@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::get;
 use super::view::{JobDetail, RunView};
+use super::waiting::Waiting;
 use crate::client::{Again, Answer, Client, Follower, News, Request};
 use crate::events::EventView;
 use crate::exit::Exit;
@@ -54,7 +55,7 @@ pub async fn watch(client: &Client, screen: &mut Screen, id: JobId, show: Show) 
         let ending = fleet::Ending { all: false, output: false };
         return Box::pin(fleet::watch(client, screen, id, ending, fleet::OnInterrupt::Leave)).await;
     }
-    let mut watch = Watch { client, id, show, seen: HashSet::new(), status: String::new() };
+    let mut watch = Watch { client, id, show, seen: HashSet::new(), status: String::new(), waiting: Waiting::new() };
     if let Some(exit) = detail.job.end() {
         watch.fetch_missed(screen).await?;
         return finish(screen, &answer, &detail, exit);
@@ -108,6 +109,7 @@ struct Watch<'c> {
     seen: HashSet<String>,
     /// The status that was last told.
     status: String,
+    waiting: Waiting,
 }
 
 impl Watch<'_> {
@@ -121,6 +123,11 @@ impl Watch<'_> {
         let mut streaming = true;
         loop {
             self.tell(screen, bar, &detail)?;
+            // An attempt that is under way waits for nothing.
+            if detail.job.status.as_str() != "running" || detail.workflow.is_some() {
+                let standing = format!("{} {}", detail.job.status_word(), detail.job.updated_at);
+                self.waiting.tell(self.client, screen, self.id, standing).await?;
+            }
             let look_at = Instant::now() + LOOK_EVERY;
             if streaming {
                 if let Ok(news) = timeout_at(look_at, stream.recv()).await {

@@ -15,6 +15,7 @@ mod validate;
 mod values;
 mod words;
 
+use bowline_model::JobId;
 use clap::Subcommand;
 
 pub use remote::RunView;
@@ -66,7 +67,12 @@ pub enum WorkflowCommand {
     Retry(job::RetryArgs),
 }
 
-/// Whoever needs a server makes a client of the connection; the others never look for one.
+/// Shows the steps of an execution after number `steps`, until it ends.
+pub async fn follow(client: &Client, screen: &mut Screen, id: JobId, steps: u32) -> Result<Exit, Failure> {
+    run::follow_after(&remote::Remote::new(client, id), screen, steps).await
+}
+
+/// A command that needs a server makes a client of the connection; the others never look for one.
 pub async fn run(connection: &Connection, screen: &mut Screen, command: WorkflowCommand) -> Result<Exit, Failure> {
     let client = || Client::new(connection, screen.notes());
     match command {

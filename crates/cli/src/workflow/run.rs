@@ -5,7 +5,6 @@ use std::time::Duration;
 use bowline_model::{JobId, Lane, Timestamp};
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::files::{self, Kind, Target};
 use super::remote::Remote;
@@ -14,15 +13,12 @@ use crate::client::{Again, Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::job::{Accepted, WhyView, new_key};
+use crate::job::{Accepted, Waiting, new_key};
 use crate::output::{Paint, Screen};
 use crate::wait::WaitByDefault;
 
 /// How often a run is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-/// When nothing moves for so long, the server is asked why.
-const STILL_AFTER: Duration = Duration::from_secs(5);
 
 /// What a run begins with, whoever begins it.
 #[derive(Debug, Clone, Args)]
@@ -208,10 +204,14 @@ pub async fn run(client: &Client, screen: &mut Screen, args: &RunArgs) -> Result
 
 /// Shows the steps of a run as they end, and how it ended.
 pub async fn follow(remote: &Remote<'_>, screen: &mut Screen) -> Result<Exit, Failure> {
+    follow_after(remote, screen, 0).await
+}
+
+/// The same for the steps after number `shown`.
+pub async fn follow_after(remote: &Remote<'_>, screen: &mut Screen, mut shown: u32) -> Result<Exit, Failure> {
     let (id, mut interrupts) = (remote.id, Interrupts::listen());
     let bar = screen.status();
-    let (mut shown, mut said): (u32, Vec<String>) = (0, Vec::new());
-    let (mut stood, mut still_since, mut reasons) = (String::new(), Instant::now(), Vec::new());
+    let (mut said, mut waiting): (Vec<String>, Waiting) = (Vec::new(), Waiting::new());
     loop {
         let answer = remote.job().await?;
         let detail: super::remote::RunDetail = answer.read()?;
@@ -252,20 +252,10 @@ pub async fn follow(remote: &Remote<'_>, screen: &mut Screen) -> Result<Exit, Fa
             }
         }
         said = waits;
-        // Nothing moves: the server knows what for.
-        let stands = format!("{} {} {shown}", detail.job.status, view.node);
-        if stands != stood {
-            (stood, still_since) = (stands, Instant::now());
-        }
-        if !screen.json() && detail.job.status.as_str() == "running" && still_since.elapsed() >= STILL_AFTER {
-            still_since = Instant::now();
-            let why = WhyView::ask(remote.client, &id.to_string()).await?;
-            for reason in why.of_waiting().filter(|reason| !reason.is_empty()) {
-                if !reasons.iter().any(|known| known == reason) {
-                    screen.note(&format!("still waiting: {reason}"));
-                    reasons.push(reason.to_owned());
-                }
-            }
+        // What a paused execution waits for has been said.
+        if detail.job.status.as_str() != "paused" {
+            let standing = format!("{} {} {shown}", detail.job.status, view.node);
+            waiting.tell(remote.client, screen, id, standing).await?;
         }
         if view.paused_for.as_str() == "debug" {
             drop(bar);

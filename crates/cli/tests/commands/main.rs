@@ -18,5 +18,6 @@ mod output;
 mod resources;
 mod run;
 mod submit;
+mod waiting;
 mod watch;
 mod workflow;
