@@ -32,7 +32,7 @@ use crate::workers::WorkersCommand;
 use crate::workflow::WorkflowCommand;
 use crate::{
     agents, approvals, audit, blocks, clock, context, dlq, evaluations, events, evidence, hosts, job, lanes, quota,
-    repeat, resource, schedule, secret, tenant, token, trigger, whoami, workers, workflow,
+    repeat, resource, schedule, secret, suggest, tenant, token, trigger, whoami, workers, workflow,
 };
 
 // Everything that is done by asking a server. (Not a doc comment: flattened into the binary's commands, it would become
@@ -192,6 +192,20 @@ pub(crate) async fn dispatch(
     command: ClientCommand,
     screen: &mut Screen,
 ) -> Result<Exit, Failure> {
+    let done = carry_out(connection, command, screen).await;
+    match done {
+        // A name with a typing error gets the one that is near.
+        Err(Failure::Refused(mut refusal)) => {
+            if let Ok(client) = Client::new(connection, screen.notes()) {
+                suggest::suggest(&client, &mut refusal).await;
+            }
+            Err(Failure::Refused(refusal))
+        }
+        done => done,
+    }
+}
+
+async fn carry_out(connection: &Connection, command: ClientCommand, screen: &mut Screen) -> Result<Exit, Failure> {
     // What needs no server needs no token either.
     if let ClientCommand::Workflow(command) = command {
         return Box::pin(workflow::run(connection, screen, command)).await;

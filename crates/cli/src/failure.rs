@@ -47,6 +47,8 @@ pub struct Refusal {
     /// Seconds, from `Retry-After`.
     pub retry_after: Option<u64>,
     pub hint: Option<String>,
+    /// The parts of the path that was asked for.
+    pub asked: Vec<String>,
     /// The body, if it was JSON.
     pub body: Option<String>,
 }

@@ -38,6 +38,7 @@ mod run;
 mod schedule;
 mod secret;
 mod source;
+mod suggest;
 mod tenant;
 mod token;
 mod trigger;

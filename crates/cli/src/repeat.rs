@@ -5,11 +5,14 @@
 
 use std::time::Duration;
 
+use crate::agents::AgentsCommand;
 use crate::approvals::ApprovalsCommand;
+use crate::audit::AuditCommand;
 use crate::blocks::BlocksCommand;
 use crate::clock::ClockCommand;
 use crate::command::{ClientCommand, dispatch};
 use crate::connection::Connection;
+use crate::context::ContextCommand;
 use crate::dlq::DlqCommand;
 use crate::duration::Span;
 use crate::evaluations::EvaluationsCommand;
@@ -34,11 +37,19 @@ const LEAST: Duration = Duration::from_millis(200);
 /// Whether a command only shows something, so that it can be shown again.
 fn only_shows(command: &ClientCommand) -> bool {
     match command {
-        ClientCommand::Lanes | ClientCommand::Quota | ClientCommand::Get(_) => true,
+        ClientCommand::Lanes | ClientCommand::Quota | ClientCommand::Get(_) | ClientCommand::Whoami => true,
+        ClientCommand::Events(args) => !args.follows(),
+        ClientCommand::Agents(command) => matches!(command, AgentsCommand::List | AgentsCommand::Get { .. }),
+        ClientCommand::Audit(command) => matches!(command, AuditCommand::List(_)),
+        ClientCommand::Context(command) => matches!(command, ContextCommand::List),
         ClientCommand::Workers { command } => matches!(command, None | Some(WorkersCommand::List)),
         ClientCommand::Job(command) => matches!(
             command,
-            JobCommand::List(_) | JobCommand::Get { .. } | JobCommand::Hosts(_) | JobCommand::Why { .. }
+            JobCommand::List(_)
+                | JobCommand::Get { .. }
+                | JobCommand::Hosts(_)
+                | JobCommand::Events { .. }
+                | JobCommand::Why { .. }
         ),
         ClientCommand::Approvals(command) => {
             matches!(command, ApprovalsCommand::List { .. } | ApprovalsCommand::Show { .. })
@@ -59,7 +70,13 @@ fn only_shows(command: &ClientCommand) -> bool {
         ClientCommand::Trigger(command) => matches!(command, TriggerCommand::List | TriggerCommand::Show { .. }),
         ClientCommand::Secret(command) => matches!(command, SecretCommand::List),
         ClientCommand::Workflow(command) => {
-            matches!(command, WorkflowCommand::List | WorkflowCommand::Executions { .. } | WorkflowCommand::Steps(_))
+            matches!(
+                command,
+                WorkflowCommand::List
+                    | WorkflowCommand::Executions { .. }
+                    | WorkflowCommand::Steps(_)
+                    | WorkflowCommand::Context(_)
+            )
         }
         ClientCommand::Clock(command) => matches!(command, ClockCommand::Show),
         ClientCommand::Tenant(command) => matches!(command, TenantCommand::List),

@@ -38,15 +38,18 @@ struct WorkerView {
     resources: Option<BTreeMap<String, Text>>,
     shares_agent_user: bool,
     slots: Text,
+    running: Text,
+    status: Text,
     seen_at: Text,
     draining: bool,
     builtin: bool,
 }
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column::left("WORKER").whole(),
     Column::left("TYPE"),
-    Column::left("STATE"),
+    Column::left("STATUS"),
+    Column::right("RUNS"),
     Column::right("SLOTS"),
     Column::left("SEEN"),
     Column::left("TASKS"),
@@ -55,13 +58,20 @@ const COLUMNS: [Column; 8] = [
 ];
 
 fn row(screen: &Screen, worker: &WorkerView) -> Vec<Cell> {
-    let state =
-        if worker.draining { Cell::painted("draining", Paint::Busy) } else { Cell::painted("ready", Paint::Good) };
+    // Older servers do not say how a worker is.
+    let status = match (worker.draining, worker.status.as_str()) {
+        (_, "offline") => Cell::painted("offline", Paint::Bad),
+        (true, _) => Cell::painted("draining", Paint::Busy),
+        (false, "busy") => Cell::painted("busy", Paint::Busy),
+        (false, "") => Cell::painted("active", Paint::Good),
+        (false, status) => Cell::painted(status, Paint::Good),
+    };
     let kind = if worker.builtin { "built in" } else { worker.worker_type.as_str() };
     vec![
         (&worker.worker_id).into(),
         kind.into(),
-        state,
+        status,
+        (&worker.running).into(),
         (&worker.slots).into(),
         screen.ago(&worker.seen_at).into(),
         joined(&worker.task_types).into(),

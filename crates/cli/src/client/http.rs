@@ -265,6 +265,7 @@ impl Client {
         let body = self.read_text(response, REFUSAL_BYTES_MAX, false).await.unwrap_or_default();
         let mut refusal = Refusal::read(status.as_u16(), retry_after, &body);
         refusal.hint = self.hint(&refusal, location);
+        refusal.asked.clone_from(&request.path);
         Err(Failure::Refused(Box::new(refusal)))
     }
 

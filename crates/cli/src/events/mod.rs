@@ -45,6 +45,11 @@ pub struct EventsArgs {
 }
 
 impl EventsArgs {
+    /// Whether it goes on until it is stopped.
+    pub const fn follows(&self) -> bool {
+        self.follow
+    }
+
     /// The job that was meant, once it is known.
     fn job_id(&self) -> Option<String> {
         self.job.as_ref().and_then(|job| if let JobRef::Id(id) = job { Some(id.to_string()) } else { None })

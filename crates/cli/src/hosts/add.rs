@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::job::label;
 use crate::output::{Screen, Text};
+use crate::source;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
@@ -28,7 +29,7 @@ pub struct AddArgs {
     /// A group it is in; repeat for several
     #[arg(long = "group", value_name = "GROUP")]
     groups: Vec<String>,
-    /// A variable: JSON, or a plain text; repeat for several
+    /// A variable: JSON, or a plain text; @FILE reads a file; repeat for several
     #[arg(long = "var", value_name = "NAME=JSON", value_parser = variable)]
     vars: Vec<(String, Value)>,
     /// How it is reached
@@ -71,7 +72,8 @@ pub enum Via {
 fn variable(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
-            Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| value.into())))
+            let value = source::value(value)?;
+            Ok((name.to_owned(), serde_json::from_str(&value).unwrap_or_else(|_| value.into())))
         }
         _ => Err("a name, = and a value are expected, such as port=8080".to_owned()),
     }

@@ -43,6 +43,7 @@ pub enum HostsCommand {
     /// Keep a host no longer for a run that went missing there
     Release(release::ReleaseArgs),
     /// List the inventories
+    #[command(alias = "inventory")]
     Inventories,
 }
 

@@ -65,6 +65,7 @@ pub enum JobCommand {
         timeout: Option<Span>,
     },
     /// List the events of a job
+    #[command(alias = "event")]
     Events {
         #[command(flatten)]
         job: OneJob,
@@ -72,11 +73,14 @@ pub enum JobCommand {
         #[arg(long, value_name = "N", default_value_t = events::LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
         limit: u64,
     },
-    /// List the hosts of a command, those that went wrong first
+    /// List the hosts of a command, failures first
+    #[command(alias = "host")]
     Hosts(hosts::HostsArgs),
     /// Print what a command wrote on its hosts
+    #[command(alias = "log")]
     Logs(logs::LogsArgs),
     /// Print the result of a job, however large it is
+    #[command(alias = "results")]
     Result(result::ResultArgs),
     /// Say what a job is waiting for
     Why {

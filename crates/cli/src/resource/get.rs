@@ -11,7 +11,7 @@ use crate::actor::ActorView;
 use crate::client::{Client, Request};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::listing::Listing;
+use crate::listing::{Listing, Row};
 use crate::output::text::is_unsafe;
 use crate::output::{Cell, Column, Output, Paint, Screen, Text};
 
@@ -37,6 +37,7 @@ pub struct GetArgs {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ResourceView {
+    kind: Text,
     name: Text,
     active: Text,
     latest: Text,
@@ -97,6 +98,15 @@ fn row(screen: &Screen, resource: &ResourceView) -> Vec<Cell> {
     ]
 }
 
+const COLUMNS_WITH_KIND: [Column; 8] =
+    [COLUMNS[0], Column::left("KIND"), COLUMNS[1], COLUMNS[2], COLUMNS[3], COLUMNS[4], COLUMNS[5], COLUMNS[6]];
+
+fn row_with_kind(screen: &Screen, resource: &ResourceView) -> Vec<Cell> {
+    let mut cells = row(screen, resource);
+    cells.insert(1, (&resource.kind).into());
+    cells
+}
+
 pub async fn get(client: &Client, screen: &mut Screen, args: &GetArgs) -> Result<Exit, Failure> {
     let otherwise = if args.name.is_some() { Output::Yaml } else { Output::Table };
     // As YAML they are documents that can be applied again, not the server's JSON in other clothes.
@@ -104,7 +114,7 @@ pub async fn get(client: &Client, screen: &mut Screen, args: &GetArgs) -> Result
     let args = &GetArgs { kind: singular(&args.kind), ..args.clone() };
     match (&args.name, args.kind == INVENTORY) {
         (Some(name), false) => one(client, screen, args, name, output).await?,
-        (None, false) => many(client, screen, &args.kind, output).await?,
+        (None, false) => many(client, screen, &[&args.kind], output).await?,
         (Some(name), true) => inventory(client, screen, args, name, output).await?,
         (None, true) => inventories(client, screen, output).await?,
     }
@@ -119,10 +129,10 @@ pub fn singular(kind: &str) -> String {
     }
 }
 
-/// Everything of one kind, as a table unless something else was wanted.
-pub async fn list(client: &Client, screen: &mut Screen, kind: &str) -> Result<Exit, Failure> {
+/// Everything of some kinds, as a table unless something else was wanted.
+pub async fn list(client: &Client, screen: &mut Screen, kinds: &[&str]) -> Result<Exit, Failure> {
     let output = screen.take_output().unwrap_or(Output::Table);
-    many(client, screen, kind, output).await.map(|()| Exit::Success)
+    many(client, screen, kinds, output).await.map(|()| Exit::Success)
 }
 
 async fn one(client: &Client, screen: &mut Screen, args: &GetArgs, name: &str, output: Output) -> Result<(), Failure> {
@@ -141,20 +151,29 @@ async fn one(client: &Client, screen: &mut Screen, args: &GetArgs, name: &str, o
     screen.table(&COLUMNS, &[row])
 }
 
-async fn many(client: &Client, screen: &mut Screen, kind: &str, output: Output) -> Result<(), Failure> {
-    let request = Request::get(["resources", kind]);
+async fn many(client: &Client, screen: &mut Screen, kinds: &[&str], output: Output) -> Result<(), Failure> {
     if output == Output::Table {
-        let mut listing = Listing::new(screen, "resources", None, &COLUMNS, row);
-        listing.read(client, request).await?;
-        return listing.finish("None of this kind. Make some with `bowline apply -f FILE`.");
+        // Which kind it is needs no column where there is one.
+        let (columns, row): (&[Column], Row<ResourceView>) =
+            if kinds.len() == 1 { (&COLUMNS, row) } else { (&COLUMNS_WITH_KIND, row_with_kind) };
+        let mut listing = Listing::new(screen, "resources", None, columns, row);
+        for kind in kinds {
+            listing.read(client, Request::get(["resources", kind])).await?;
+        }
+        return listing.finish("None yet. Create some with `bowline apply FILE`.");
     }
-    let (mut all, mut cursor) = (Vec::new(), None);
-    loop {
-        let page: Many = client.call(&request.clone().query_if("cursor", cursor.clone())).await?.read()?;
-        all.extend(page.resources);
-        // A cursor that does not move leads nowhere.
-        if page.next_cursor.is_none() || page.next_cursor == cursor {
-            break;
+    let mut all = Vec::new();
+    for kind in kinds {
+        let mut cursor = None;
+        loop {
+            let request = Request::get(["resources", kind]).query_if("cursor", cursor.clone());
+            let page: Many = client.call(&request).await?.read()?;
+            all.extend(page.resources);
+            // A cursor that does not move leads nowhere.
+            if page.next_cursor.is_none() || page.next_cursor == cursor {
+                break;
+            }
+            cursor = page.next_cursor;
         }
     }
     match output {

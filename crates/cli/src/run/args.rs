@@ -5,6 +5,7 @@ use bowline_model::fleet::Share;
 use clap::Args;
 
 use crate::duration::Span;
+use crate::source;
 use crate::wait::WaitByDefault;
 
 /// Run a command on hosts, and watch it
@@ -48,7 +49,7 @@ pub struct RunArgs {
     /// How long all of it may take, such as 10m
     #[arg(long, value_name = "DURATION")]
     pub deadline: Option<Span>,
-    /// A parameter of the command type; repeat for several
+    /// A parameter of the command type; NAME=@FILE reads a file; repeat for several
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = param)]
     pub params: Vec<(String, String)>,
     /// webhook, critical, default or low [default: the server's]
@@ -125,7 +126,7 @@ impl OwnArgs {
 
 fn param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), source::value(value)?)),
         _ => Err("a name, = and a value are expected, such as unit=nginx".to_owned()),
     }
 }

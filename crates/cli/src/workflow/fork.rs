@@ -28,7 +28,8 @@ pub struct ForkArgs {
     /// The step after which it goes on; 0 is the beginning
     #[arg(long, value_name = "N")]
     from_step: u32,
-    /// A variable to set before it goes on: JSON if it can be read as such, text otherwise; repeat for several
+    /// A variable to set before it continues: JSON if it can be read as such, text otherwise; NAME=@FILE
+    /// reads a file; repeat for several
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
     set: Vec<(String, Value)>,
     /// A file with another definition to go on with

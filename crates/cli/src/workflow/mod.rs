@@ -5,6 +5,7 @@ mod debug;
 mod files;
 mod fork;
 mod graph;
+mod list;
 mod look;
 mod nodes;
 mod remote;
@@ -25,15 +26,15 @@ use crate::client::Client;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::job;
 use crate::output::Screen;
-use crate::{job, resource};
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum WorkflowCommand {
-    /// List the workflows that the server has
+    /// List the workflows and the blueprints that the server has
     List,
     /// List executions, newest first: of one workflow, or of all
-    #[command(visible_aliases = ["execs", "history"])]
+    #[command(visible_aliases = ["execs", "history"], alias = "execution")]
     Executions {
         /// The workflow or the blueprint
         name: Option<String>,
@@ -47,13 +48,15 @@ pub enum WorkflowCommand {
     Validate(validate::ValidateArgs),
     /// Draw a workflow or a blueprint, from a file or by the name that the server knows
     Graph(graph::GraphArgs),
-    /// The types of nodes there are, and what can be said about each
+    /// List the types of nodes and their fields
+    #[command(alias = "node")]
     Nodes(nodes::NodesArgs),
     /// Begin a run, and watch its steps until it ends
     Run(Box<run::RunArgs>),
     /// Go through a run step by step
     Debug(Box<debug::DebugArgs>),
-    /// What a run has done, step by step
+    /// Show what an execution has done, step by step
+    #[command(alias = "step")]
     Steps(look::StepsArgs),
     /// What a run knows, now or after any step
     Context(look::ContextArgs),
@@ -61,7 +64,8 @@ pub enum WorkflowCommand {
     Fork(fork::ForkArgs),
     /// A run once more with the answers it got: what would be different?
     Shadow(shadow::ShadowArgs),
-    /// Tell runs that something happened
+    /// Signal an event to executions
+    #[command(alias = "signals")]
     Signal(signal::SignalArgs),
     /// Let a run that ended badly go on where it failed
     Retry(job::RetryArgs),
@@ -76,7 +80,7 @@ pub async fn follow(client: &Client, screen: &mut Screen, id: JobId, steps: u32)
 pub async fn run(connection: &Connection, screen: &mut Screen, command: WorkflowCommand) -> Result<Exit, Failure> {
     let client = || Client::new(connection, screen.notes());
     match command {
-        WorkflowCommand::List => resource::list(&client()?, screen, "workflow").await,
+        WorkflowCommand::List => list::list(&client()?, screen).await,
         WorkflowCommand::Executions { name, status, which } => {
             job::executions(&client()?, screen, name.as_deref(), status.as_deref(), &which).await
         }

@@ -32,7 +32,8 @@ pub struct BeginArgs {
     /// What it is given, as JSON; @FILE reads a file, @- standard input
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
-    /// Add a field to the input: JSON if it can be read as such, text otherwise; repeat for several
+    /// Add a field to the input: JSON if it can be read as such, text otherwise; NAME=@FILE reads a file; repeat for
+    /// several
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
     set: Vec<(String, Value)>,
     /// Stop before this node, and only if the condition holds where one is given; repeat for several

@@ -15,7 +15,9 @@ pub fn value(text: &str) -> Value {
 /// Reads `name=value`.
 pub fn pair(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
-        Some((name, text)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value(text.trim()))),
+        Some((name, text)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value(&source::value(text.trim())?)))
+        }
         _ => Err("a name, = and a value are expected, such as total=5".to_owned()),
     }
 }

@@ -69,18 +69,21 @@ async fn lanes_are_a_table_of_numbers() {
 }
 
 const WORKERS: &str = r#"{"workers":[{"worker_id":"builtin","worker_type":"builtin","task_types":["noop","echo"],"labels":{},
-"slots":8,"registered_at":null,"seen_at":"2026-01-03T12:00:00Z","draining":false,"builtin":true},
-{"worker_id":"site/fra-1@2","worker_type":"gpu","task_types":["render"],"labels":{"site":"fra"},"resources":{"gpu":2},"slots":2,
-"registered_at":"2026-01-03T11:00:00Z","seen_at":"2026-01-03T11:59:55Z","draining":true,"builtin":false}]}"#;
+"slots":8,"running":8,"status":"busy","registered_at":null,"seen_at":"2026-01-03T12:00:00Z","draining":false,"builtin":true},
+{"worker_id":"site/fra-1@2","worker_type":"gpu","task_types":["render"],"labels":{"site":"fra"},"resources":{"gpu":2},"slots":2,"running":1,"status":"active",
+"registered_at":"2026-01-03T11:00:00Z","seen_at":"2026-01-03T11:59:55Z","draining":true,"builtin":false},
+{"worker_id":"w9","worker_type":"any","task_types":["x"],"labels":{},"slots":1,"running":0,"status":"offline",
+"registered_at":"2026-01-03T11:00:00Z","seen_at":"2026-01-03T11:00:00Z","draining":true,"builtin":false}]}"#;
 
 #[tokio::test]
 async fn workers_are_listed_with_and_without_the_word() {
     let fake = Fake::with(&[("GET /workers", WORKERS)]);
     let ran = fake.run(&["workers"]).await;
     insta::assert_snapshot!(ran.out, @r"
-    WORKER        TYPE      STATE     SLOTS  SEEN    TASKS       LABELS    RESOURCES
-    builtin       built in  ready         8  now     noop, echo
-    site/fra-1@2  gpu       draining      2  5s ago  render      site=fra  gpu=2
+    WORKER        TYPE      STATUS    RUNS  SLOTS  SEEN    TASKS       LABELS    RESOURCES
+    builtin       built in  busy         8      8  now     noop, echo
+    site/fra-1@2  gpu       draining     1      2  5s ago  render      site=fra  gpu=2
+    w9            any       offline      0      1  1h ago  x
     ");
     assert_eq!(fake.run(&["workers", "list"]).await.out, ran.out);
 }

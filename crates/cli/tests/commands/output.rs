@@ -230,3 +230,25 @@ async fn an_inventory_is_printed_in_each_format() {
         "kind: inventory\nname: a\nspec:\n  hosts: {}\n---\nkind: inventory\nname: b\nspec:\n  hosts: {}\n"
     );
 }
+
+/// What only shows something can be shown again and again.
+#[tokio::test]
+async fn every_command_that_shows_something_can_be_watched() {
+    const SHOW: [&str; 9] = ["list", "get", "show", "why", "executions", "steps", "context", "inventories", "select"];
+    const ALSO: [&str; 6] = ["lanes", "quota", "whoami", "events", "job hosts", "job events"];
+    let directory = tempfile::tempdir().unwrap();
+    for (command, args) in COMMANDS {
+        let shows = SHOW.contains(&command.rsplit(' ').next().unwrap()) || ALSO.contains(command);
+        // It reads a file of its own, and Ctrl-C ends it.
+        if !shows || *command == "context list" {
+            continue;
+        }
+        // The second picture cannot be shown.
+        let fake = Fake::start(|_, before| match before {
+            0 => ok(everything()),
+            _ => crate::fake::refused(400, "BAD_REQUEST", "no more"),
+        });
+        let ran = ran(&fake, command, args, directory.path(), "json --watch=1ms").await;
+        assert_eq!(ran.exit, Exit::Refused, "{command}: {ran:?}");
+    }
+}

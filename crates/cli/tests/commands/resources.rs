@@ -312,6 +312,52 @@ async fn what_is_shown_can_be_applied() {
 }
 
 #[tokio::test]
+async fn workflows_are_listed_with_blueprints() {
+    let fake = Fake::start(|asked, _| {
+        let kind = asked.path().rsplit('/').next().unwrap().to_owned();
+        ok(json!({"resources": [{"kind": kind, "name": format!("a-{kind}"), "active": 1, "latest": 1, "version": 1}]})
+            .to_string())
+    });
+    insta::assert_snapshot!(fake.run(&["workflow", "list"]).await.out, @r"
+    NAME        KIND      ACTIVE  LATEST  SHOWN  CHANGED  BY  NOTE
+    a-workflow  workflow       1       1      1
+    a-blueprint  blueprint       1       1      1
+    ");
+    assert_eq!(fake.run(&["workflow", "list", "-o", "json"]).await.json()["resources"].as_array().unwrap().len(), 2);
+}
+
+/// A name with a typing error gets the one that is near.
+#[tokio::test]
+async fn the_name_that_was_meant_is_said() {
+    let fake = Fake::start(|asked, _| {
+        match (asked.path(), asked.body.as_str()) {
+        ("GET /resources/workflow", _) => ok(r#"{"resources":[{"name":"order"},{"name":"refund"}]}"#),
+        ("GET /schedules", _) => ok(r#"{"schedules":[{"name":"nightly"}]}"#),
+        ("POST /jobs", _) => refused(422, "WORKFLOW_NOT_FOUND", "there is no workflow ordr"),
+        ("GET /resources/wrokflow", _) => Reply::Text(
+            404,
+            r#"{"error":{"code":"KIND_NOT_FOUND","message":"no such kind","details":{"kinds":["command","workflow"]}}}"#
+                .to_owned(),
+        ),
+        (path, _) if path.contains("schedules") => refused(404, "SCHEDULE_NOT_FOUND", "there is no such schedule"),
+        _ => refused(404, "RESOURCE_NOT_FOUND", "there is no such resource"),
+    }
+    });
+    for (args, near) in [
+        (["get", "workflow", "ordr"].as_slice(), "order"),
+        (&["schedule", "trigger", "nigthly"], "nightly"),
+        (&["get", "wrokflows"], "workflow"),
+        (&["workflow", "run", "ordr", "--kind", "workflow"], "order"),
+    ] {
+        let ran = fake.run(args).await;
+        assert_eq!(ran.exit, Exit::Refused);
+        assert!(ran.err.contains(&format!("hint: did you mean {near}?\n")), "{args:?}: {}", ran.err);
+    }
+    let far = fake.run(&["get", "workflow", "payroll"]).await;
+    assert!(!far.err.contains("did you mean"), "{}", far.err);
+}
+
+#[tokio::test]
 async fn orders_say_why() {
     let fake = Fake::start(|asked, _| match asked.path() {
         "DELETE /resources/command/a" => ok(r#"{"deleted":true}"#),

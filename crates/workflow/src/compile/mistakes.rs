@@ -77,7 +77,7 @@ pub(super) fn unknown_or<'a>(what: &str, name: &str, known: impl IntoIterator<It
 }
 
 /// The known name that is nearest, if one is near. Looks at few and short ones only: a definition may have many.
-fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const BYTES_MAX: usize = 48;
     const LOOKED_AT_MAX: usize = 500;
     if name.len() > BYTES_MAX {

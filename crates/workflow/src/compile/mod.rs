@@ -28,6 +28,7 @@ use crate::reach::Reach;
 pub(crate) use cycles::round;
 use graph::Graph;
 pub(crate) use graph::Groups;
+pub use mistakes::nearest;
 pub(crate) use mistakes::{Mistakes, path_under, read_at, unknown};
 pub(crate) use nodes::check_id;
 pub use read::{check_blueprint, check_workflow, read_blueprint, read_workflow};
