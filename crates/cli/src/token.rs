@@ -32,7 +32,8 @@ pub enum TokenCommand {
     },
     /// End a token at once, and the API tokens that were made with it
     Revoke {
-        /// The token's id, as `token list` shows it
+        /// The token: its id, the start or the end of its id, or its name, if no other valid token has it
+        #[arg(value_name = "TOKEN")]
         id: String,
         /// End workers, agents and join tokens that were made with it, too
         #[arg(long)]
@@ -220,8 +221,21 @@ pub async fn run(client: &Client, screen: &mut Screen, command: TokenCommand) ->
 
 async fn revoke(client: &Client, screen: &mut Screen, id: &str, with_workers: bool) -> Result<(), Failure> {
     let with_workers = with_workers.then(|| "true".to_owned());
-    let request = Request::post(["tokens", id, "revoke"]).query_if("with_workers", with_workers);
-    let answer = client.call(&request).await?;
+    let send = async |id: &str| {
+        let request = Request::post(["tokens", id, "revoke"]).query_if("with_workers", with_workers.clone());
+        client.call(&request).await
+    };
+    let found;
+    let (answer, id) = match send(id).await {
+        Err(Failure::Refused(refusal)) if refusal.code.as_str() == "TOKEN_NOT_FOUND" => match find(client, id).await? {
+            Some(whole) => {
+                found = whole;
+                (send(&found).await?, found.as_str())
+            }
+            None => return Err(Failure::Refused(refusal)),
+        },
+        answer => (answer?, id),
+    };
     if screen.json() {
         return screen.json_line(answer.text());
     }
@@ -243,6 +257,37 @@ async fn revoke(client: &Client, screen: &mut Screen, id: &str, with_workers: bo
         }
     }
     Ok(())
+}
+
+/// The shortest part of an id that names a token.
+const PART_MIN: usize = 4;
+
+/// The one token that is still valid and has this name, or an id that starts or ends like this.
+async fn find(client: &Client, text: &str) -> Result<Option<String>, Failure> {
+    #[derive(Deserialize)]
+    struct Page {
+        tokens: Vec<TokenView>,
+        #[serde(default)]
+        next_cursor: Option<String>,
+    }
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let page: Page = client.call(&Request::get(["tokens"]).query_if("cursor", cursor.clone())).await?.read()?;
+        let valid = page.tokens.into_iter().filter(|token| token.revoked != Some(true) && token.revoked_at.is_empty());
+        found.extend(valid.filter(|token| {
+            let (id, part) = (token.id.as_str(), text.len() >= PART_MIN);
+            token.name.as_str() == text || (part && (id.starts_with(text) || id.ends_with(text)))
+        }));
+        if page.next_cursor.is_none() || page.next_cursor == cursor {
+            break;
+        }
+        cursor = page.next_cursor;
+    }
+    if found.len() > 1 {
+        let ids: Vec<_> = found.iter().map(|token| format!("{} ({})", token.id, token.name)).collect();
+        return Err(Failure::Usage(format!("{text:?} may be one of several tokens: {}", ids.join(", "))));
+    }
+    Ok(found.pop().map(|token| token.id.to_string()))
 }
 
 async fn create(client: &Client, screen: &mut Screen, args: &CreateArgs) -> Result<(), Failure> {

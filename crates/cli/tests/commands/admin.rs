@@ -238,3 +238,24 @@ async fn whoami_says_who_and_what() {
     let ran = fake.run(&["whoami"]).await;
     assert_eq!(ran.out, "actor      token:ci\ntenant     t1\nscopes     jobs.read, jobs.write\naudiences  exec\n");
 }
+
+#[tokio::test]
+async fn a_token_is_revoked_by_a_part_of_its_id_or_by_its_name() {
+    let fake = Fake::start(|asked, _| match asked.path() {
+        "POST /tokens/2h3463nfj9yk1hn9/revoke" => ok("{}"),
+        "GET /tokens" => {
+            ok(r#"{"tokens":[{"id":"2h3463nfj9yk1hn9","name":"ci"},{"id":"n485aat7pwn70eby","name":"ann"},
+            {"id":"n485aat7pwn70ebz","name":"ann"},{"id":"9999999999991hn9","name":"ci","revoked":true}]}"#)
+        }
+        _ => refused(404, "TOKEN_NOT_FOUND", "there is no such token"),
+    });
+    for text in ["2h3463nfj9yk1hn9", "2h34", "1hn9", "ci"] {
+        let ran = fake.run(&["token", "revoke", text]).await;
+        assert_eq!(ran.out, "token 2h3463nfj9yk1hn9 is revoked\n", "{text}: {}", ran.err);
+    }
+    let several = fake.run(&["token", "revoke", "ann"]).await;
+    assert!(several.exit == Exit::Usage && several.err.contains("n485aat7pwn70ebz (ann)"), "{}", several.err);
+    for text in ["hn9", "unknown"] {
+        assert_eq!(fake.run(&["token", "revoke", text]).await.exit, Exit::Refused, "{text}");
+    }
+}
