@@ -21,23 +21,25 @@ use crate::{closed, log};
 const EXAMPLES: &str = "\
 Examples:
   bowline agent --server https://bowline.example.org --join-file web1.join
-      The first start, with what `bowline token create --kind join --save web1.join` wrote: makes a key, enrolls under the name of this machine, and begins to work
+      The first start, with what `bowline token create --kind join --save web1.join` wrote: makes a
+      key, enrolls under the name of this machine, and starts to work
   bowline agent --server https://bowline.example.org
       Every start after that
-  bowline agent --join-file site-fra.join --name site-fra --reach ssh --ssh-key id_ed25519 --known-hosts known_hosts
+  bowline agent --join-file fra.join --name fra --reach ssh --ssh-key id_ed25519 --known-hosts hosts
       Reaches hosts that have no agent of their own
   bowline agent --join-file sim-1.join --name sim-1 --reach simulate --latency 20:400 --failure 0.02
-      Plays hosts that do not exist, to try out rollouts without touching anything
+      Simulates hosts, to try out rollouts without touching anything
 
-The agent only calls out; nothing has to be opened for it. Commands go on when it is stopped, and the next start tells
-how they ended. The first SIGTERM or Ctrl-C asks it to leave: what it executes itself may finish, what has ended is told.
-The second one insists: it leaves at once, commands on this host go on, and the next start tells the rest. Run it as a service with KillMode=process: see docs/guide/agents.md.";
+The agent only makes outgoing connections. Commands continue when it is stopped, and the next start reports how they \
+ended. The first SIGTERM or Ctrl-C stops it gracefully: what it executes itself may finish, and results are reported. The \
+second one stops it at once: commands on this host continue, and the next start reports the rest. Run it as a service with \
+KillMode=process: see docs/guide/agents.md.";
 
 /// Flags of `agent`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AgentArgs {
-    /// The join token that somebody made for this agent; needed at the first start only. Others on this machine see the
+    /// The join token that was created for this agent; needed at the first start only. Others on this machine see the
     /// command line: use --join-file or the environment
     #[arg(long, value_name = "TOKEN", env = "BOWLINE_AGENT_JOIN", hide_env_values = true)]
     pub join: Option<String>,
@@ -89,7 +91,7 @@ pub struct IsolationArgs {
     /// Run commands as the agent's own user, with its directory open to them; the fleet shows it as shares_agent_user
     #[arg(long, env = "BOWLINE_AGENT_SHARE_USER", conflicts_with = "run_as")]
     pub share_user: bool,
-    /// A user that command types may name besides; may be given more than once. Needs root
+    /// Another user that command types may name; may be given more than once. Needs root
     #[arg(long = "allow-user", value_name = "USER", env = "BOWLINE_AGENT_ALLOW_USER", value_delimiter = ',')]
     pub allow_users: Vec<String>,
     /// The most processes and threads that one command may have

@@ -52,18 +52,18 @@ enum Command {
     /// Execute commands on this host, and on hosts it reaches, for a server
     #[cfg(target_os = "linux")]
     Agent(Box<agent::AgentArgs>),
-    /// Own one run until it has ended. Agents start this by themselves
+    /// Supervise one run until it has ended. Started by agents
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Keeper {
         /// The run directory
         run_dir: std::path::PathBuf,
     },
-    /// Bring the ledger to this version's shape, and stop
+    /// Migrate the ledger to this version, and exit
     Migrate(migrate::MigrateArgs),
-    /// Prove that every job equals the sum of its events, and that everything that waits has its one row; walk the audit trail
+    /// Check that the ledger is consistent, and verify the audit trail
     Verify(verify::VerifyArgs),
-    /// Look at this installation and say what is wrong with it
+    /// Check this installation for problems
     Doctor(doctor::DoctorArgs),
     /// Measure this machine's throughput
     Bench(bench::BenchArgs),

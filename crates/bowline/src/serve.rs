@@ -32,9 +32,9 @@ use crate::role::Role;
 use crate::{closed, demo, exposure, first_start, jwks, ledger, log, modes, objects, secrets};
 
 const STOPPING: &str = "\
-The first SIGTERM or Ctrl-C asks: nothing new is taken, what runs may finish, up to server.close_ms. The second one insists: \
-the server leaves at once. What it has answered is in the ledger, and workers and agents go on without it. SIGHUP reads the \
-configuration again: log.level and log.access apply at once, the log says what needs a restart.";
+The first SIGTERM or Ctrl-C stops the server gracefully: it takes nothing new, and what runs may finish, up to \
+server.close_ms. The second one stops it at once. What it has answered is in the ledger, and workers and agents continue \
+without it. SIGHUP reads the configuration again: log.level and log.access apply at once, the log says what needs a restart.";
 
 /// Flags of `serve`.
 #[derive(Debug, Clone, Args)]

@@ -10,9 +10,9 @@ use crate::output::{Facts, Screen, Text};
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClockCommand {
-    /// Show the server's clock, and whether it is believed
+    /// Show the server's clock, and whether it is trusted
     Show,
-    /// Believe a clock that is far from the ledger's last known time; expiry, retention, misfires and timeouts continue
+    /// Trust a clock that is far from the ledger's last known time; expiry, retention, misfires and timeouts continue
     Accept {
         /// Why, for the audit trail
         #[arg(long)]

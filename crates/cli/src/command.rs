@@ -39,33 +39,33 @@ use crate::{
 // the description of the whole program.)
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClientCommand {
-    /// Submit jobs, look at them, stop them, try them again
+    /// Submit, list, watch, cancel and retry jobs
     #[command(subcommand, visible_alias = "jobs")]
     Job(JobCommand),
 
     Run(Box<RunArgs>),
 
-    /// Commands and workflows that wait for approval
+    /// List, approve and reject commands and workflows that wait for approval
     #[command(subcommand, visible_alias = "approval")]
     Approvals(ApprovalsCommand),
 
-    /// Where commands may not run
+    /// Block commands on hosts
     #[command(subcommand, visible_alias = "block")]
     Blocks(BlocksCommand),
 
-    /// Dead letters: jobs that failed for good
+    /// List, replay and purge dead letters: jobs that failed for good
     #[command(subcommand, visible_alias = "dead-letters")]
     Dlq(DlqCommand),
 
-    /// Evaluations that ended the server twice and are set aside
+    /// List and resume evaluations that ended the server twice and were set aside
     #[command(subcommand, visible_alias = "evaluation")]
     Evaluations(EvaluationsCommand),
 
-    /// What happened, and what is happening
+    /// List or follow events
     #[command(visible_alias = "event")]
     Events(EventsArgs),
 
-    /// Hosts and the inventories that hold them
+    /// Manage hosts and inventories
     #[command(subcommand, visible_alias = "host")]
     Hosts(HostsCommand),
 
@@ -78,80 +78,80 @@ pub enum ClientCommand {
     /// Check configuration files without applying them
     Validate(ValidateArgs),
 
-    /// Show what is configured, of one kind
+    /// Show the resources of one kind, or one of them
     Get(GetArgs),
 
-    /// Make another version of a resource active
+    /// Activate a version of a resource
     Activate(ActivateArgs),
 
-    /// Make the version before the active one active again
+    /// Activate the version before the active one
     Rollback(RollbackArgs),
 
     /// Delete a resource with all its versions, unless something needs it
     Delete(DeleteArgs),
 
-    /// What is started again and again, and when
+    /// List and trigger schedules
     #[command(subcommand, visible_alias = "schedules")]
     Schedule(ScheduleCommand),
 
-    /// What messages start
+    /// Show triggers: what messages start
     #[command(subcommand, visible_alias = "triggers")]
     Trigger(TriggerCommand),
 
-    /// Where secrets are kept, and whether they can be had; their values are not shown
+    /// List secrets and check that they can be read; values are never shown
     #[command(subcommand, visible_alias = "secrets")]
     Secret(SecretCommand),
 
-    /// Workflows: check and draw definitions, run them, go through runs step by step
+    /// Check, draw, run and debug workflows
     #[command(subcommand, visible_alias = "workflows")]
     Workflow(WorkflowCommand),
 
-    /// The lanes, and what waits in them
+    /// Show the lanes and what waits in them
     #[command(visible_alias = "lane")]
     Lanes,
 
-    /// What this tenant uses, and what it may
+    /// Show what this tenant uses, and its limits
     #[command(visible_alias = "quotas")]
     Quota,
 
-    /// The workers, and whether they take work
+    /// List and drain workers
     #[command(visible_alias = "worker")]
     Workers {
         #[command(subcommand)]
         command: Option<WorkersCommand>,
     },
 
-    /// The agents: who admitted them, when they were last seen; remove one whose key is lost
+    /// List, show and remove agents
     #[command(subcommand)]
     Agents(AgentsCommand),
 
-    /// What was done with authority, by whom and why, in chains that cannot be changed unnoticed
+    /// List, export and verify the audit trail
     #[command(subcommand)]
     Audit(AuditCommand),
 
-    /// The clock the server decides by, and whether it is believed
+    /// Show the server's clock, and accept it after a jump
     #[command(subcommand)]
     Clock(ClockCommand),
 
-    /// What agents executed and the ledger does not know
+    /// List what agents executed and the ledger does not know
     #[command(subcommand)]
     Evidence(EvidenceCommand),
 
-    /// Tenants
+    /// Create and list tenants
     #[command(subcommand, visible_alias = "tenants")]
     Tenant(TenantCommand),
 
-    /// Tokens for programs and workers
+    /// Create, list and revoke tokens
     #[command(subcommand, visible_alias = "tokens")]
     Token(TokenCommand),
 
-    /// Who the server takes you for, and what you may do
+    /// Show who you are to the server, and what you may do
     Whoami,
 
-    /// Save a server and a token as a context, and use it from now on
+    /// Save a server and a token as a context, and switch to it
     Login(LoginArgs),
 
-    /// Saved servers and tokens: list them, use another one
+    /// List, switch and remove saved contexts
     #[command(subcommand, visible_alias = "contexts")]
     Context(ContextCommand),
 }

@@ -24,13 +24,13 @@ use crate::source;
   bowline --token-file ops.token login https://bowline.example.org --name prod
   bowline context use prod
 
-The token is taken from --token, --token-file or BOWLINE_TOKEN, or asked for. The server is asked whether it accepts it, and
+The token is taken from --token, --token-file or BOWLINE_TOKEN, or asked for. The server is asked whether it accepts it, and \
 both are saved in ~/.config/bowline/contexts.toml, readable by you only.")]
 pub struct LoginArgs {
-    /// Where the server listens [default: as --server says]
+    /// Where the server listens [default: --server]
     #[arg(value_name = "URL")]
     url: Option<String>,
-    /// What to call it [default: the server's host]
+    /// The name of the context [default: the server's host]
     #[arg(long)]
     name: Option<String>,
 }
@@ -39,12 +39,12 @@ pub struct LoginArgs {
 pub enum ContextCommand {
     /// List the saved contexts; the one in use has a star
     List,
-    /// Use another context from now on
+    /// Switch to another context
     Use {
         /// Its name
         name: String,
     },
-    /// Forget a context, and its token with it
+    /// Remove a context and its token
     Remove {
         /// Its name
         name: String,

@@ -13,7 +13,7 @@ use crate::output::{Cell, Column, Screen, Text};
 pub enum EvaluationsCommand {
     /// List evaluations that are set aside
     List,
-    /// Let an evaluation go on
+    /// Resume an evaluation
     ///
     /// It was set aside because the server ended twice while it was evaluated. If that happens again, it is set aside again.
     Resume {
@@ -48,7 +48,7 @@ pub async fn run(client: &Client, screen: &mut Screen, command: EvaluationsComma
             if screen.json() {
                 screen.json_line(answer.text())?;
             } else {
-                screen.line(&format!("{subject} goes on"))?;
+                screen.line(&format!("{subject} is resumed"))?;
             }
         }
     }

@@ -27,7 +27,7 @@ pub enum Failure {
     #[error("the answer of {server} was not understood: {cause}")]
     Strange { server: String, cause: String },
     /// Nothing was asked for, because it would have meant nobody.
-    #[error("{selector:?} means no host of the inventory {inventory}")]
+    #[error("{selector:?} matches no host of the inventory {inventory}")]
     NoHosts { selector: String, inventory: String },
     /// Somebody was asked and did not say yes.
     #[error("nothing was done")]

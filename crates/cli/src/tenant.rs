@@ -11,9 +11,9 @@ use crate::output::{Cell, Column, Facts, Screen, Text};
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum TenantCommand {
-    /// Make a tenant
+    /// Create a tenant
     Create {
-        /// What to call it
+        /// The name
         name: String,
     },
     /// List the tenants

@@ -22,20 +22,20 @@ use crate::whoami::joined;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum TokenCommand {
-    /// Make a token; its text is shown once
+    /// Create a token; its text is shown once
     Create(CreateArgs),
-    /// List the tokens, without their texts
+    /// List tokens, without their texts
     List {
         /// The tenant they belong to [default: yours]
         #[arg(long, value_name = "ID")]
         tenant: Option<String>,
     },
-    /// End a token at once, and the API tokens that were made with it
+    /// Revoke a token, and the API tokens that were created with it
     Revoke {
         /// The token: its id, the start or the end of its id, or its name, if no other valid token has it
         #[arg(value_name = "TOKEN")]
         id: String,
-        /// End workers, agents and join tokens that were made with it, too
+        /// Also revoke workers, agents and join tokens that were created with it
         #[arg(long)]
         with_workers: bool,
     },
@@ -76,13 +76,13 @@ pub struct CreateArgs {
     /// The address of the person it is for, if not your own (administrators only); workflows know it as user.email
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
-    /// A label that the worker gets, or the agent which joins with it; repeat for several
+    /// A label for the worker, or for the agent that joins with it; repeat for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Let labels count that the worker states itself, besides those of --label
+    /// Accept labels that the worker states itself, besides those of --label
     #[arg(long)]
     own_labels: bool,
-    /// Hosts besides its own that the agent may reach which joins with it; repeat for several
+    /// Hosts besides its own that the joining agent may reach; repeat for several
     #[arg(long, value_enum, value_name = "HOW")]
     reach: Vec<Reach>,
     /// Give the agent sealed secrets even if its commands share its user
@@ -91,7 +91,7 @@ pub struct CreateArgs {
     /// A task type that the worker may take, or a pattern such as 'gpu.*'; repeat for several [default: all but built-in ones]
     #[arg(long = "task-type", value_name = "TYPE")]
     task_types: Vec<String>,
-    /// How long it is good for, such as 30d [default: the server's, by kind]
+    /// How long it is valid, such as 30d [default: the server's, by kind]
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
     /// The tenant it belongs to [default: yours]

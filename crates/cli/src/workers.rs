@@ -16,12 +16,12 @@ use crate::whoami::joined;
 pub enum WorkersCommand {
     /// List the workers (the default)
     List,
-    /// Let a worker finish what it holds and take nothing new
+    /// Let a worker finish its runs and take no new ones
     Drain {
         /// The worker's id
         id: String,
     },
-    /// Let a drained worker take work again
+    /// Let a drained worker take runs again
     Undrain {
         /// The worker's id
         id: String,
@@ -119,6 +119,6 @@ async fn drain(client: &Client, screen: &mut Screen, id: &str, draining: bool) -
     if screen.json() {
         return screen.json_line(answer.text());
     }
-    let what = if draining { "finishes what it holds and takes nothing new" } else { "takes work again" };
+    let what = if draining { "finishes its runs and takes no new ones" } else { "takes runs again" };
     screen.line(&format!("worker {} {what}", Text::new(id)))
 }

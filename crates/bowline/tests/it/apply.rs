@@ -117,7 +117,7 @@ async fn applying_twice_is_applying_once() {
         assert!(code == 0 && out.contains("unchanged") && !out.contains("updated"), "{what:?}: {shown}{out}");
     }
     let (_, out) = said(&bowline(&server, &["rollback", "command", "cleanup", "--reason", "too much"], None));
-    assert_eq!(out, "command cleanup: v1 counts now, instead of v2\n");
+    assert_eq!(out, "command cleanup: v1 is active now, instead of v2\n");
     assert!(text(&bowline(&server, &["get", "command", "cleanup"], None)).contains("/tmp/build\n"));
     let (_, out) = said(&apply(&[]));
     assert!(out.contains("cleanup        activated v2"), "{out}");

@@ -89,7 +89,7 @@ async fn what_cannot_run_is_refused_with_its_reason() {
     let server = TestServer::start().await;
     fleet(&server, 1).await;
     for (args, code, words) in [
-        (["run", "uptime", "--on", "role=db"].as_slice(), 1, "means no host"),
+        (["run", "uptime", "--on", "role=db"].as_slice(), 1, "matches no host"),
         (&["run", "uptime", "--on", "role=="], 1, "VALIDATION_ERROR"),
         (&["run", "uptime", "--hosts", "web9"], 1, "HOST_NOT_FOUND"),
         (&["run", "uptime", "--on", "all", "--inventory", "lab"], 1, "INVENTORY_NOT_FOUND"),

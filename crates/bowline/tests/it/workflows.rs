@@ -698,9 +698,12 @@ async fn the_program_runs_workflows_and_looks_at_them() {
     stored(&server, "order", waiting(json!({"type": "wait_event", "config": {"event": "paid"}}))).await;
     let begun = text(&ran(bowline(&server, &["workflow", "run", "order", "--no-wait"]), "").await);
     let id = job_in(&begun);
-    assert_eq!(text(&ran(bowline(&server, &["workflow", "signal", "nothing"]), "").await), "nobody waits for it\n");
+    assert_eq!(
+        text(&ran(bowline(&server, &["workflow", "signal", "nothing"]), "").await),
+        "no execution waits for it\n"
+    );
     let signal = ["workflow", "signal", "paid", "--payload", "{\"amount\": 5}"];
-    assert_eq!(text(&ran(bowline(&server, &signal), "").await), "1 run was told\n");
+    assert_eq!(text(&ran(bowline(&server, &signal), "").await), "1 execution was signaled\n");
     server.until_status(&id, "success").await;
 }
 
@@ -782,7 +785,7 @@ async fn the_debugger_takes_lines() {
         "\"jump\" means nothing here",
         "end gives {\"n\":\"pinned\"} from now on",
         "success after",
-        "goes on from step 4 of",
+        "continues from step 4 of",
         "the run stays where it is",
     ] {
         assert!(said.contains(words), "{words:?} is missing:\n{said}");

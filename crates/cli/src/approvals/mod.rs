@@ -24,20 +24,20 @@ pub enum ApprovalsCommand {
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
         limit: u64,
     },
-    /// Show what would run, where, and who has said what
+    /// Show what would run, where, and the votes so far
     Show {
         #[command(flatten)]
         job: OneJob,
     },
-    /// Say yes to a command, or to a node of a workflow
+    /// Approve a command, or a node of a workflow
     ///
-    /// Shows what would run and asks, and says yes to exactly that: if something else would run by then, the yes does not
-    /// count. With --hash nothing is shown, and the yes is for what has this hash.
+    /// Shows what would run, asks, and approves exactly that: if something else would run by then, the approval does not
+    /// count. With --hash nothing is shown, and the approval is for what has this hash.
     #[command(after_help = "Examples:
   bowline approvals approve JOB
   bowline approvals approve JOB --hash HASH --reason 'change 4711'")]
     Approve(ApproveArgs),
-    /// Say no to a command, which will not run, or to a node of a workflow
+    /// Reject a command, which will not run, or a node of a workflow
     Reject {
         #[command(flatten)]
         job: OneJob,
@@ -57,7 +57,7 @@ pub struct ApproveArgs {
     /// Why; it is kept with the job
     #[arg(long)]
     reason: Option<String>,
-    /// The hash of what was looked at, as `approvals show` prints it
+    /// The hash of what you looked at, as `approvals show` prints it
     #[arg(long)]
     hash: Option<String>,
     /// Of a workflow: which node, if several wait

@@ -22,12 +22,12 @@ pub use verify::VerifyArgs;
 pub enum AuditCommand {
     /// Show records, newest first
     List(ListArgs),
-    /// Print a whole chain, oldest first, one record a line
+    /// Export a whole chain, oldest first, one record a line
     Export {
         #[command(flatten)]
         chain: ChainArgs,
     },
-    /// Walk a chain from its beginning, and name the first record that is not as it was written
+    /// Verify a chain from its start, and name the first record that was changed
     Verify(VerifyArgs),
 }
 

@@ -21,7 +21,7 @@ const DEFAULT_HEADS: &str = "./bowline-data/audit/heads.jsonl";
 pub struct VerifyArgs {
     #[command(flatten)]
     chain: ChainArgs,
-    /// Walk along an exported chain instead of the server's
+    /// Verify an exported chain instead of the server's
     #[arg(long, value_name = "PATH", conflicts_with = "chain")]
     file: Option<PathBuf>,
     /// Signed heads the chain must contain [default: ./bowline-data/audit/heads.jsonl if it exists]

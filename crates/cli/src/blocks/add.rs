@@ -15,7 +15,7 @@ use crate::output::Screen;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   bowline blocks add --host db1 --reason 'disk is being replaced' --for 2h
-  bowline blocks add --on 'site=fra' --command restart-service --reason 'change freeze' --until 2026-01-02T06:00:00Z")]
+  bowline blocks add --on site=fra --reason 'change freeze' --until 2026-01-02T06:00:00Z")]
 pub struct AddArgs {
     #[command(flatten)]
     place: Place,
@@ -25,7 +25,7 @@ pub struct AddArgs {
     /// Only this command type; ad-hoc is every command that is not a type [default: every command]
     #[arg(long, value_name = "NAME")]
     command: Option<String>,
-    /// Why; whoever is blocked gets to read it
+    /// Why; shown to those who are blocked
     #[arg(long)]
     reason: String,
     /// For this long, such as 2h [default: until it is lifted]
@@ -43,7 +43,7 @@ struct Place {
     /// This host
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Whichever hosts this means when something is about to start, such as 'site=fra'
+    /// The hosts that this selector matches when a command is about to start, such as 'site=fra'
     #[arg(long, value_name = "SELECTOR")]
     on: Option<String>,
 }

@@ -21,7 +21,7 @@ pub enum BlocksCommand {
     },
     /// Forbid commands on hosts
     ///
-    /// A block counts for whatever is about to start; what runs is left alone.
+    /// A block applies to commands that are about to start; running ones are not stopped.
     Add(add::AddArgs),
     /// Allow commands again
     Lift {

@@ -15,7 +15,7 @@ use crate::output::Screen;
 pub enum DlqCommand {
     /// List dead letters, of one lane or of all
     List(ListArgs),
-    /// Make new jobs of dead letters
+    /// Submit dead letters again as new jobs
     Replay(close::CloseArgs),
     /// Remove dead letters for good
     Purge(PurgeArgs),
@@ -37,7 +37,7 @@ pub struct ListArgs {
 pub struct PurgeArgs {
     #[command(flatten)]
     close: close::CloseArgs,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }

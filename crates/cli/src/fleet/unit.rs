@@ -75,7 +75,7 @@ impl UnitView {
     /// What is to be said about it beyond its status.
     fn what(&self, screen: &Screen) -> String {
         if self.waits_for_host {
-            return "waits for its host, where somebody else is".to_owned();
+            return "waits for its host, which is busy".to_owned();
         }
         if let Some(BlockedView { block_id, reason, by, actor, expires_at }) = &self.blocked {
             let by = actor.or(by);

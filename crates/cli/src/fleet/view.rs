@@ -97,9 +97,9 @@ impl ApprovalView {
         if !self.is_open() {
             return self.state.to_string();
         }
-        let mut words = format!("{}: {} of {} said yes", self.state, self.yes(), self.quorum);
+        let mut words = format!("{}: {} of {} approved", self.state, self.yes(), self.quorum);
         if self.four_eyes {
-            words.push_str(", whoever asked cannot");
+            words.push_str(", the requester cannot");
         }
         if !self.expires_at.is_empty() {
             words.push_str(&format!(", expires {}", screen.ago(&self.expires_at)));

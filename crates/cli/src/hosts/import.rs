@@ -30,7 +30,7 @@ pub struct ImportArgs {
     /// Only say what would change
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask before hosts are removed
+    /// Skip the confirmation prompt before hosts are removed
     #[arg(long, short)]
     yes: bool,
     /// Why; kept in the audit trail

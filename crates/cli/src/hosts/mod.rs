@@ -24,23 +24,23 @@ pub use inventories::{list as inventories, one as inventory};
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum HostsCommand {
-    /// List hosts by name, all of them or those a selector means
+    /// List hosts by name: all, or those a selector matches
     List(list::ListArgs),
-    /// Show a host, with what it has through its groups
+    /// Show a host, with what it inherits from its groups
     Get(get::GetArgs),
-    /// Add a host, or make it what is said here
+    /// Add a host, or replace it
     Add(Box<add::AddArgs>),
-    /// Take hosts out of an inventory
+    /// Remove hosts from an inventory
     Remove(remove::RemoveArgs),
-    /// Make a file true: yaml, json, csv, or one of Ansible's formats
+    /// Import hosts from a file: yaml, json, csv, or one of Ansible's formats
     Import(import::ImportArgs),
     /// Print an inventory in a format that can be imported
     Export(export::ExportArgs),
-    /// Say how many hosts a selector means, and name the first ones
+    /// Show how many hosts a selector matches, and the first ones
     Select(select::SelectArgs),
-    /// Say who is at a host, and who waits for it
+    /// Show what runs on a host, and what waits for it
     Queue(queue::QueueArgs),
-    /// Keep a host no longer for a run that went missing there
+    /// Release a host that is reserved for a lost run
     Release(release::ReleaseArgs),
     /// List the inventories
     #[command(alias = "inventory")]

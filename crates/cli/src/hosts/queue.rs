@@ -88,7 +88,7 @@ pub async fn queue(client: &Client, screen: &mut Screen, args: &QueueArgs) -> Re
         let text = Table::new(&COLUMNS).render(&rows, screen.width(), screen.color());
         screen.text(&text)?;
     } else if kept.is_empty() {
-        screen.line("Nobody is at this host, and nobody waits for it.")?;
+        screen.line("Nothing runs on this host, and nothing waits for it.")?;
     }
     Ok(Exit::Success)
 }

@@ -12,8 +12,8 @@ use crate::output::Screen;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A host that several agents reach is kept for a while when a run goes missing there: it could still go on, and the next one
-would run beside it. Look on the host first; then
+A host that several agents reach is reserved for a while when a run is lost there: it could still be running, and the next \
+one would run next to it. Look on the host first; then
 
   bowline hosts release web1 --reason 'looked: the old process is gone'")]
 pub struct ReleaseArgs {

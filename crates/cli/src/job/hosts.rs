@@ -19,7 +19,7 @@ use crate::output::Screen;
 pub struct HostsArgs {
     #[command(flatten)]
     job: OneJob,
-    /// Only hosts that stand here: new, pending, queued, running, canceling, success, failed, error, blocked, canceled
+    /// Only hosts with this status: new, pending, queued, running, canceling, success, failed, error, blocked, canceled
     #[arg(long)]
     status: Option<String>,
     /// Every host, not only the first fifty

@@ -49,7 +49,7 @@ pub enum JobCommand {
     ///
     /// With --wait it ends with exit code 0 when all of them were canceled, and 1 when one ended in another way.
     Cancel(CancelArgs),
-    /// Queue a job that has ended once more; of a command, the hosts where it did not succeed
+    /// Queue an ended job again; of a command, the hosts where it did not succeed
     Retry(RetryArgs),
     /// Follow a job until it ends
     ///

@@ -21,13 +21,13 @@ use crate::wait::WaitIfAsked;
 
 #[derive(Debug, Clone, Args)]
 pub struct SubmitArgs {
-    /// What sort of work it is, such as echo or stripe.webhook.process
+    /// The job type, such as echo or stripe.webhook.process
     #[arg(value_name = "TYPE")]
     task_type: String,
-    /// What the job carries, as JSON; @FILE reads a file, @- standard input [default: {}]
+    /// The payload, as JSON; @FILE reads a file, @- standard input [default: {}]
     #[arg(long, value_name = "JSON", conflicts_with = "payload_file")]
     payload: Option<String>,
-    /// A file with what the job carries; - is standard input
+    /// A file with the payload; - is standard input
     #[arg(long, value_name = "FILE")]
     payload_file: Option<PathBuf>,
     /// webhook, critical, default or low [default: the server's]
@@ -42,10 +42,10 @@ pub struct SubmitArgs {
     /// Not before this much time has passed, such as 10m
     #[arg(long = "in", value_name = "DURATION")]
     delay: Option<Span>,
-    /// The idempotency key: the same key and the same job is one job [default: one is made up]
+    /// The idempotency key: the same key and the same job is one job [default: a random one]
     #[arg(long)]
     key: Option<String>,
-    /// Your own name for the job
+    /// Your own id for the job
     #[arg(long, value_name = "ID")]
     external_id: Option<String>,
     /// How many attempts may fail

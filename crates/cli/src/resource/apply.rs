@@ -26,7 +26,7 @@ A document has kind, name and spec; several stand in one file with --- between t
   spec:
     argv: [systemctl, restart, nginx]
 
-`kind: inventory` has hosts and groups as its spec. Hosts that it does not mention stay, unless the spec says
+`kind: inventory` has hosts and groups as its spec. Hosts that it does not mention stay, unless the spec says \
 `unmentioned: remove`.")]
 pub struct ApplyArgs {
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct ApplyArgs {
     /// Only say what would change, and show it as a diff
     #[arg(long)]
     dry_run: bool,
-    /// Store new versions, but let those count that count now
+    /// Store new versions without activating them
     #[arg(long)]
     no_activate: bool,
     /// Why; kept with the new versions and as the reason in the audit trail
@@ -108,7 +108,7 @@ pub async fn apply(client: &Client, screen: &mut Screen, args: &ApplyArgs) -> Re
     let stored = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Created { .. } | Outcome::Updated { .. }));
     if args.no_activate && stored {
         screen.note(
-            "the new versions do not count yet; `bowline activate KIND NAME VERSION --reason WHY` lets one count",
+            "the new versions are not active yet; `bowline activate KIND NAME VERSION --reason WHY` activates one",
         );
     }
     Ok(Exit::Success)

@@ -24,7 +24,7 @@ struct Which {
 pub struct ActivateArgs {
     #[command(flatten)]
     which: Which,
-    /// The version that is to count
+    /// The version to activate
     version: u32,
     /// Why; it is kept
     #[arg(long)]
@@ -47,7 +47,7 @@ pub struct DeleteArgs {
     /// Why; it is kept
     #[arg(long)]
     reason: String,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
@@ -90,8 +90,8 @@ async fn point(client: &Client, screen: &mut Screen, which: &Which, request: Req
     let done: Activated = answer.read()?;
     let what = match (done.changed, done.before.as_str()) {
         (false, _) => format!("v{} counts already", done.active),
-        (true, "") => format!("v{} counts now", done.active),
-        (true, before) => format!("v{} counts now, instead of v{before}", done.active),
+        (true, "") => format!("v{} is active now", done.active),
+        (true, before) => format!("v{} is active now, instead of v{before}", done.active),
     };
     screen.line(&format!("{}: {what}", which.words()))?;
     Ok(Exit::Success)

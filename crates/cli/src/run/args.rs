@@ -37,16 +37,16 @@ pub struct RunArgs {
     /// The inventory that knows the hosts
     #[arg(long, value_name = "NAME", default_value = "main")]
     pub inventory: String,
-    /// Begin with this many hosts, such as 2 or 5%, and stop if one of them fails
+    /// Start with this many hosts, such as 2 or 5%, and stop if one of them fails
     #[arg(long, value_name = "SHARE")]
     pub canary: Option<Share>,
     /// This many hosts at a time, such as 50 or 10% [default: all at once]
     #[arg(long, value_name = "SHARE")]
     pub serial: Option<Share>,
-    /// Begin no more hosts when more than this many have failed, such as 0 or 5%
+    /// Start no more hosts when more than this many have failed, such as 0 or 5%
     #[arg(long, value_name = "SHARE")]
     pub max_failures: Option<Share>,
-    /// How long all of it may take, such as 10m
+    /// How long the whole command may take, such as 10m
     #[arg(long, value_name = "DURATION")]
     pub deadline: Option<Span>,
     /// A parameter of the command type; NAME=@FILE reads a file; repeat for several
@@ -55,10 +55,10 @@ pub struct RunArgs {
     /// webhook, critical, default or low [default: the server's]
     #[arg(long)]
     pub lane: Option<Lane>,
-    /// The idempotency key: the same key and the same wish is one job [default: one is made up]
+    /// The idempotency key: the same key and the same request is one job [default: a random one]
     #[arg(long)]
     pub key: Option<String>,
-    /// Your own name for the job
+    /// Your own id for the job
     #[arg(long, value_name = "ID")]
     pub external_id: Option<String>,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub struct RunArgs {
 #[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = false)]
 pub struct Target {
-    /// The hosts that this means, such as 'role=web & site!=fra'; all is everybody
+    /// The hosts that this selector matches, such as 'role=web & site!=fra'; all is every host
     #[arg(long, value_name = "SELECTOR")]
     pub on: Option<String>,
     /// These hosts
@@ -99,10 +99,10 @@ pub struct OwnArgs {
     /// How long it may take on one host, such as 5m [default: 15m]
     #[arg(long, value_name = "DURATION")]
     pub run_timeout: Option<Span>,
-    /// Other commands that share may run on the host meanwhile
+    /// Other shared commands may run on the host at the same time
     #[arg(long)]
     pub shared: bool,
-    /// Twice does what once does: it may be tried again when nobody knows how it ended
+    /// Running it twice does no harm: it is tried again when its outcome is unknown
     #[arg(long)]
     pub idempotent: bool,
     /// How often it is tried again on a host where it failed

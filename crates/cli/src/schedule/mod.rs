@@ -14,13 +14,13 @@ use crate::wait::WaitIfAsked;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ScheduleCommand {
-    /// The schedules: when each fires next, and what came of the last time
+    /// List the schedules: when each fires next, and the outcome of the last time
     List,
-    /// When a schedule fires next, or when a pattern would
+    /// Show when a schedule fires next, or when a pattern would
     Next(next::NextArgs),
-    /// Start what a schedule starts, now
+    /// Start a schedule's job now
     ///
-    /// The schedule itself goes on as if nothing had happened.
+    /// The schedule itself continues unchanged.
     Trigger {
         /// The name of the schedule
         name: String,

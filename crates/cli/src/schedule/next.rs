@@ -21,7 +21,7 @@ pub struct NextArgs {
     /// The zone of the pattern, such as Europe/Berlin
     #[arg(long, requires = "cron", default_value = "UTC")]
     timezone: String,
-    /// How many instants
+    /// How many times
     #[arg(short = 'n', long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     count: u32,
 }

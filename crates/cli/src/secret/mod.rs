@@ -12,9 +12,9 @@ use crate::output::Screen;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum SecretCommand {
-    /// The secret_refs there are: where each secret is kept, and for whom
+    /// List the secret_refs: where each secret is kept, and for whom
     List,
-    /// Ask the server whether it can read secrets now; all of them unless named
+    /// Check that the server can read secrets now; all of them unless named
     Check(CheckArgs),
 }
 

@@ -13,11 +13,11 @@ use crate::output::Screen;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum TriggerCommand {
-    /// The triggers: whether their queues are read, and what came of it
+    /// List the triggers: whether their queues are read, and the outcome
     ///
     /// The figures are those of the server that answers, since it started.
     List,
-    /// A trigger, and how it stands on the server that answers
+    /// Show a trigger and its state on the server that answers
     Show {
         /// The name of the trigger
         name: String,

@@ -21,21 +21,21 @@ use crate::wait::WaitByDefault;
   bowline workflow fork JOB --from-step 3 --set total=5
   bowline workflow fork JOB --from-step 0 --definition order.yaml
 
-The new run knows what the other one knew after that step, and goes on from there; the other one stays as it is.")]
+The new execution has the context of the other one after that step, and continues from there; the other one is not changed.")]
 pub struct ForkArgs {
     #[command(flatten)]
     job: OneJob,
-    /// The step after which it goes on; 0 is the beginning
+    /// The step after which it continues; 0 is the start
     #[arg(long, value_name = "N")]
     from_step: u32,
     /// A variable to set before it continues: JSON if it can be read as such, text otherwise; NAME=@FILE
     /// reads a file; repeat for several
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
     set: Vec<(String, Value)>,
-    /// A file with another definition to go on with
+    /// A file with another definition to continue with
     #[arg(long, value_name = "FILE")]
     definition: Option<PathBuf>,
-    /// Stop after each node; `workflow debug JOB` goes on
+    /// Stop after each node; `workflow debug JOB` continues
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub async fn fork(client: &Client, screen: &mut Screen, args: &ForkArgs) -> Resu
     let forked: Forked = answer.read()?;
     let id: JobId = forked.job_id.as_str().parse().map_err(|_| client.strange("it has no job id".to_owned()))?;
     if !screen.json() {
-        screen.line(&format!("job {id} (#{}) goes on from step {} of {}", forked.number, args.from_step, job))?;
+        screen.line(&format!("job {id} (#{}) continues from step {} of {}", forked.number, args.from_step, job))?;
     }
     if wait.is_no() {
         screen.note(&format!("look at it with `bowline workflow steps {id}`"));

@@ -44,30 +44,30 @@ pub enum WorkflowCommand {
         #[command(flatten)]
         which: job::Which,
     },
-    /// Say everything that is wrong with workflows and blueprints in files; no server is asked
+    /// List all errors of workflows and blueprints in files, without a server
     Validate(validate::ValidateArgs),
-    /// Draw a workflow or a blueprint, from a file or by the name that the server knows
+    /// Draw a workflow or a blueprint, from a file or from the server
     Graph(graph::GraphArgs),
     /// List the types of nodes and their fields
     #[command(alias = "node")]
     Nodes(nodes::NodesArgs),
-    /// Begin a run, and watch its steps until it ends
+    /// Start an execution, and watch its steps until it ends
     Run(Box<run::RunArgs>),
-    /// Go through a run step by step
+    /// Debug an execution step by step
     Debug(Box<debug::DebugArgs>),
     /// Show what an execution has done, step by step
     #[command(alias = "step")]
     Steps(look::StepsArgs),
-    /// What a run knows, now or after any step
+    /// Show the context of an execution, now or after any step
     Context(look::ContextArgs),
-    /// A new run that goes on from a step of another
+    /// Start a new execution from a step of another
     Fork(fork::ForkArgs),
-    /// A run once more with the answers it got: what would be different?
+    /// Replay an execution with the answers it got, and show what would be different
     Shadow(shadow::ShadowArgs),
     /// Signal an event to executions
     #[command(alias = "signals")]
     Signal(signal::SignalArgs),
-    /// Let a run that ended badly go on where it failed
+    /// Continue a failed execution where it failed
     Retry(job::RetryArgs),
 }
 

@@ -26,10 +26,10 @@ pub struct BeginArgs {
     /// Which one, if the file has several
     #[arg(long)]
     name: Option<String>,
-    /// What a name is the name of [default: a workflow, or a blueprint if there is no such workflow]
+    /// The kind of the name [default: a workflow, or a blueprint if there is no such workflow]
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// What it is given, as JSON; @FILE reads a file, @- standard input
+    /// The input, as JSON; @FILE reads a file, @- standard input
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
     /// Add a field to the input: JSON if it can be read as such, text otherwise; NAME=@FILE reads a file; repeat for
@@ -45,10 +45,10 @@ pub struct BeginArgs {
     /// Not before this moment
     #[arg(long, value_name = "RFC3339")]
     run_at: Option<Timestamp>,
-    /// The idempotency key: the same key and the same wish is one run [default: one is made up]
+    /// The idempotency key: the same key and the same request is one execution [default: a random one]
     #[arg(long)]
     key: Option<String>,
-    /// Your own name for the run
+    /// Your own id for the execution
     #[arg(long, value_name = "ID")]
     external_id: Option<String>,
 }
@@ -59,16 +59,16 @@ pub struct BeginArgs {
   bowline workflow run order@3 --input @order.json --no-wait
   bowline workflow run order.yaml --break 'charge:{{ variables.total > 100 }}'
 
-A name is one that the server knows, with @VERSION if it should not be the active one. If a workflow and a blueprint have the
-same name, it is the workflow, unless --kind says otherwise. A file is sent along and need not be
-applied before. Ends with exit code 0 if the run succeeded, 1 if it failed, 3 if it was canceled. Ctrl-C leaves it running.")]
+A name is one that the server has, with @VERSION for another version than the active one. If a workflow and a blueprint have \
+the same name, the workflow is run unless --kind says otherwise. A file is sent along and need not be \
+applied before. Ends with exit code 0 if the execution succeeded, 1 if it failed, 3 if it was canceled. Ctrl-C leaves it running.")]
 pub struct RunArgs {
     /// A workflow or a blueprint that the server has, a file with one, or - for standard input
     #[arg(value_name = "NAME|FILE")]
     what: String,
     #[command(flatten)]
     begin: BeginArgs,
-    /// Stop after each node; `workflow debug JOB` goes on
+    /// Stop after each node; `workflow debug JOB` continues
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
@@ -249,7 +249,7 @@ pub async fn follow_after(remote: &Remote<'_>, screen: &mut Screen, mut shown: u
                 screen.note(line);
             }
             if view.waits.iter().any(|wait| wait.kind.as_str() == "approval") {
-                screen.note(&format!("say yes with `bowline approvals approve {id}`"));
+                screen.note(&format!("approve it with `bowline approvals approve {id}`"));
             }
         }
         said = waits;
@@ -260,13 +260,13 @@ pub async fn follow_after(remote: &Remote<'_>, screen: &mut Screen, mut shown: u
         }
         if view.paused_for.as_str() == "debug" {
             drop(bar);
-            screen.note(&format!("go on with `bowline workflow debug {id}`"));
+            screen.note(&format!("continue with `bowline workflow debug {id}`"));
             return Ok(Exit::Success);
         }
         tokio::select! {
             () = interrupts.next() => {
                 drop(bar);
-                screen.note(&format!("the run goes on; come back with `bowline workflow steps {id}`, stop it with `bowline job cancel {id}`"));
+                screen.note(&format!("the execution continues; come back with `bowline workflow steps {id}`, stop it with `bowline job cancel {id}`"));
                 return Ok(Exit::Interrupted);
             }
             () = tokio::time::sleep(LOOK_EVERY) => {}

@@ -19,12 +19,12 @@ use crate::output::{Screen, Text};
 #[command(after_help = "Examples:
   bowline workflow shadow JOB --definition order.yaml
 
-Nothing is carried out: where a node asked the world, the answer of the run is taken. Ends with exit code 1 if something would
+Nothing is executed: where a node called something, the recorded answer is used. Ends with exit code 1 if something would \
 be different.")]
 pub struct ShadowArgs {
     #[command(flatten)]
     job: OneJob,
-    /// A file with another definition [default: the run's own]
+    /// A file with another definition [default: the execution's own]
     #[arg(long, value_name = "FILE")]
     definition: Option<PathBuf>,
 }

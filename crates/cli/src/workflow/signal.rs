@@ -17,17 +17,17 @@ use crate::output::Screen;
   bowline workflow signal payment.received --key 4711 --payload '{\"amount\": 5}'
   bowline workflow signal JOB payment.received
 
-One run remembers the event until it waits for it. Without a run, those are told that wait for it now.")]
+An execution that is named keeps the event until it waits for it. Without one, the event goes to those that wait for it now.")]
 pub struct SignalArgs {
-    /// A run, followed by the event; or the event alone
+    /// An execution, followed by the event; or the event alone
     #[arg(value_name = "JOB|EVENT")]
     what: String,
-    /// The event, after a run
+    /// The event, after an execution
     event: Option<String>,
-    /// Which of them; a wait without a key hears them all
+    /// The key of the event; a wait without a key accepts any
     #[arg(long)]
     key: Option<String>,
-    /// What the waiting node gives, as JSON; @FILE reads a file
+    /// The output of the waiting node, as JSON; @FILE reads a file
     #[arg(long, value_name = "JSON")]
     payload: Option<String>,
 }
@@ -69,9 +69,9 @@ pub async fn signal(client: &Client, screen: &mut Screen, args: &SignalArgs) -> 
     }
     let signaled: Signaled = answer.read()?;
     screen.line(&match signaled.runs {
-        0 => "nobody waits for it".to_owned(),
-        1 => "1 run was told".to_owned(),
-        runs => format!("{runs} runs were told"),
+        0 => "no execution waits for it".to_owned(),
+        1 => "1 execution was signaled".to_owned(),
+        runs => format!("{runs} executions were signaled"),
     })?;
     Ok(Exit::Success)
 }

@@ -18,8 +18,8 @@ use crate::resource::paths;
   bowline workflow validate order.yaml
   bowline workflow validate workflows/
 
-Errors are listed in the order of the file: each with its line (of YAML), its path, and what is wrong.
-What only follows from another error is left out.
+Errors are listed in the order of the file: each with its line (of YAML), its path, and what is wrong. \
+Errors that only follow from another one are left out. \
 Whether the resources exist that a definition names (secrets, brokers, commands) is known to the server only:
 `bowline validate -f` asks it.")]
 pub struct ValidateArgs {

@@ -99,7 +99,7 @@ pub fn waits(screen: &Screen, view: &RunView) -> Vec<String> {
         })
         .collect();
     match view.paused_for.as_str() {
-        "debug" => lines.push(format!("stands still before {}", view.node)),
+        "debug" => lines.push(format!("stopped before {}", view.node)),
         // Older servers do not say until when.
         "sleep" if view.wakes_at.is_empty() => lines.push(format!("sleeps at {}", view.node)),
         "sleep" => lines.push(format!("sleeps at {} until {}", view.node, view.wakes_at)),

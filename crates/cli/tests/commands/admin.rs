@@ -92,7 +92,7 @@ async fn workers_are_listed_with_and_without_the_word() {
 async fn a_workers_name_is_one_part_of_the_path_whatever_is_in_it() {
     let fake = Fake::start(|_, _| ok(r#"{"worker_id":"w","draining":true}"#));
     let ran = fake.run(&["workers", "drain", "site/fra-1@2"]).await;
-    assert_eq!(ran.out, "worker site/fra-1@2 finishes what it holds and takes nothing new\n");
+    assert_eq!(ran.out, "worker site/fra-1@2 finishes its runs and takes no new ones\n");
     assert_eq!(fake.run(&["workers", "undrain", "a?b#c%"]).await.exit, Exit::Success);
     let asked = fake.asked();
     assert_eq!(asked[0].line, "POST /workers/site%2Ffra-1@2/drain");

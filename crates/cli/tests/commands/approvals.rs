@@ -62,7 +62,7 @@ async fn it_is_shown_what_would_run_where_and_who_said_what() {
     rollout     2 hosts first, then 10% at a time, stops when more than 1 host failed
     lock        exclusive
     deadline    10m 0s
-    approval    required: 1 of 2 said yes, whoever asked cannot, expires in 1d
+    approval    required: 1 of 2 approved, the requester cannot, expires in 1d
     votes       yes by token:bob 30s ago: change 4711
     on          s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, and 27 more
     asked by    token:ann

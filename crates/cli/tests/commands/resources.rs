@@ -79,7 +79,7 @@ async fn everything_is_checked_and_then_applied() {
         ran.json()["results"][0],
         json!({"kind": "command", "name": "restart", "outcome": "updated", "version": 3})
     );
-    assert!(ran.err.contains("do not count yet"), "{}", ran.err);
+    assert!(ran.err.contains("are not active yet"), "{}", ran.err);
     assert_eq!(fake.asked()[5].json()["activate"], false);
 }
 
@@ -364,7 +364,7 @@ async fn orders_say_why() {
         _ => ok(r#"{"kind":"command","name":"a","active":2,"before":3,"changed":true}"#),
     });
     let ran = fake.run(&["rollback", "command", "a", "--reason", " it broke "]).await;
-    assert_eq!(ran.out, "command a: v2 counts now, instead of v3\n");
+    assert_eq!(ran.out, "command a: v2 is active now, instead of v3\n");
     fake.run(&["activate", "command", "a", "2", "--reason", "it works"]).await;
     assert_eq!(
         fake.run_answering(&["delete", "command", "a", "--reason", "gone"], Some("n\n")).await.exit,

@@ -261,7 +261,7 @@ async fn nothing_runs_where_nobody_is_meant() {
     assert_eq!((ran.exit, submitted(&fake)), (Exit::Refused, None));
     insta::assert_snapshot!(ran.err, @r#"
     "uptime" is not a command type; running it as a program
-    error: "role=web" means no host of the inventory main
+    error: "role=web" matches no host of the inventory main
     hint: `bowline hosts list` shows which hosts there are, and their labels
     "#);
 }
@@ -349,7 +349,7 @@ async fn approval_is_waited_for_and_a_no_ends_it() {
     let ran = server(3, looks, |_| 0).run(&["run", "restart", "--on", "all"]).await;
     assert_eq!(ran.exit, Exit::Canceled);
     assert!(
-        ran.err.contains("waits for approval (required: 0 of 2 said yes, whoever asked cannot, expires in 1d)"),
+        ran.err.contains("waits for approval (required: 0 of 2 approved, the requester cannot, expires in 1d)"),
         "{}",
         ran.err
     );

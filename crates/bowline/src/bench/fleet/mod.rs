@@ -33,7 +33,7 @@ enum Part {
     Cost,
     /// Memory of the server with many agents connected and heartbeating
     Agents,
-    /// Events of 1 KiB, told in large batches
+    /// Events of 1 KiB, reported in large batches
     Events,
     /// Output of one run, brought in ranges
     Output,
@@ -72,7 +72,7 @@ pub struct FleetArgs {
     /// Events that happen in each of them
     #[arg(long, default_value_t = 2_000)]
     event_rate: u64,
-    /// Where the facts of an sshd are that plays many hosts, as scripts/bench-ssh.sh makes them
+    /// A file with the facts of an sshd that simulates many hosts, as scripts/bench-ssh.sh writes it
     #[arg(long, value_name = "DIR")]
     ssh: Option<PathBuf>,
     /// Measure on this PostgreSQL database; it should be empty

@@ -32,16 +32,16 @@ const WAITING_MAX: usize = 64;
 pub struct LogsArgs {
     #[command(flatten)]
     job: OneJob,
-    /// Only this host; repeat for several [default: every host that was begun]
+    /// Only this host; repeat for several [default: every host that was started]
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Which of the two
+    /// The stream
     #[arg(long, value_enum, default_value_t = Stream::Both)]
     stream: Stream,
-    /// Go on until the command has ended
+    /// Continue until the command has ended
     #[arg(long, short)]
     follow: bool,
-    /// Begin every line with its host instead of putting each host under a heading
+    /// Start every line with its host instead of putting each host under a heading
     #[arg(long)]
     prefix: bool,
     /// On a terminal, too, every byte as it was written; it may be anything

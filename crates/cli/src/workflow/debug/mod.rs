@@ -28,15 +28,15 @@ use session::Session;
   bowline workflow debug JOB
   printf 'step\\ncontext\\ncontinue\\n' | bowline workflow debug order
 
-A run that begins here stops after each node. One that is there already is shown as it is; `pause` stops it. On a terminal,
+An execution that is started here stops after each node. One that exists already is shown as it is; `pause` stops it. On a terminal, \
 ? lists the keys.")]
 pub struct DebugArgs {
-    /// A run, a workflow that the server has, or a file with one
+    /// An execution, a workflow that the server has, or a file with one
     #[arg(value_name = "NAME|FILE|JOB")]
     what: String,
     #[command(flatten)]
     begin: BeginArgs,
-    /// Take lines, not keys
+    /// Read lines instead of keys
     #[arg(long)]
     plain: bool,
 }

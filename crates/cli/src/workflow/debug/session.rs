@@ -182,7 +182,10 @@ impl<'c> Session<'c> {
             Wish::Detach => {
                 if !self.has_ended() {
                     self.remote.steer(json!("continue"), None).await?;
-                    screen.note(&format!("the run goes on; `bowline workflow steps {}` shows it", self.remote.id));
+                    screen.note(&format!(
+                        "the execution continues; `bowline workflow steps {}` shows it",
+                        self.remote.id
+                    ));
                 }
                 return Ok(After::Leave(self.exit()));
             }
@@ -207,7 +210,7 @@ impl<'c> Session<'c> {
         let forked: Forked = answer.read()?;
         let bad = || self.remote.client.strange("it has no job id".to_owned());
         let id: JobId = forked.job_id.as_str().parse().map_err(|_| bad())?;
-        screen.line(&format!("job {id} goes on from step {step} of {}", self.remote.id))?;
+        screen.line(&format!("job {id} continues from step {step} of {}", self.remote.id))?;
         (self.remote, self.shown, self.ended) = (Remote::new(self.remote.client, id), step, None);
         self.settle(screen, None).await
     }

@@ -44,7 +44,7 @@ pub const HELP: &str = "  s  step                        go on, and stop again a
      steps                       what it has done
   f  fork STEP [NAME=VALUE …]    a new run from a step of this one, and on with that
      pause                       stop before the next node
-     wait                        wait until it goes on by itself
+  w  wait                        wait until it continues by itself
      approve [NODE]              say yes to what waits for approval; reject [NODE] because …
      signal EVENT [JSON]         tell it of an event
      cancel                      stop the run for good
