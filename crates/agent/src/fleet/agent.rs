@@ -240,6 +240,9 @@ impl Day {
         if keepers > 0 {
             info!(agent.id = %name, "agent {name} leaves {keepers} runs to their keepers; the next agent goes on with them");
         }
+        if *fleet.runs.removed().borrow() {
+            return Err(FleetError::Removed { path: self.settings.data });
+        }
         if left.len() > keepers {
             warn!(agent.id = %name, "agent {name} leaves {} runs behind that end with it", left.len() - keepers);
         }
@@ -249,11 +252,13 @@ impl Day {
     /// Waits for `until`. `false` if something happened after which going on makes no sense.
     async fn go_on(&mut self, until: impl Future<Output = ()>) -> bool {
         let failed = self.fleet.link.failed.clone();
+        let mut removed = self.fleet.runs.removed();
         tokio::pin!(until);
         loop {
             tokio::select! {
                 biased;
                 () = failed.cancelled() => return false,
+                Ok(_) = removed.wait_for(|removed| *removed) => return false,
                 () = &mut until => return true,
                 // Loops end by themselves when their time has come, and otherwise only by a mistake of ours.
                 Some(ended) = self.loops.join_next() => match ended.map_err(JoinError::try_into_panic) {

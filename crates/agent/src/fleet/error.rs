@@ -26,6 +26,12 @@ pub enum FleetError {
         #[source]
         source: OpenError,
     },
+    #[error(
+        "the data directory {} was removed while the agent worked in it; nothing can be executed or reported without it, so the \
+         agent leaves: bring it back, or enroll this agent again with a new join token",
+        path.display()
+    )]
+    Removed { path: PathBuf },
     #[error("{} cannot be read or written", path.display())]
     File {
         path: PathBuf,

@@ -1,5 +1,6 @@
 //! Commands on the agent's own host.
 
+use bowline_agent::fleet::FleetError;
 use serde_json::json;
 
 use crate::fake::{Fake, Word, Working, task};
@@ -138,6 +139,42 @@ async fn a_canceled_command_ends_and_a_stale_one_goes_on() {
 }
 
 /// Waits for a file that a command makes.
+/// Somebody tidied up. Nobody can say how the command ended; the server hears that, and not that it still runs.
+#[tokio::test]
+async fn a_run_whose_directory_was_removed_is_told_as_lost() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let (data, go) = (room.path().join("data"), room.path().join("go"));
+    let working = Working::start(fake.settings(&data)).await;
+    let run = fake.queue(&json!({"script": format!("echo here; mkfifo {0}; read line < {0}", go.display())}));
+    fake.until("it at work", |state| (state.text(&run, "stdout") == "here\n").then_some(())).await;
+    until_there(&go).await;
+    std::fs::remove_dir_all(data.join("runs").join(&run)).unwrap();
+    std::fs::write(&go, "go\n").unwrap();
+    let told = fake.until("evidence of it", |state| state.evidence.iter().find(|told| told["run_id"] == *run).cloned());
+    let told = told.await;
+    assert_eq!((&told["ended"]["status"], &told["ended"]["error"]["class"]), (&json!("failure"), &json!("lost")));
+    // Its lease is not kept any more, and the agent works on.
+    let named = fake.get(|state| state.named(&run));
+    let next = fake.queue(&json!({"argv": ["true"]}));
+    assert_eq!(fake.until_ended(&next).await["status"], "success");
+    assert!(fake.get(|state| state.named(&run)) <= named + 1);
+    working.stop().await;
+    fake.assert_right();
+}
+
+#[tokio::test]
+async fn an_agent_whose_data_directory_is_removed_leaves_and_says_why() {
+    let (fake, room) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let data = room.path().join("data");
+    let working = Working::start(fake.settings(&data)).await;
+    fake.until_said(Word::Heartbeat, 1).await;
+    std::fs::remove_dir_all(&data).unwrap();
+    fake.queue(&json!({"argv": ["true"]}));
+    let left = working.end().await.unwrap_err();
+    assert!(matches!(&left, FleetError::Removed { path } if *path == data), "{left}");
+    assert!(left.to_string().contains("was removed"), "{left}");
+}
+
 pub async fn until_there(path: &std::path::Path) {
     let there = async {
         while !path.exists() {

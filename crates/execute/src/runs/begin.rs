@@ -97,7 +97,11 @@ impl Runs {
         if let Some(name) = manifest.secrets.values().find(|name| !has_value(name)) {
             return Err(BeginError::Secret(name.clone()));
         }
-        self.admit(manifest)
+        self.admit(manifest).inspect_err(|error| {
+            if matches!(error, BeginError::Disk(_)) {
+                self.shared.see_if_removed();
+            }
+        })
     }
 
     /// Gives back the place of a run that came to nothing. What is left of it, if anything, is a run like any other.
@@ -106,6 +110,7 @@ impl Runs {
             self.watcher.watch(run);
         } else {
             self.shared.lock().runs.remove(&run);
+            self.shared.see_if_removed();
         }
     }
 

@@ -4,6 +4,7 @@
 //! output. Truth is in the run directories; what is in memory can be read anew from them at any time.
 //! Never here: what the server believes. A host that is busy here is busy, and what was executed here is not again.
 
+mod abandon;
 mod begin;
 mod cancel;
 mod forget;

@@ -65,13 +65,14 @@ impl Runs {
                 }
             }
         }
-        let state = State { runs, journal, changed: BTreeSet::new() };
+        let state = State { runs, journal, changed: BTreeSet::new(), abandoned: BTreeSet::new() };
         let shared = Arc::new(Shared {
             directory,
             settings,
             state: Mutex::new(state),
             settling: Mutex::new(()),
             changes: watch::Sender::new(0),
+            removed: watch::Sender::new(false),
             _lock: lock,
         });
         let watcher = Watcher::start(shared.clone())?;

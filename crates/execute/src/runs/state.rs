@@ -32,6 +32,8 @@ pub(super) struct Shared {
     /// Held by the one who looks after a run whose keeper is gone.
     pub settling: Mutex<()>,
     pub changes: watch::Sender<u64>,
+    /// The directory of all runs was removed.
+    pub removed: watch::Sender<bool>,
     /// One agent for one directory.
     pub _lock: File,
 }
@@ -40,6 +42,8 @@ pub(super) struct State {
     pub runs: BTreeMap<RunId, Entry>,
     pub journal: Journal,
     pub changed: BTreeSet<RunId>,
+    /// Runs whose directory was removed, of which nobody has taken note.
+    pub abandoned: BTreeSet<RunId>,
 }
 
 pub(super) struct Entry {
@@ -104,6 +108,16 @@ impl Runs {
     /// The runs that have had something new since this was asked last.
     pub fn take_changed(&self) -> BTreeSet<RunId> {
         std::mem::take(&mut self.shared.lock().changed)
+    }
+
+    /// Turns true when the directory of all runs is not there any more: nothing can be begun or brought to an end then.
+    pub fn removed(&self) -> watch::Receiver<bool> {
+        self.shared.removed.subscribe()
+    }
+
+    /// Whether this run was given up because its directory was removed. Said once.
+    pub fn take_abandoned(&self, run: RunId) -> bool {
+        self.shared.lock().abandoned.remove(&run)
     }
 
     /// Runs that were executed and forgotten: after the newest `skip`, up to `max`, the newest first.

@@ -17,13 +17,15 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
+use super::abandon::Abandoned;
 use super::settle::SettleError;
 use super::standing::Standing;
 use super::state::Shared;
 
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a run rests whose log could not be brought to an end.
+/// How long a run rests whose log could not be brought to an end: twice as long each time, up to the most.
 const REST: Duration = Duration::from_secs(5);
+const REST_MAX: Duration = Duration::from_secs(300);
 /// The token of the descriptor that calls the watcher itself.
 const CALL: u64 = 0;
 
@@ -114,6 +116,8 @@ struct Glance {
     log_bytes: u64,
     /// Its log cannot be brought to an end before.
     rests_until: Option<Instant>,
+    /// How often that failed.
+    failures: u32,
 }
 
 impl Watch {
@@ -173,7 +177,7 @@ impl Watch {
                     let _ = epoll::delete(&self.poll, &keeper.pipe);
                     let _ = keeper.process.wait();
                 }
-                self.settle(run);
+                self.settle(run, 0);
             }
         }
     }
@@ -188,30 +192,59 @@ impl Watch {
             }
             let rests = glance.rests_until.is_some_and(|until| Instant::now() < until);
             if !rests && !matches!(place.try_lock(), Ok(None)) {
-                gone.push(*run);
+                gone.push((*run, glance.failures));
             }
         }
-        for run in gone {
+        for (run, failures) in gone {
             self.found_again.remove(&run);
-            self.settle(run);
+            self.settle(run, failures);
         }
     }
 
-    fn settle(&mut self, run: RunId) {
+    fn settle(&mut self, run: RunId, failures: u32) {
         match self.shared.settle(run, 0) {
             // The lock was taken by somebody who only looked.
             Ok(Standing::Running) => drop(self.found_again.insert(run, Glance::default())),
             // Its end was read, told and heard before its keeper was seen to be gone.
             Err(SettleError::Forgotten) => return,
             Ok(_) => {}
-            Err(error) => {
-                // It counts as running until the disk takes its end.
-                tracing::error!(run.id = %run, error = &error as &dyn std::error::Error, "run {run} cannot be settled");
-                let rests_until = Some(Instant::now() + REST);
-                self.found_again.insert(run, Glance { rests_until, ..Glance::default() });
-            }
+            Err(error) => self.not_settled(run, failures, &error),
         }
         self.shared.tell(run);
+    }
+
+    fn not_settled(&mut self, run: RunId, failures: u32, error: &SettleError) {
+        let directory = self.shared.runs_directory();
+        match self.shared.abandon(run) {
+            Ok(Abandoned::Given { found, left }) => {
+                tracing::error!(
+                    run.id = %run,
+                    processes = found,
+                    remain = left,
+                    "the directory of run {run} was removed from {}; how it ended is lost, and what was left of it was ended",
+                    directory.display()
+                );
+                return;
+            }
+            Ok(Abandoned::Everything) => {
+                // The agent leaves, and says so.
+                tracing::error!(run.id = %run, "{} was removed, so run {run} is not looked at any more", directory.display());
+                return;
+            }
+            Ok(Abandoned::Not) | Err(_) if failures == 0 => {
+                tracing::error!(
+                    run.id = %run,
+                    error = error as &dyn std::error::Error,
+                    "run {run} cannot be settled and counts as running; trying again, without another word until it works"
+                );
+            }
+            Ok(Abandoned::Not) | Err(_) => {
+                tracing::debug!(run.id = %run, error = error as &dyn std::error::Error, "run {run} cannot be settled yet");
+            }
+        }
+        let rest = REST.saturating_mul(2u32.saturating_pow(failures)).min(REST_MAX);
+        let rests_until = Some(Instant::now() + rest);
+        self.found_again.insert(run, Glance { rests_until, failures: failures + 1, ..Glance::default() });
     }
 }
 
@@ -220,17 +253,24 @@ mod tests {
     use bowline_model::Timestamp;
 
     use super::super::settings::Settings;
-    use super::super::state::Runs;
+    use super::super::state::{Entry, Runs};
     use super::*;
+    use crate::log::EndedAs;
+    use crate::manifest::Manifest;
+    use crate::manifest::tests::sample;
 
-    /// The end of a run may be told, heard and forgotten between the last word of its keeper and the end of the pipe.
-    #[test]
-    fn a_run_that_was_forgotten_is_not_looked_at_again() {
+    struct Stage {
+        _directory: tempfile::TempDir,
+        runs: Runs,
+        watch: Watch,
+    }
+
+    fn stage() -> Stage {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(|| Timestamp::from_millis(1));
         let runs = Runs::open(directory.path(), Settings::new(["true"], clock)).unwrap();
         let call = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
-        let mut watch = Watch {
+        let watch = Watch {
             shared: Arc::clone(&runs.shared),
             orders: Arc::new(Orders { call, list: Mutex::default() }),
             poll: epoll::create(epoll::CreateFlags::CLOEXEC).unwrap(),
@@ -238,9 +278,66 @@ mod tests {
             next: 1,
             found_again: HashMap::new(),
         };
+        Stage { _directory: directory, runs, watch }
+    }
+
+    /// A run that is known here, with this in the place of its directory.
+    fn known(stage: &Stage, furnish: impl FnOnce(&std::path::Path)) -> RunId {
+        let run = RunId::mint(Timestamp::from_millis(1), [7; 10]);
+        let manifest = Manifest { run, ..sample() };
+        stage.runs.shared.lock().runs.insert(run, Entry::new(manifest, Standing::Running));
+        furnish(stage.runs.shared.place(run).path());
+        run
+    }
+
+    /// The end of a run may be told, heard and forgotten between the last word of its keeper and the end of the pipe.
+    #[test]
+    fn a_run_that_was_forgotten_is_not_looked_at_again() {
+        let Stage { runs, mut watch, .. } = stage();
         let forgotten = RunId::mint(Timestamp::from_millis(1), [7; 10]);
-        watch.settle(forgotten);
+        watch.settle(forgotten, 0);
         assert!(watch.found_again.is_empty(), "nothing is left to be settled");
         assert!(runs.take_changed().is_empty(), "nor to be told");
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_settled_is_looked_at_less_and_less() {
+        let mut stage = stage();
+        // Something is there, and it is no directory.
+        let run = known(&stage, |path| fs::write(path, b"x").unwrap());
+        let mut rests = Vec::new();
+        for failures in 0..9 {
+            let now = Instant::now();
+            stage.watch.settle(run, failures);
+            let glance = stage.watch.found_again.remove(&run).unwrap();
+            assert_eq!(glance.failures, failures + 1);
+            rests.push(glance.rests_until.unwrap().duration_since(now).as_secs());
+        }
+        assert_eq!(rests, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+        assert!(stage.runs.find(run).is_some(), "it counts as running");
+    }
+
+    #[test]
+    fn a_run_whose_directory_was_removed_is_given_up_and_remembered() {
+        let mut stage = stage();
+        let run = known(&stage, |_| ());
+        stage.watch.settle(run, 0);
+        assert!(stage.watch.found_again.is_empty(), "it is not looked at again");
+        assert!(stage.runs.find(run).is_none());
+        let executed = stage.runs.executed(0, 10);
+        assert_eq!((executed.len(), executed[0].run, executed[0].outcome), (1, run, EndedAs::Interrupted));
+        assert!(stage.runs.take_changed().contains(&run), "there is something to tell");
+        assert!(stage.runs.take_abandoned(run) && !stage.runs.take_abandoned(run));
+        assert!(!*stage.runs.removed().borrow());
+    }
+
+    #[test]
+    fn nothing_is_looked_at_when_everything_was_removed() {
+        let mut stage = stage();
+        let run = known(&stage, |path| fs::remove_dir_all(path.parent().unwrap()).unwrap());
+        stage.watch.settle(run, 0);
+        assert!(stage.watch.found_again.is_empty());
+        assert!(*stage.runs.removed().borrow(), "whoever works here is told");
+        assert!(stage.runs.executed(0, 10).is_empty());
     }
 }

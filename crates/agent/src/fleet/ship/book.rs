@@ -18,6 +18,8 @@ const ABSENT_PAUSE: Duration = Duration::from_secs(60);
 const ABSENT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a run rests whose news was taken without anything being confirmed.
 const STUCK_PAUSE: Duration = Duration::from_secs(5);
+/// The longest rest of a run that cannot be read.
+const UNREADABLE_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Book {
@@ -33,6 +35,8 @@ pub struct Book {
     pub rests_until: Option<Instant>,
     /// Since when the server has not known the run.
     absent_since: Option<Instant>,
+    /// How often it could not be read, one after the other.
+    unreadable: u32,
 }
 
 /// What follows from a refusal.
@@ -71,6 +75,14 @@ impl Book {
         self.rests_until = Some(now + STUCK_PAUSE);
     }
 
+    /// It cannot be read now, and rests longer each time. Says whether that is new.
+    pub fn cannot_be_read(&mut self, now: Instant) -> bool {
+        let pause = STUCK_PAUSE.saturating_mul(2u32.saturating_pow(self.unreadable)).min(UNREADABLE_PAUSE_MAX);
+        self.rests_until = Some(now + pause);
+        self.unreadable = self.unreadable.saturating_add(1);
+        self.unreadable == 1
+    }
+
     /// The server took something and says what it holds. Numbers that the log lost (it was damaged) will never come, so
     /// what was taken behind such a gap counts as held, too.
     pub fn heard(&mut self, sent: Sent, acknowledged: u64, ended: bool, now: Instant) {
@@ -78,6 +90,7 @@ impl Book {
         self.held = if acknowledged >= sent.dense { acknowledged.max(sent.last) } else { acknowledged };
         self.ended |= ended;
         self.absent_since = None;
+        self.unreadable = 0;
         self.rests_until = None;
         let stuck = (sent.last > before && self.held == before) || (sent.end && !self.ended);
         if stuck {
@@ -187,6 +200,17 @@ mod tests {
 
     fn sent(dense: u64, last: u64) -> Sent {
         Sent { dense, last, end: false }
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_read_is_named_once_and_rests_longer_each_time() {
+        let (now, mut book) = (Instant::now(), Book::default());
+        let mut next = || (book.cannot_be_read(now), (book.rests_until.unwrap() - now).as_secs());
+        let seen: Vec<_> = (0..8).map(|_| next()).collect();
+        let rests = [5, 10, 20, 40, 80, 160, 300, 300];
+        assert_eq!(seen, rests.map(|rest| (rest == 5, rest)));
+        book.heard(sent(1, 1), 1, false, now);
+        assert!(book.cannot_be_read(now), "that it cannot be read again is new");
     }
 
     #[test]

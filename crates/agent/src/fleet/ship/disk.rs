@@ -10,7 +10,7 @@ use bowline_execute::{Confirmed, Ended, ForgetError, Stream};
 use bowline_model::{ErrorClass, RunId};
 use bowline_protocol::RunNews;
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, error, info, warn};
+use tracing::{Instrument, debug, error, info, warn};
 
 use super::book::{AfterRefusal, Books};
 use super::draft::{Draft, Look, look};
@@ -164,11 +164,20 @@ impl Shipper {
                     self.books.get(run).stored = Some(draft.stored);
                     drafts.push(draft);
                 }
-                Look::Gone => self.books.forget(run),
-                Look::NeverStarted { fence, why } => self.never_started(run, fence, why).await,
+                Look::Gone => {
+                    self.books.forget(run);
+                    if self.fleet.runs.take_abandoned(run) {
+                        // What the journal says of it now is all that there is to tell.
+                        self.fleet.roster.done(run);
+                        self.fleet.link.reunited.notify_one();
+                    }
+                }
+                Look::NeverStarted { fence, why } => {
+                    let span = self.fleet.span_of(run);
+                    self.never_started(run, fence, why).instrument(span).await;
+                }
                 Look::Unreadable(error) => {
-                    error!(run.id = %run, "run {run} cannot be read: {}", chain(&error));
-                    self.books.get(run).rest(now);
+                    self.unreadable(run, &chain(&error), now);
                 }
             }
         }
@@ -185,11 +194,22 @@ impl Shipper {
                 self.books.look_at(run, now);
             }
             Output::Refused(code) => self.refused(run, &code, now),
+            Output::Unreadable(why) => self.unreadable(run, &why, now),
             Output::Later => self.books.get(run).rest(now),
         }
     }
 
+    fn unreadable(&mut self, run: RunId, why: &str, now: Instant) {
+        let _in_run = self.fleet.span_of(run).entered();
+        if self.books.get(run).cannot_be_read(now) {
+            error!(run.id = %run, "run {run} cannot be read: {why}; trying again, less and less often");
+        } else {
+            debug!(run.id = %run, "run {run} still cannot be read: {why}");
+        }
+    }
+
     fn refused(&mut self, run: RunId, code: &str, now: Instant) {
+        let _in_run = self.fleet.span_of(run).entered();
         match self.books.get(run).refused(code, now) {
             AfterRefusal::AbsentNow => {
                 warn!(

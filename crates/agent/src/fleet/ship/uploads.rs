@@ -23,6 +23,8 @@ pub(super) enum Output {
     /// So much of each stream is held by the server.
     Stored([u64; 2]),
     Refused(String),
+    /// The disk does not give it, and why.
+    Unreadable(String),
     /// Not now.
     Later,
 }
@@ -128,8 +130,7 @@ async fn bring_ranges(fleet: &Arc<Fleet>, run: RunId, mut stored: [u64; 2], rang
                     break;
                 }
                 Ok(Err(error)) => {
-                    error!(run.id = %run, "{stream} of run {run} cannot be read: {}", chain(&error));
-                    return Output::Later;
+                    return Output::Unreadable(format!("{stream}: {}", chain(&error)));
                 }
                 Err(broken) => {
                     error!(run.id = %run, "the agent broke at the output of run {run}: {broken}");
