@@ -1,7 +1,8 @@
 //! Agents: how they join, renew their credentials and show their sealing keys.
 
 use bowline_model::event::EventData;
-use bowline_model::{EventKind, TenantId, WorkerName};
+use bowline_model::host::Connection;
+use bowline_model::{EventKind, Labels, TenantId, WorkerName};
 use bowline_store::{AgentRecord, Enrolled, RemoveAgent, RemovedAgent, SealingKeySet, StoreResult, TokenRecord};
 
 use super::Desk;
@@ -56,6 +57,12 @@ pub async fn enroll_agent(
     ];
     db.execute(ADD, &params).await?;
     if let Some(there) = &there {
+        // It registered as what it was admitted as before. Until it registers again it has what it was given now, and no more.
+        let given = agent.labels.iter().chain([(Connection::AGENT_LABEL, agent.name.as_str())]);
+        let given = given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        // With one label too many it cannot register either.
+        let given = Labels::new(given).unwrap_or_default().canonical();
+        db.execute(NARROW_WORKER, &[name[0], name[1], Val::Text(&given)]).await?;
         for old in [Some(&there.token), there.token_before.as_ref()].into_iter().flatten() {
             db.execute(END, &[Val::Text(old), Val::At(desk.now)]).await?;
         }
@@ -175,5 +182,6 @@ const ADD: Sql = Sql::Same(
        enrolled_at = excluded.enrolled_at, admission = excluded.admission,
        join_token = excluded.join_token",
 );
+const NARROW_WORKER: Sql = Sql::Same("update worker set labels = $3 where tenant = $1 and name = $2");
 const REMOVE: Sql = Sql::Same("delete from agent where tenant = $1 and name = $2");
 const REMOVE_WORKER: Sql = Sql::Same("delete from worker where tenant = $1 and name = $2");

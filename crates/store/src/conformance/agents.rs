@@ -105,6 +105,10 @@ pub async fn an_agent_with_its_old_key_is_admitted_anew(bench: &Bench) {
     assert_eq!(found, Some(AgentRecord { sealing_key: Some([7; 32]), ..again }), "it is what the new token says");
     let old = bench.ledger.find_token("of-a1".to_owned()).await.expect("read").expect("it is there");
     assert_eq!(old.revoked_at, Some(bench.now()), "its old credential ends");
+    let registered =
+        bench.ledger.find_worker(bench.tenant, worker_name("a1")).await.expect("read").expect("it is there");
+    let given = labels(&[(Connection::AGENT_LABEL, "a1"), ("dc", "ams")]);
+    assert_eq!(registered.labels, given, "what it registered as before is more than it is now");
 }
 
 pub async fn an_agents_credential_is_renewed(bench: &Bench) {
