@@ -41,7 +41,7 @@ impl Brokers {
         let to = Destination { scheme, host: &url.host, port: url.port };
         let password = self.secrets.for_connector(tenant, name.as_str(), to, &spec.password.secret_ref).await;
         let password = password.map_err(|error| {
-            tracing::warn!("broker {name} is not used, because its password cannot be had: {}", error.whole());
+            tracing::warn!(broker.name = %name, error = %error.whole(), "skipping a broker, its password cannot be resolved");
             RunError::new(error.class(), format!("the password of broker {name}: {error}"))
         })?;
         let tenant = self.secrets.tenant_name(tenant).await;

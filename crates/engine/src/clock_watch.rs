@@ -71,7 +71,7 @@ async fn note(ledger: &dyn Ledger, home: TenantId, kind: EventKind, status: &Clo
     let reason = Some(explain(status));
     let notice = Notice { tenant: home, kind, data: EventData { reason, ..EventData::default() } };
     if let Err(error) = ledger.note(notice).await {
-        tracing::warn!("cannot record the event {kind}: {error}");
+        tracing::warn!(event.kind = %kind, %error, "cannot record an event");
     }
 }
 

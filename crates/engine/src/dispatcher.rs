@@ -172,7 +172,7 @@ impl Dispatcher {
             asked.forget();
             if Instant::now() >= look_at {
                 if let Err(error) = self.ledger.find_work().await {
-                    tracing::debug!("the queue was not looked at: {error}");
+                    tracing::debug!(%error, "cannot read the queue");
                 }
                 self.learn_draining().await;
                 look_at = Instant::now() + SAFETY_NET;
@@ -306,7 +306,7 @@ impl Dispatcher {
         if !orphans.is_empty()
             && let Err(error) = self.ledger.give_back(orphans).await
         {
-            tracing::warn!("runs whose worker went away return later: {error}");
+            tracing::warn!(%error, "cannot return runs whose worker went away, their leases will");
         }
     }
 }
@@ -318,8 +318,10 @@ type Asker = (WorkerName, Option<TenantId>, usize);
 /// for our own worker, which confirms with the claim, are given up after a lease without a heartbeat.
 fn say_why_nothing_came(error: &StoreError) {
     match error {
-        StoreError::Unknown(why) => tracing::warn!("the answer to a claim was lost; its runs will return: {why}"),
-        error => tracing::debug!("nothing was claimed: {error}"),
+        StoreError::Unknown(why) => {
+            tracing::warn!(error = %why, "the answer to a claim was lost, its runs will return");
+        }
+        error => tracing::debug!(%error, "cannot claim runs"),
     }
 }
 

@@ -156,7 +156,7 @@ impl Intake {
                 }
                 Err(error) if asks < ASKS_MAX && must_ask_again(&error, asks) => {
                     asks += 1;
-                    tracing::warn!("asking again whether {} jobs were stored: {error}", again.len());
+                    tracing::warn!(jobs = again.len(), %error, "asking again whether jobs were stored");
                     jobs = again;
                     if planted::on(Mistake::UnknownIsFailure) {
                         // The mistake: taken for a failure, so it is a new ask under a new name.

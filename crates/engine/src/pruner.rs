@@ -36,17 +36,17 @@ pub async fn prune_forever(
         wait = match ledger.prune(settings.retention, from).await {
             Ok(pruned) => {
                 if pruned.jobs > 0 {
-                    tracing::info!(jobs = pruned.jobs, events = pruned.events, "pruned {} old jobs", pruned.jobs);
+                    tracing::info!(jobs = pruned.jobs, events = pruned.events, "pruned old jobs");
                 }
                 if pruned.definitions > 0 {
-                    tracing::info!("pruned {} definitions of workflows that no run needs", pruned.definitions);
+                    tracing::info!(definitions = pruned.definitions, "pruned definitions that no execution needs");
                 }
                 forget_output(&*blobs, &pruned.outputs).await;
                 from = pruned.next.unwrap_or_default();
                 if pruned.next.is_some() { BREATH } else { pause }
             }
             Err(error) => {
-                tracing::warn!("nothing was pruned: {error}");
+                tracing::warn!(%error, "cannot prune, retrying");
                 pause
             }
         };
@@ -58,7 +58,7 @@ async fn forget_output(blobs: &dyn BlobStore, runs: &[RunId]) {
     for run in runs {
         let Ok(prefix) = Key::new(&format!("runs/{}", run.as_uuid().simple())) else { continue };
         if let Err(error) = blobs.remove(&prefix).await {
-            tracing::warn!(run.id = %run, "the output of run {run} is left behind: {error}");
+            tracing::warn!(run.id = %run, %error, "cannot remove the output of a pruned run");
         }
     }
 }

@@ -39,7 +39,7 @@ pub async fn reap_forever(
                     mark.ledger_away();
                 }
                 meters.degraded.set(1);
-                tracing::warn!("leases are not judged while the ledger is away: {error}");
+                tracing::warn!(%error, "cannot judge leases, the ledger is unavailable");
                 continue;
             }
         };
@@ -55,7 +55,7 @@ pub async fn reap_forever(
             }
             Err(error) => {
                 mark.ledger_away();
-                tracing::warn!("leases were not judged: {error}");
+                tracing::warn!(%error, "cannot judge leases, retrying");
             }
         }
     }

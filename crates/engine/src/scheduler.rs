@@ -80,7 +80,7 @@ impl Scheduler {
             let wait = match self.look().await {
                 Ok(looked) => looked.quiet.min(SAFETY_NET),
                 Err(error) => {
-                    tracing::warn!("schedules are late: {error}");
+                    tracing::warn!(%error, "cannot evaluate schedules, retrying");
                     AFTER_FAILURE
                 }
             };
@@ -113,7 +113,7 @@ impl Scheduler {
                 Ok(None) => {}
                 // It stays due; the others need not wait for it.
                 Err(error) => {
-                    tracing::warn!("schedule {} is late: {error}", record.name);
+                    tracing::warn!(schedule.name = %record.name, %error, "cannot evaluate a schedule, retrying");
                     late = true;
                 }
             }
@@ -233,7 +233,9 @@ impl Scheduler {
                         Ok(answers) => {
                             started += answers.into_iter().map(|fired| told(&firing, fired)).sum::<u64>();
                         }
-                        Err(error) => tracing::warn!("schedule {} is late: {error}", firing.name),
+                        Err(error) => {
+                            tracing::warn!(schedule.name = %firing.name, %error, "cannot start what a schedule starts, retrying");
+                        }
                     }
                 }
                 Ok(started)
@@ -307,10 +309,15 @@ fn key_of(name: &ResourceName, instant: Timestamp) -> String {
 fn told(firing: &Firing, fired: Fired) -> u64 {
     let Fired::Done { jobs, .. } = fired else { return 0 };
     if let Some((instant, why)) = &firing.refused {
-        tracing::warn!("schedule {} started nothing for {instant}: {why}", firing.name);
+        tracing::warn!(schedule.name = %firing.name, schedule.instant = %instant, error = %why, "a schedule started nothing");
     }
     if firing.missed > 0 {
-        tracing::warn!("schedule {} missed {} instants since {}", firing.name, firing.missed, firing.seen);
+        tracing::warn!(
+            schedule.name = %firing.name,
+            missed = firing.missed,
+            since = %firing.seen,
+            "a schedule missed instants"
+        );
     }
     jobs.iter().filter(|job| matches!(job, Submitted::Accepted { .. })).count() as u64
 }

@@ -57,7 +57,7 @@ impl Tail {
             let mut position = match self.ledger.event_range().await {
                 Ok((_, newest)) => newest,
                 Err(error) => {
-                    tracing::debug!("the stream cannot be read: {error}");
+                    tracing::debug!(%error, "cannot read the event stream");
                     tokio::time::sleep(Duration::from_millis(250)).await;
                     continue;
                 }
@@ -74,7 +74,7 @@ impl Tail {
                         page.more
                     }
                     Err(error) => {
-                        tracing::debug!("the stream cannot be read: {error}");
+                        tracing::debug!(%error, "cannot read the event stream");
                         false
                     }
                 };

@@ -26,7 +26,7 @@ pub async fn promote_forever(
                 Duration::from_micros(u64::try_from(millis).unwrap_or(0)).clamp(Duration::from_millis(2), SAFETY_NET)
             }),
             Err(error) => {
-                tracing::warn!("timers are late: {error}");
+                tracing::warn!(%error, "cannot promote due timers, retrying");
                 Duration::from_millis(250)
             }
         };

@@ -58,7 +58,7 @@ pub async fn commit_forever(mut source: Source, writes: Taker, shared: Arc<Share
         match source.get().await {
             Ok(db) => run(db, &shared, &mut rng, batch).await,
             Err(error) => {
-                tracing::warn!("{} wishes refused: {error}", batch.len());
+                tracing::warn!(writes = batch.len(), %error, "rejected writes, the ledger is unavailable");
                 for command in batch {
                     command.reply(Err(error.clone()));
                 }
@@ -80,7 +80,7 @@ pub async fn read_forever(mut source: Source, looks: Arc<tokio::sync::Mutex<mpsc
         match source.get().await {
             Ok(db) => look(db).await,
             // Dropping the question drops its line; the asker hears that the ledger is away.
-            Err(error) => tracing::debug!("a question went unanswered: {error}"),
+            Err(error) => tracing::debug!(%error, "cannot answer a read"),
         }
     }
 }
@@ -131,14 +131,14 @@ async fn run(db: &mut AnyDb, shared: &Shared, rng: &mut StdRng, batch: Vec<Comma
                     stack.push((privileged, tries));
                     stack.push((plain, tries));
                 } else if poisonous && wishes.len() > 1 && db.is_usable() {
-                    tracing::debug!("a batch of {} is tried in halves: {error}", wishes.len());
+                    tracing::debug!(writes = wishes.len(), %error, "retrying a batch in halves");
                     let second = wishes.split_off(wishes.len() / 2);
                     stack.push((second, tries));
                     stack.push((wishes, tries));
                 } else if matches!(error, StoreError::Conflict(_)) && tries < 5 && db.is_usable() {
                     stack.push((wishes, tries + 1));
                 } else {
-                    tracing::warn!("{} wishes refused: {error}", wishes.len());
+                    tracing::warn!(writes = wishes.len(), %error, "rejected writes");
                     // C13: what cannot be recorded is not done, and may be asked for again when it can be.
                     let error = match error {
                         StoreError::Broken(why) if unaudited => {

@@ -99,7 +99,7 @@ async fn ring_forever(mut source: Source, shared: Arc<Shared>, name: String) {
         if let Ok(db) = source.get().await
             && let Err(error) = db.query(NOTIFY, &[Val::Text(&name)], |_| Ok(())).await
         {
-            tracing::debug!("the other servers were not told: {error}");
+            tracing::debug!(%error, "cannot notify the other servers");
         }
         tokio::time::sleep(BELL_GAP).await;
     }
@@ -110,7 +110,7 @@ async fn listen_forever(settings: Arc<PgSettings>, shared: Arc<Shared>, name: St
     let mut source = Source::postgres(&settings, &shared);
     loop {
         if let Err(error) = listen(&settings, &mut source, &shared, &name).await {
-            tracing::debug!("not listening to other servers: {error}");
+            tracing::debug!(%error, "cannot listen to the other servers");
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
         look(&mut source, &shared).await;
@@ -154,9 +154,9 @@ async fn look(source: &mut Source, shared: &Shared) {
             // Also where it is no news: it may be known since before the last claim, which found nothing there yet.
             Ok(sight) if sight.work => shared.work.ring(),
             Ok(_) => {}
-            Err(error) => tracing::debug!("the queue was not looked at: {error}"),
+            Err(error) => tracing::debug!(%error, "cannot read the queue"),
         },
-        Err(error) => tracing::debug!("the queue was not looked at: {error}"),
+        Err(error) => tracing::debug!(%error, "cannot read the queue"),
     }
     shared.events.ring();
     shared.timers.ring();

@@ -98,7 +98,10 @@ async fn messages_that_come_while_the_database_is_away_are_started_when_it_is_ba
     // The evidence: every message was in hand and could not be stored.
     until(Duration::from_secs(60), "all messages are held", async || {
         let log = server.child().log();
-        let held = (0..MESSAGES).filter(|n| log.contains(&format!("trigger orders holds message m{n}:"))).count();
+        let holds = |line: &&str| line.contains("holding a message of a trigger") && line.contains("orders");
+        let lines: Vec<&str> = log.lines().filter(holds).collect();
+        let is_held = |n: &usize| lines.iter().any(|line| line.contains(&format!("\"message.id\":\"m{n}\"")));
+        let held = (0..MESSAGES).filter(is_held).count();
         if held == MESSAGES { Ok(()) } else { Err(held) }
     })
     .await;

@@ -83,12 +83,14 @@ impl Outbox {
         // Asking again is harmless: the second report of a run is a duplicate.
         loop {
             match self.ledger.report(batch.clone()).await {
-                Ok(answers) => return self.count(&answers),
+                Ok(answers) => return self.count(&batch, &answers),
                 Err(error) if error.is_transient() => {
-                    tracing::warn!("{} outcomes wait for the ledger: {error}", batch.len());
+                    tracing::warn!(outcomes = batch.len(), %error, "cannot store outcomes of runs, retrying");
                 }
                 Err(error) => {
-                    tracing::error!("{} outcomes cannot be stored and are left to their leases: {error}", batch.len());
+                    for report in &batch {
+                        tracing::error!(run.id = %report.run, %error, "cannot store the outcome of a run, leaving it to its lease");
+                    }
                     return;
                 }
             }
@@ -97,11 +99,11 @@ impl Outbox {
         }
     }
 
-    fn count(&self, answers: &[ReportAnswer]) {
-        for answer in answers {
+    fn count(&self, batch: &[RunReport], answers: &[ReportAnswer]) {
+        for (report, answer) in batch.iter().zip(answers) {
             match answer {
                 ReportAnswer::NotFound | ReportAnswer::NotYours | ReportAnswer::Finished(_) => {
-                    tracing::error!("the ledger did not take the outcome of a run in this server: {answer:?}");
+                    tracing::error!(run.id = %report.run, answer = ?answer, "the ledger refused the outcome of a run of this server");
                 }
                 ReportAnswer::Stale { .. } => {
                     self.meters.stale_writes_refused.inc();

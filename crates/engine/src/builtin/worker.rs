@@ -390,7 +390,7 @@ impl BuiltInWorker {
                         }
                     }
                 }
-                Err(error) => tracing::warn!("the built-in worker's leases were not renewed: {error}"),
+                Err(error) => tracing::warn!(%error, "cannot renew the leases of the built-in worker, retrying"),
             }
         }
     }

@@ -20,7 +20,7 @@ pub async fn conduct_forever(ledger: Arc<dyn Ledger>, stop: CancellationToken) -
             Ok(conducted) if conducted.moved > 0 => Duration::ZERO,
             Ok(_) => SAFETY_NET,
             Err(error) => {
-                tracing::warn!("commands on hosts do not move on: {error}");
+                tracing::warn!(%error, "cannot advance commands on hosts, retrying");
                 Duration::from_millis(250)
             }
         };

@@ -66,8 +66,8 @@ impl Hand {
                 Tried::Done(verdict) => return verdict,
                 Tried::Later(why) => why,
             };
-            let (name, id) = (&self.name, printable(delivery.key.as_str()));
-            tracing::warn!("trigger {name} holds message {id}: {why}");
+            let id = printable(delivery.key.as_str());
+            tracing::warn!(trigger.name = %self.name, message.id = %id, error = %why, "holding a message of a trigger");
             self.board.trouble(self.clock.now(), format!("message {id} is held: {why}"));
             if since.elapsed() >= HOLD_MAX {
                 return Verdict::Requeue(pause);
@@ -143,11 +143,13 @@ impl Hand {
             let notice = Notice { tenant: self.tenant, kind: EventKind::TriggerRefused, data };
             match self.ledger.note(notice).await {
                 Err(error) if error.is_transient() => return Tried::Later(error.to_string()),
-                Err(error) => tracing::error!("a refused message of trigger {name} cannot be told: {error}"),
+                Err(error) => {
+                    tracing::error!(trigger.name = %name, message.id = %id, %error, "cannot record a refused message of a trigger");
+                }
                 Ok(()) => {}
             }
         }
-        tracing::warn!("trigger {name} refuses message {id}: {why}");
+        tracing::warn!(trigger.name = %name, message.id = %id, error = %why, "refused a message of a trigger");
         let at = self.clock.now();
         self.board.change(|standing| standing.refused += 1);
         self.board.trouble(at, format!("message {id} is refused: {why}"));

@@ -104,7 +104,7 @@ impl Triggers {
         let mut house = House::default();
         loop {
             if let Err(error) = self.look(&mut house, &stop).await {
-                tracing::warn!("triggers are as they were before: {error}");
+                tracing::warn!(%error, "cannot reconcile triggers, retrying");
             }
             tokio::select! {
                 biased;
@@ -172,12 +172,14 @@ impl Triggers {
             kind: EventKind::TriggerRefused,
             data: EventData { reason, ..EventData::default() },
         };
-        tracing::warn!("trigger {name} is not read: {why}");
+        tracing::warn!(trigger.name = %name, error = %why, "not reading the queue of a trigger");
         board.trouble(self.clock.now(), why);
         match self.ledger.note(notice).await {
             Ok(()) => drop(house.stopped.insert(key)),
             // It is tried again with the next evaluation.
-            Err(error) => tracing::warn!("cannot report that trigger {} is not read: {error}", key.1),
+            Err(error) => {
+                tracing::warn!(trigger.name = %key.1, %error, "cannot record that a trigger is not read, retrying");
+            }
         }
     }
 
@@ -185,7 +187,7 @@ impl Triggers {
     fn bury(&self, house: &mut House) {
         while let Some(ended) = house.tasks.try_join_next() {
             if let Err(error) = ended {
-                tracing::error!("the reader of a trigger fell, and is started again: {error}");
+                tracing::error!(%error, "the reader of a trigger failed, restarting");
             }
         }
         let fallen: Vec<Key> =

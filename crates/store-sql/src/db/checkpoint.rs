@@ -46,7 +46,7 @@ impl Bell {
         if pages >= LOG_MAX {
             // An error would be told as one of the commit, which is done.
             if let Err(error) = wal.checkpoint() {
-                tracing::debug!("the log was not moved: {error}");
+                tracing::debug!(%error, "cannot move the log into the ledger now");
             }
         } else if pages - log.moved.load(Ordering::Relaxed) >= BITE {
             self.mover.unpark();
@@ -88,7 +88,7 @@ fn move_forever(own: &Connection, known: &Weak<Log>) {
         // Passive: neither the writer nor readers wait for it.
         match own.query_row("pragma wal_checkpoint(passive)", [], |row| row.get::<_, i32>(2)) {
             Ok(moved) => log.moved.store(moved.max(0), Ordering::Relaxed),
-            Err(error) => tracing::warn!("the ledger's log was not moved: {error}"),
+            Err(error) => tracing::warn!(%error, "cannot move the log into the ledger, retrying"),
         }
     }
 }

@@ -55,7 +55,7 @@ impl PgDb {
             .map_err(|e| unavailable(chain(&e)))?;
         tokio::task::spawn_local(async move {
             if let Err(e) = connection.await {
-                tracing::debug!("a PostgreSQL connection ended: {e}");
+                tracing::debug!(error = %e, "a PostgreSQL connection ended");
             }
         });
         let mut db =

@@ -106,7 +106,7 @@ impl Db for SqliteDb {
             if is_lost_sync(&e) {
                 // After a failed sync the kernel may have dropped the pages; nothing on this file can be trusted to
                 // reach the disk any more. Recovery on the next start is the only honest way on.
-                tracing::error!("the disk did not confirm a commit ({e}); stopping so that recovery can decide");
+                tracing::error!(error = %e, "the disk did not confirm a commit, stopping so that recovery can decide");
                 std::process::abort();
             }
             error(e)
@@ -118,7 +118,7 @@ impl Db for SqliteDb {
         if !self.connection.is_autocommit()
             && let Err(e) = self.connection.execute_batch("rollback")
         {
-            tracing::warn!("rollback failed: {e}");
+            tracing::warn!(error = %e, "rollback failed");
         }
     }
 

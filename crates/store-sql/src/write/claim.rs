@@ -237,7 +237,7 @@ fn hand_out(
         Ok(step) => step,
         Err(refused) => {
             // A queue row without a queued job: verify will name it.
-            tracing::error!(job.id = %job.id, "job {} stands in the queue but cannot be claimed: {refused}", job.id);
+            tracing::error!(job.id = %job.id, error = %refused, "a queued job cannot be claimed");
             return Ok(Handed::Stuck);
         }
     };
@@ -298,7 +298,7 @@ fn refuse(
             Handed::Refused
         }
         Err(refused) => {
-            tracing::error!(job.id = %job.id, "unit {} stands in the queue but cannot leave it: {refused}", job.id);
+            tracing::error!(job.id = %job.id, error = %refused, "a queued unit cannot leave the queue");
             Handed::Stuck
         }
     }

@@ -57,7 +57,7 @@ fn fail(
     let step = match job.state.on(&Fact::Expired, &job.policy, desk.now, 0.0) {
         Ok(step) => step,
         Err(refused) => {
-            tracing::error!(job.id = %job.id, %refused, "removing the deadline of a job that cannot expire");
+            tracing::error!(job.id = %job.id, error = %refused, "removing the deadline of a job that cannot expire");
             changes.forget_deadline(job.number);
             return false;
         }

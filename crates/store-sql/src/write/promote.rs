@@ -45,7 +45,7 @@ pub async fn promote(db: &mut impl Db, desk: &mut Desk<'_>, limit: u32) -> Store
                 changes.advance(&job, lane, step, Telling { data: EventData::default(), ..Telling::default() });
             }
             Err(refused) => {
-                tracing::error!(job.id = %job.id, "job {} has a timer but cannot be due: {refused}", job.id);
+                tracing::error!(job.id = %job.id, error = %refused, "a job with a timer cannot be due");
             }
         }
     }

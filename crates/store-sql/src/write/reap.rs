@@ -187,7 +187,7 @@ fn give_up(desk: &mut Desk<'_>, changes: &mut Changes, row: &RunRow, verdict: Ve
             changes.advance(&row.job, row.lane, step, Telling { fence: Some(fence), data, error, result: None });
         }
         Err(refused) => {
-            tracing::error!(run.id = %row.run, "run {} has a lease that its job does not know: {refused}", row.run);
+            tracing::error!(job.id = %row.job.id, run.id = %row.run, error = %refused, "a run has a lease that its job does not know");
         }
     }
 }

@@ -54,7 +54,7 @@ pub async fn admit(db: &mut impl Db, desk: &mut Desk<'_>, mut hosts: Vec<i64>) -
         match unit.state.on(&Fact::HostGranted, &unit.policy, desk.now, 0.0) {
             Ok(step) => changes.advance(unit, lane, step, Telling::default()),
             Err(refused) => {
-                tracing::error!(job.id = %unit.id, "unit {} has a turn but cannot have its host: {refused}", unit.id);
+                tracing::error!(job.id = %unit.id, error = %refused, "a unit whose turn it is cannot have its host");
             }
         }
     }

@@ -109,7 +109,7 @@ impl HttpRequest {
             let value =
                 self.secrets.for_connector(task.tenant, HTTP_REQUEST, destination(&url), &header.secret_ref).await;
             let value = value.map_err(|error| {
-                tracing::warn!(run.id = %task.run, "run {} does not get its secrets: {}", task.run, error.whole());
+                tracing::warn!(run.id = %task.run, error = %error.whole(), "cannot resolve the secrets of a run");
                 RunError::new(error.class(), error.to_string())
             })?;
             wish.headers.insert(name, header.filled(name, value.reveal())?);
