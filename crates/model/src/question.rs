@@ -1,6 +1,24 @@
-//! Questions that runs of workflows put to people: who must agree.
+//! Questions that runs of workflows put to people: who must agree, and to what.
 
 use serde::{Deserialize, Serialize};
+
+use crate::idempotency::RequestHash;
+
+/// How much of the hash of a question says what is asked. The rest says what the names behind it mean.
+const ASKED_BYTES: usize = 16;
+
+/// What somebody says yes to: what is asked, and what the names behind the question mean at this moment. The second can be
+/// worked out again and compared without the first.
+pub fn question_hash(asked: RequestHash, named: RequestHash) -> RequestHash {
+    let mut hash = *asked.as_bytes();
+    hash[ASKED_BYTES..].copy_from_slice(&named.as_bytes()[ASKED_BYTES..]);
+    RequestHash::from_bytes(hash)
+}
+
+/// Whether two hashes are of one question, whatever the names behind it mean.
+pub fn asks_the_same(one: RequestHash, other: RequestHash) -> bool {
+    one.as_bytes()[..ASKED_BYTES] == other.as_bytes()[..ASKED_BYTES]
+}
 
 /// Who must say yes to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,5 +53,21 @@ impl AskRule {
 impl Default for AskRule {
     fn default() -> Self {
         Self { quorum: 1, four_eyes: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_bound_to_what_is_asked_and_to_what_is_named() {
+        let hash = |text: &str| RequestHash::of_parts(&[text.as_bytes()]);
+        let first = question_hash(hash("pay?"), hash("version 1"));
+        assert_eq!(first, question_hash(first, hash("version 1")), "the same, worked out again");
+        let renamed = question_hash(first, hash("version 2"));
+        assert_ne!(first, renamed);
+        assert!(asks_the_same(first, renamed));
+        assert!(!asks_the_same(first, question_hash(hash("pay more?"), hash("version 1"))));
     }
 }

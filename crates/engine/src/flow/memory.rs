@@ -20,6 +20,8 @@ pub struct About {
     pub number: i64,
     pub job: JobId,
     pub tenant: TenantId,
+    /// What the ledger calls the definition that it is pinned to.
+    pub definition: i64,
     pub depth: u32,
     pub actor: Arc<str>,
     pub email: Option<Arc<str>>,

@@ -11,6 +11,7 @@ mod definitions;
 mod hosts;
 mod look;
 mod memory;
+mod named;
 mod picture;
 mod records;
 mod room;

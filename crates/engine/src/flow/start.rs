@@ -3,11 +3,12 @@
 //! What a run can do without anybody's help it does before it is stored, and both are stored together. A workflow that only
 //! decides and calculates is over when its job is accepted.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::idempotency::RequestHash;
-use bowline_model::question::AskRule;
+use bowline_model::question::{AskRule, question_hash};
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{
@@ -22,6 +23,7 @@ use super::asked::Asked;
 use super::calls::{NotMade, no_room};
 use super::definitions::{Definition, DefinitionError, DefinitionKind, Pinned};
 use super::memory::{About, Kept};
+use super::named::hash_of_named;
 use super::{Flows, Hands};
 use crate::evaluations;
 use crate::intake::JobRequest;
@@ -306,6 +308,7 @@ impl Flows {
                 number: 0,
                 job,
                 tenant,
+                definition: pinned.kept.id,
                 depth: 0,
                 actor: Arc::clone(&origin.actor),
                 email: origin.email.clone(),
@@ -389,6 +392,11 @@ impl Flows {
                     let made = self.make_within_quota(hands, &run.about, &launch).await;
                     made.map(|(job, room)| (job, Some(room)))
                 };
+                // What was approved is what runs. Looked at after the job is made, so that nothing changes in between.
+                let made = match made {
+                    Ok(made) => self.check_approved(run, &launch).await.map(|()| made),
+                    refused => refused,
+                };
                 match made {
                     Ok((job, room)) => {
                         children.push(job);
@@ -414,7 +422,14 @@ impl Flows {
         // What was begun and given up in one turn was never begun.
         children.retain(|child| !whole.cancels.contains(&child.id));
         let after_end = was_over && whole.records.is_empty();
-        let turn = NewTurn { after_end, ..self.stored_form(run, whole, children, before) };
+        let mut named = HashMap::new();
+        for node in whole.records.iter().filter_map(asked_at) {
+            if !named.contains_key(node) {
+                let named_there = self.named_behind(run.about.tenant, run.about.definition, node).await?;
+                named.insert(node.clone(), hash_of_named(&named_there));
+            }
+        }
+        let turn = NewTurn { after_end, ..self.stored_form(run, whole, children, before, &named) };
         Ok(Taken { turn, rooms })
     }
 
@@ -432,11 +447,18 @@ impl Flows {
         let mut mint = || hands.intake.mint();
         let turn = run.flow.stop(messages, no_room(full), &mut Turning { now, expires, mint: &mut mint, limit: 0 });
         let after_end = was_over && turn.records.is_empty();
-        let turn = NewTurn { after_end, ..self.stored_form(run, turn, Vec::new(), before) };
+        let turn = NewTurn { after_end, ..self.stored_form(run, turn, Vec::new(), before, &HashMap::new()) };
         Taken { turn, rooms: Vec::new() }
     }
 
-    fn stored_form(&self, run: &mut Kept, turn: Turn, children: Vec<NewJob>, before: u32) -> NewTurn {
+    fn stored_form(
+        &self,
+        run: &mut Kept,
+        turn: Turn,
+        children: Vec<NewJob>,
+        before: u32,
+        named: &HashMap<NodeId, RequestHash>,
+    ) -> NewTurn {
         let records = write_records(&turn.records);
         run.since_snapshot += records.len();
         let mut snapshot = None;
@@ -446,7 +468,7 @@ impl Flows {
             run.since_snapshot = 0;
             snapshot = Some(body.into());
         }
-        let (opened, closed) = moved_waits(&turn, &run.flow);
+        let (opened, closed) = moved_waits(&turn, &run.flow, named);
         let mut logs = Vec::new();
         let mut steered = Vec::new();
         for record in &turn.records {
@@ -502,13 +524,15 @@ pub(super) fn remembered(flow: &Flow) -> Remembered {
 }
 
 /// Waits that somebody else can end: those that begin, or begin anew, and those that are over.
-fn moved_waits(turn: &Turn, flow: &Flow) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
+fn moved_waits(turn: &Turn, flow: &Flow, named: &HashMap<NodeId, RequestHash>) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
     let mut opened: Vec<NewWait> = Vec::new();
     for record in &turn.records {
         let Record::Began { node, visit, wait, .. } = record else { continue };
         let (kind, name, key, expires_at, question) = match wait {
             Waiting::Approval { title, expires_at, rule } => {
-                let hash = question_hash(flow, node, *visit, title, *rule);
+                // Where nothing was looked up, the question is over already.
+                let named = named.get(node).copied().unwrap_or(RequestHash::from_bytes([0; 32]));
+                let hash = question_hash(asked_hash(flow, node, *visit, title, *rule), named);
                 (WaitKind::Approval, title.as_str().into(), None, expires_at, Some(NewQuestion { hash, rule: *rule }))
             }
             Waiting::Event { name, key, expires_at } => {
@@ -530,14 +554,22 @@ fn moved_waits(turn: &Turn, flow: &Flow) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>)
     (opened, closed)
 }
 
+/// The node that puts a question with this record.
+fn asked_at(record: &Record) -> Option<&NodeId> {
+    match record {
+        Record::Began { node, wait: Waiting::Approval { .. }, .. } => Some(node),
+        _ => None,
+    }
+}
+
 /// Of what somebody is asked, and of what those who go on from their answer can use: which version of which definition runs,
 /// what it was given, its variables, and the outputs that are pinned.
-fn question_hash(flow: &Flow, node: &NodeId, visit: u32, title: &str, rule: AskRule) -> RequestHash {
+fn asked_hash(flow: &Flow, node: &NodeId, visit: u32, title: &str, rule: AskRule) -> RequestHash {
     let context = flow.context();
     let pins: Map<String, Value> =
         flow.debug().pins.iter().map(|(node, output)| (node.to_string(), output.clone())).collect();
     RequestHash::of_parts(&[
-        b"bowline question 2",
+        b"bowline question 3",
         context.execution().to_string().as_bytes(),
         node.as_str().as_bytes(),
         &visit.to_be_bytes(),

@@ -1,10 +1,12 @@
 //! What people and other systems say to a run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bowline_model::audit::{Action, Author};
 use bowline_model::idempotency::RequestHash;
+use bowline_model::question::question_hash;
 use bowline_model::workflow::NodeId;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{FlowAnswer, FlowChange, FlowOrder, FlowVote, NewSignal, OnceKey, Signaled, StoreResult, WaitKind};
@@ -14,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::Flows;
 use super::look::LookError;
+use super::named::hash_of_named;
 use crate::fleet::VoteRequest;
 
 /// An order in a word, without what it contains.
@@ -126,14 +129,21 @@ impl Flows {
         }
         let Some(wait) = first else { return Ok(FlowAnswer::NobodyWaits) };
         let (node, visit) = (Arc::clone(&wait.node), wait.visit);
-        // The question that is open now. If it is put again before the vote is counted, the vote was about another one.
-        let current = wait.question.map_or(RequestHash::from_bytes([0; 32]), |question| question.hash);
+        // The question that is open now, and what the names behind it mean now. If it is put again before the vote is counted,
+        // or if it was put when they meant something else, the vote was about another one.
+        let mut current = wait.question.map_or(RequestHash::from_bytes([0; 32]), |question| question.hash);
+        let mut named = BTreeMap::new();
+        if approved {
+            named = self.named_behind_job(tenant, job, &NodeId(Arc::clone(&node))).await?;
+            current = question_hash(current, hash_of_named(&named));
+        }
         let message = text(&Message::Decided {
             node: NodeId(Arc::clone(&node)),
             visit,
             approved,
             by: by.to_string(),
             reason: reason.clone(),
+            named,
         });
         let action = if approved { Action::JobApprove } else { Action::JobReject };
         let about = json!({"node": node, "visit": visit});

@@ -126,6 +126,7 @@ impl Flows {
             for message in items.into_iter().filter_map(|item| message(item.message)) {
                 messages.push(match message {
                     Message::Ended(ended) => Message::Ended(self.told_of_hosts(run.about.tenant, ended).await?),
+                    Message::Decided { .. } => self.still_decided(&run.about, message).await?,
                     other => other,
                 });
             }
@@ -196,6 +197,16 @@ impl Flows {
             self.spreading.fetch_or(more, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// A yes, if what it was said to is still what follows; otherwise the question is put again.
+    async fn still_decided(&self, about: &About, decided: Message) -> StoreResult<Message> {
+        let Message::Decided { node, approved: true, named, .. } = &decided else { return Ok(decided) };
+        if self.named_behind(about.tenant, about.definition, node).await? == *named {
+            return Ok(decided);
+        }
+        tracing::warn!(job.id = %about.job, node = %node, "asking again, what is named behind an approved question has changed");
+        Ok(Message::AskAgain)
     }
 
     /// What an execution hears of a job that ended; of a command, host by host.
@@ -319,6 +330,7 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
         number: stored.number,
         job: stored.job,
         tenant: stored.tenant,
+        definition: stored.definition,
         depth: stored.depth,
         actor: Arc::clone(&stored.actor),
         // A fork has it from the run that it goes on from.
@@ -340,7 +352,7 @@ fn message(stored: InboxMessage) -> Option<Message> {
         InboxMessage::Told(text) => match serde_json::from_str(&text) {
             Ok(message) => Some(message),
             Err(error) => {
-                tracing::error!("a message for a workflow makes no sense: {error}");
+                tracing::error!(%error, "skipping a message to an execution that cannot be read");
                 None
             }
         },

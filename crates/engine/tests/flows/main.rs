@@ -8,6 +8,7 @@ mod faults;
 mod graphs;
 mod logs;
 mod odd;
+mod questions;
 mod quotas;
 mod steering;
 mod step_details;

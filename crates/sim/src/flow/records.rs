@@ -118,7 +118,9 @@ impl Story {
             self.blame("W1", format!("it was over, and yet there is {record:?}"));
         }
         match record {
-            Record::Opened { .. } | Record::ClockMoved { .. } | Record::Refused { .. } => {}
+            Record::Opened { .. } | Record::Approved { .. } | Record::ClockMoved { .. } | Record::Refused { .. } => {}
+            // Somebody stored another version of what is named behind a question.
+            Record::AskedAgain { .. } => self.edited = true,
             Record::Called { node, visit, job, .. } => self.launch(&(node.clone(), *visit), &[*job], rest),
             Record::Step(step) => self.step(step, spec),
             Record::Began { node, visit, wait, .. } => {

@@ -11,6 +11,7 @@ use bowline_model::idempotency::RequestHash;
 use bowline_model::job::{Fact, JobKind, Refused};
 use bowline_model::person::Person;
 use bowline_model::planted::{self, Mistake};
+use bowline_model::question::asks_the_same;
 use bowline_model::{EventKind, JobStatus, Lane, TenantId, Timestamp};
 use bowline_store::{
     FlowAnswer, FlowOrder, FlowVote, KeptDefinition, NewFlow, NewJob, NewTurn, NewWait, REMEMBERED_MAX, Remembered,
@@ -609,7 +610,16 @@ async fn count_vote(
             return Ok(Counted::Given { strict: four_eyes || quorum > 1, quorum });
         }
         Ok(Decided::Rejected) => return Ok(Counted::Ended),
-        Ok(Decided::Superseded) => return Ok(Counted::answered(FlowAnswer::Withdrawn)),
+        Ok(Decided::Superseded) => {
+            let mut heard = Heard::default();
+            // The same question, and the names behind it mean something else by now: it is put again.
+            if asks_the_same(hash, vote.current) {
+                db.execute(WITHDRAW, &[Val::Int(number), Val::Int(WaitKind::Approval.code())]).await?;
+                tell(db, &[number], ASK_AGAIN).await?;
+                heard.flows = true;
+            }
+            return Ok(Counted::Answered(FlowAnswer::Withdrawn, heard));
+        }
         Ok(Decided::Noted { missing }) => missing,
         Err(refused) => return Ok(Counted::answered(FlowAnswer::Refused(refused))),
     };
@@ -650,6 +660,8 @@ async fn tell(db: &mut impl Db, flows: &[i64], message: &str) -> StoreResult<()>
     db.execute_many(INBOX_ADD, &cols).await.map(drop)
 }
 
+/// The message that has an execution put its questions again.
+const ASK_AGAIN: &str = r#"{"is":"ask_again"}"#;
 /// Messages that wait for an execution, and signals that it remembers: how many, and how many bytes.
 const WAITING_FOR: Sql = Sql::Each {
     sqlite: "select f.remembered + coalesce(sum(i.id is not null and i.child is null), 0),

@@ -1,5 +1,6 @@
 //! What comes in for a run. Each message is stored before it is heard, and gone in the transaction in which it was.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_model::workflow::NodeId;
@@ -25,8 +26,18 @@ pub enum Message {
     Ended(Ended),
     /// There is no room for a job that the run had wished for. Whoever should have made it says so at once; it is not stored.
     Refused { job: JobId, call: Box<Call>, error: RunError },
-    /// A person has decided.
-    Decided { node: NodeId, visit: u32, approved: bool, by: String, reason: Option<String> },
+    /// A person has decided. `named` is what the names behind the question meant to those who said yes.
+    Decided {
+        node: NodeId,
+        visit: u32,
+        approved: bool,
+        by: String,
+        reason: Option<String>,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        named: BTreeMap<String, String>,
+    },
+    /// What follows from an answer is not what it was when the questions were put: they are put again.
+    AskAgain,
     /// Something happened elsewhere.
     Event { name: Arc<str>, key: Option<String>, payload: Value },
     /// Somebody wants it to stop.

@@ -1,5 +1,6 @@
 //! What is remembered of a run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_model::question::AskRule;
@@ -21,6 +22,10 @@ pub enum Record {
     Step(Step),
     /// A node waits. Written before what it waits for can happen: the intent.
     Began { node: NodeId, visit: u32, at: Timestamp, wait: Waiting },
+    /// People said yes, while the names behind their question meant this: each name with a digest.
+    Approved { node: NodeId, visit: u32, named: BTreeMap<String, String> },
+    /// What is named behind open questions has changed: those that follow are put again.
+    AskedAgain { at: Timestamp },
     /// One of several jobs of a node has ended, and perhaps another one begins.
     Heard {
         node: NodeId,

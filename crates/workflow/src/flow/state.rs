@@ -51,6 +51,8 @@ pub struct Flow {
     /// What it did and can undo, the latest last.
     pub(super) deeds: Vec<Deed>,
     pub(super) undoing: Option<Undoing>,
+    /// What names meant when people said yes to what follows, each with a digest; the latest yes counts.
+    pub(super) approved: BTreeMap<String, String>,
 }
 
 /// A place where the run is.
@@ -275,6 +277,7 @@ impl Flow {
             last: None,
             deeds: Vec::new(),
             undoing: None,
+            approved: BTreeMap::new(),
         };
         flow.set_variables();
         flow
@@ -346,6 +349,11 @@ impl Flow {
 
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
+    }
+
+    /// What names meant when people said yes to what follows, each with a digest.
+    pub const fn approved(&self) -> &BTreeMap<String, String> {
+        &self.approved
     }
 
     pub fn debug(&self) -> &Debug {
@@ -464,6 +472,10 @@ impl Flow {
                 }
                 let next = self.next_place().map(|(node, visit)| (self.program.nodes[node].id.clone(), visit));
                 self.debug.obey(order, next);
+            }
+            Record::AskedAgain { .. } => {}
+            Record::Approved { named, .. } => {
+                self.approved.extend(named.iter().map(|(name, meaning)| (name.clone(), meaning.clone())));
             }
             Record::ClockMoved { after, by_us, sleeps } => {
                 for token in &mut self.tokens {
@@ -686,6 +698,7 @@ impl Flow {
             last: self.last.map(id),
             deeds: self.deeds.iter().map(|deed| deed.store(&self.program)).collect(),
             undoing: self.undoing.as_ref().map(|undoing| undoing.store(&self.program)),
+            approved: self.approved.clone(),
         }
     }
 
@@ -748,6 +761,7 @@ impl Flow {
             last: snapshot.last.as_ref().map(at).transpose()?,
             deeds: snapshot.deeds.into_iter().map(|deed| deed.restore(at)).collect::<Result<_, _>>()?,
             undoing: snapshot.undoing.map(|undoing| undoing.restore(at)).transpose()?,
+            approved: snapshot.approved,
             program,
         };
         for join in fired {
@@ -813,6 +827,8 @@ pub struct Snapshot {
     deeds: Vec<StoredDeed>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     undoing: Option<StoredUndoing>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    approved: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

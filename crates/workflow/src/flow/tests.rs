@@ -99,7 +99,7 @@ impl Run {
             }
             Waiting::Approval { .. } => {
                 let by = "ann".to_owned();
-                self.hear([Message::Decided { node, visit, approved: true, by, reason: None }])
+                self.hear([Message::Decided { node, visit, approved: true, by, reason: None, named: BTreeMap::new() }])
             }
             Waiting::Event { name, key, .. } => self.hear([Message::Event { name, key, payload: json!({}) }]),
             Waiting::Call { .. } | Waiting::Each { .. } => {
@@ -784,7 +784,7 @@ fn a_run_that_waits_on_several_paths_says_what_it_waits_for() {
     run.hear([Message::Ended(Ended { job, status: JobStatus::Succeeded, result: json!({}), error: None })]);
     assert_eq!(run.flow.standing(), (JobStatus::Paused, Some(PausedFor::Approval), Some(nap_ends)));
     let (node, by) = ("ask".into(), "ann".to_owned());
-    run.hear([Message::Decided { node, visit: 1, approved: true, by, reason: None }]);
+    run.hear([Message::Decided { node, visit: 1, approved: true, by, reason: None, named: BTreeMap::new() }]);
     assert_eq!(run.flow.standing(), (JobStatus::Paused, Some(PausedFor::Event), Some(nap_ends)));
     run.hear([Message::Event { name: "paid".into(), key: None, payload: json!(1) }]);
     assert_eq!(run.flow.standing(), (JobStatus::Paused, Some(PausedFor::Sleep), Some(nap_ends)));

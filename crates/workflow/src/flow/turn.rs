@@ -147,13 +147,20 @@ impl Flow {
             Message::Due { at } => turning.now = turning.now.max(at.unwrap_or(turning.now)),
             Message::Ended(ended) => self.hear_of_job(turn, ended, turning),
             Message::Refused { job, call, error } => self.hear_of_refusal(turn, job, call, error, turning),
-            Message::Decided { node, visit, approved, by, reason } => {
+            Message::Decided { node, visit, approved, by, reason, named } => {
                 let waits = |held: &Held| matches!(held.wait, Waiting::Approval { .. });
                 if let Some(place) = self.token(&node, visit)
                     && self.tokens[place].held.as_ref().is_some_and(waits)
                 {
+                    if approved && !named.is_empty() {
+                        turn.add(self, Record::Approved { node, visit, named });
+                    }
                     self.answer(turn, place, Answer::Decided { approved, by, reason }, turning);
                 }
+            }
+            Message::AskAgain => {
+                turn.add(self, Record::AskedAgain { at });
+                self.ask_again(turn, turning);
             }
             Message::Event { name, key, payload } => turn.add(self, Record::Signal { name, key, payload }),
             Message::Cancel if self.canceling => {}

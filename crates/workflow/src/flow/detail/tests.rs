@@ -1,5 +1,6 @@
 //! What is shown of a step, checked against a spy that sits where the nodes are.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError, Timestamp};
@@ -213,9 +214,14 @@ fn carry_out(program: &Arc<Program>, rolls: &[u8]) -> (Context, Vec<Record>) {
                 now = *at;
                 Message::Due { at: None }
             }
-            Waiting::Approval { .. } => {
-                Message::Decided { node, visit, approved: true, by: "ann".to_owned(), reason: None }
-            }
+            Waiting::Approval { .. } => Message::Decided {
+                node,
+                visit,
+                approved: true,
+                by: "ann".to_owned(),
+                reason: None,
+                named: BTreeMap::new(),
+            },
             Waiting::Event { name, key, .. } => {
                 Message::Event { name: Arc::clone(name), key: key.clone(), payload: json!({}) }
             }
