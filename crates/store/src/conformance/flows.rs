@@ -7,7 +7,7 @@ use bowline_model::audit::{Action, Author};
 use bowline_model::fleet::ApprovalRefused;
 use bowline_model::job::JobKind;
 use bowline_model::person::Person;
-use bowline_model::question::AskRule;
+use bowline_model::question::{AskRule, question_hash};
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceName, RunError, Timestamp};
 use serde_json::json;
@@ -920,6 +920,23 @@ pub async fn an_edit_withdraws_open_questions(bench: &Bench) {
     assert_eq!(say(bench, job, "eve", &[], Some("second")).await, FlowAnswer::Taken);
     let late = bench.ledger.steer_flow(edit()).await.expect("an answer");
     assert_eq!(late, FlowAnswer::DecisionAhead, "the run has not heard the decision yet");
+}
+
+/// What is named behind a question means something else by now: the yes does not count, the votes so far are void, and the
+/// execution is told to put the question again.
+pub async fn a_yes_does_not_count_when_the_names_behind_it_have_changed(bench: &Bench) {
+    let (job, _) = asking(bench, AskRule { quorum: 2, four_eyes: false }).await;
+    assert_eq!(say(bench, job, "bob", &[], None).await, FlowAnswer::Noted { missing: 1 });
+    let current = question_hash(body("first"), body("another version"));
+    let vote = Some(FlowVote { yes: true, seen: Some(body("first")), current });
+    let late = FlowOrder { vote, by: "eve".into(), ..order(bench, job, Some(("ask".into(), 1))) };
+    assert_eq!(bench.ledger.steer_flow(late).await.expect("an answer"), FlowAnswer::Withdrawn);
+    let told = inbox(bench).await;
+    let asks_again = |message: &InboxMessage| matches!(message, InboxMessage::Told(text) if text.contains("ask_again"));
+    assert!(told.len() == 1 && asks_again(&told[0].message), "{told:?}");
+    assert_eq!(say(bench, job, "eve", &[], None).await, FlowAnswer::Withdrawn, "until it is put again");
+    let flow = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("there");
+    assert_eq!((flow.decisions, flow.waits[0].given), (0, 0), "nothing was decided");
 }
 
 /// Four eyes: a person who changed an execution, one that it started or one that it was forked from has asked for it, too.

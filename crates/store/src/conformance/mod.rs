@@ -175,6 +175,7 @@ macro_rules! for_each_promise {
                 the_same_ask_begins_one_run
                 a_question_is_answered_by_as_many_people_as_it_asks
                 an_edit_withdraws_open_questions
+                a_yes_does_not_count_when_the_names_behind_it_have_changed
                 a_vote_and_a_change_exclude_each_other
             ;
             texts:
