@@ -58,8 +58,6 @@ pub struct Gate {
     remembered: Mutex<HashMap<String, Remembered>>,
     tenants: Mutex<HashMap<TenantId, Timestamp>>,
     replays: Mutex<ReplayCache>,
-    /// When this process began to remember what it has seen, in Unix seconds, by the clock that service tokens are held against.
-    started_s: i64,
 }
 
 const REMEMBERED_MAX: usize = 10_000;
@@ -78,15 +76,16 @@ impl Gate {
         jwt: Option<JwtVerifier>,
         settings: GateSettings,
     ) -> Arc<Self> {
+        // By the clock that service tokens are held against.
+        let started_at = clock.outside().as_millis() / 1_000;
         Arc::new(Self {
-            started_s: clock.outside().as_millis() / 1_000,
             ledger,
             clock,
             jwt,
             settings,
             remembered: Mutex::default(),
             tenants: Mutex::default(),
-            replays: Mutex::new(ReplayCache::new(100_000)),
+            replays: Mutex::new(ReplayCache::new(100_000, started_at)),
         })
     }
 
@@ -229,13 +228,13 @@ impl Gate {
             let Some(jti) = &identity.jti else {
                 return Err(Problem::unauthorized("a service token needs a `jti` to change the control plane"));
             };
-            // What was seen before a restart is forgotten, so what is from before it counts as seen.
-            if identity.issued_at < self.started_s {
-                return Err(Problem::unauthorized(
-                    "the service token was issued before this server started, so it may have been used already; get a new one",
-                ));
-            }
-            match lock(&self.replays).seen(jti, identity.expires_at, now) {
+            match lock(&self.replays).seen(jti, identity.issued_at, identity.expires_at, now) {
+                // What was seen before a restart is forgotten, so what is from before it counts as seen.
+                Sighting::BeforeStart => {
+                    return Err(Problem::unauthorized(
+                        "the service token was issued before this server started, so it may have been used already; get a new one",
+                    ));
+                }
                 Sighting::First => {}
                 Sighting::Again | Sighting::Expired => return Err(unknown()),
                 Sighting::Full => {
