@@ -343,6 +343,14 @@ async fn inline_commands_need_fleet_write_wherever_they_stand() {
     put_command(&server, "touch", inline.clone()).await;
     let each = json!({"items": [1], "node": {"type": "command", "config": node(inline.clone())}});
     let schedule = |command: Value| json!({"spec": {"every_ms": 3_600_000, "start": node(command)}});
+    let password = json!({"spec": {"ref": "file://mq", "connectors": ["mq"], "hosts": ["broker.example.com"]}});
+    put(&server, "/resources/secret_ref/mq", password).await;
+    let broker = json!({"url": "amqps://broker.example.com", "username": "bowline", "password": {"secret_ref": "mq"}});
+    put(&server, "/resources/rabbitmq/mq", json!({ "spec": broker })).await;
+    let trigger = |command: Value| json!({"spec": {"rabbitmq": {"broker": "mq", "queue": "orders"}, "enabled": false, "start": node(command)}});
+    let original = ask(&server, &without, json!({"workflow": workflow("log", json!({"message": "hello"}))})).await;
+    server.until_status(&original, "success").await;
+    let fork = format!("/jobs/{original}/fork");
     for (method, path, body, named) in [
         ("POST", "/jobs", node(inline.clone()), node(json!("touch"))),
         (
@@ -359,6 +367,13 @@ async fn inline_commands_need_fleet_write_wherever_they_stand() {
             json!({"spec": workflow("command", node(json!("touch")))}),
         ),
         ("PUT", "/resources/schedule/s", schedule(inline.clone()), schedule(json!("touch"))),
+        ("PUT", "/resources/trigger/t", trigger(inline.clone()), trigger(json!("touch"))),
+        (
+            "POST",
+            &fork,
+            json!({"from_step": 0, "definition": workflow("command", node(inline.clone()))}),
+            json!({"from_step": 0, "definition": workflow("command", node(json!("touch")))}),
+        ),
     ] {
         let answer = server.send(method, path, &without, Some(body.clone())).await;
         assert_eq!(answer.status, 403, "{path} {body}: {answer:?}");

@@ -450,6 +450,48 @@ async fn an_evaluation_that_was_open_at_two_ends_is_set_aside_until_somebody_res
     .await;
 }
 
+/// The same with processes that really end in the middle of an evaluation. One end is not enough.
+#[tokio::test]
+async fn a_server_that_ends_twice_in_the_same_evaluation_sets_it_aside() {
+    let mut server = TestServer::start().await;
+    server.simulated_hosts(1).await;
+    let schema = json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": {"type": "string", "pattern": "^(a|b)*c$"}},
+    }});
+    let spec = json!({"spec": {"argv": ["true"], "params": schema}});
+    server.send("PUT", "/resources/command/c", &server.admin(), Some(spec)).await.expect(201);
+    let list = vec!["ababababc"; 20_000];
+    let body = json!({"command": "c", "params": {"list": list}, "selector": "all", "external_id": "the same"});
+    for _ in 0..2 {
+        assert_eq!(server.get("/evaluations").await.expect(200)["set_aside"], json!([]));
+        let (http, url, token, body) = (server.http().clone(), server.url("/jobs"), server.admin(), body.clone());
+        let load =
+            tokio::spawn(async move { while http.post(&url).bearer_auth(&token).json(&body).send().await.is_ok() {} });
+        let marks = server.data_dir().join("evaluations.open");
+        let is_open = || std::fs::read(&marks).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("schema/"));
+        until(Duration::from_secs(60), "an evaluation is open at the end", async || {
+            if !is_open() {
+                return false;
+            }
+            // It stands still, so that the evaluation cannot end before the process does.
+            server.child().stop();
+            let caught = is_open();
+            if !caught {
+                server.child().cont();
+            }
+            caught
+        })
+        .await;
+        server.kill_9();
+        load.await.expect("the caller ends with its server");
+        server.start_again().await;
+    }
+    let aside = server.get("/evaluations").await.expect(200)["set_aside"].clone();
+    assert!(aside[0]["subject"].as_str().is_some_and(|subject| subject.starts_with("schema/")), "{aside}");
+    let refused = server.post("/jobs", json!({"command": "c", "params": {"list": []}, "selector": "all"})).await;
+    assert!(refused.status == 422 && refused.body.to_string().contains("is set aside"), "{refused:?}");
+}
+
 #[tokio::test]
 async fn a_server_that_is_killed_under_load_sets_nothing_aside() {
     let mut server = TestServer::start().await;

@@ -187,6 +187,17 @@ async fn an_interrupt_in_a_watch_only_leaves() {
     assert_eq!(watch.wait_exit(PATIENCE).await.code(), Some(130), "{}", watch.log());
     assert!(watch.stderr().contains(&format!("come back with `bowline job watch {job}`")), "{}", watch.log());
     server.until_status(&job, "queued").await;
+    // An execution of a workflow goes on, too.
+    let workflow = json!({"nodes": [{"id": "start", "type": "start"}, {"id": "paid", "type": "wait_event",
+        "config": {"event": "paid"}}, {"id": "end", "type": "end"}],
+        "edges": [{"source": "start", "target": "paid"}, {"source": "paid", "target": "end"}]});
+    let execution = server.submit(json!({"workflow": workflow})).await;
+    server.until_status(&execution, "paused").await;
+    let watch = Child::spawn(command(&server, &["job", "watch", &execution]), "bowline job watch");
+    said(&watch, "paid").await;
+    watch.interrupt();
+    assert_eq!(watch.wait_exit(PATIENCE).await.code(), Some(130), "{}", watch.log());
+    server.until_status(&execution, "paused").await;
     executor.hold(false);
 }
 

@@ -407,13 +407,19 @@ async fn people_and_events_let_runs_go_on() {
         self::id(&begin(&server, json!({"workflow": "order", "input": {"id": "b"}})).await),
     );
     assert_eq!(job(&server, &a).await["workflow"]["waits"][0]["key"], "a");
-    assert_eq!(server.post("/signals/nothing", json!({})).await.expect(200), json!({"runs": 0}));
-    assert_eq!(server.post("/signals/paid", json!({"key": "c"})).await.expect(200), json!({"runs": 0}));
+    assert_eq!(server.post("/signals/nothing", json!({})).await.expect(200), json!({"runs": 0, "replayed": false}));
+    assert_eq!(
+        server.post("/signals/paid", json!({"key": "c"})).await.expect(200),
+        json!({"runs": 0, "replayed": false})
+    );
     let told = server.post("/signals/paid", json!({"key": "a", "payload": {"amount": 5}})).await.expect(200);
-    assert_eq!(told, json!({"runs": 1}));
+    assert_eq!(told, json!({"runs": 1, "replayed": false}));
     assert_eq!(server.until_status(&a, "success").await["job"]["result"], json!({"amount": 5}));
     let tell = json!({"event": "paid", "key": "b", "payload": 7});
-    assert_eq!(server.post(&format!("/jobs/{b}/signal"), tell.clone()).await.expect(200), json!({"runs": 1}));
+    assert_eq!(
+        server.post(&format!("/jobs/{b}/signal"), tell.clone()).await.expect(200),
+        json!({"runs": 1, "replayed": false})
+    );
     assert_eq!(server.until_status(&b, "success").await["job"]["result"], 7);
     let late = server.post(&format!("/jobs/{b}/signal"), tell).await;
     assert_eq!((late.status, late.code()), (409, "JOB_FINISHED"));
