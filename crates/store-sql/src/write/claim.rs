@@ -22,7 +22,11 @@ pub type Emptied = Vec<(i64, u64)>;
 
 struct Found {
     job: JobRow,
-    payload: Arc<str>,
+    /// What it brings to the answer: its payload, and for a unit its command.
+    bytes: u64,
+    /// Not there yet where it is long.
+    payload: Option<Arc<str>>,
+    is_long: bool,
     trace_id: Option<Arc<str>>,
     correlation_id: Option<Arc<str>>,
 }
@@ -66,6 +70,7 @@ pub async fn claim(
         .filter(|line| !line.able.is_empty())
         .collect();
     let mut left: Vec<u32> = claimants.iter().map(|c| c.wants).collect();
+    let mut room = AnswerRoom::new(claimants.len());
     let mut heard = Vec::new();
     // Each round offers what the round before could not place; lines run dry, so this ends. What a round took is written
     // before the next one asks, or it would find the same heads again.
@@ -76,30 +81,110 @@ pub async fn claim(
         }
         turn += 1;
         let mut changes = Changes::at(desk.now);
-        let found = take_heads(db, &lines, &asks).await?;
-        let units = Units::load(db, desk, found.iter().map(|found| &found.job)).await?;
-        let mut found = found.into_iter().peekable();
+        let mut found = take_heads(db, &lines, &asks).await?.into_iter().peekable();
+        let mut chosen = Vec::new();
         for (line, takers) in asks {
-            let mut got = 0;
+            let (mut got, mut is_held_up) = (0, false);
             let channel = lines[line].head.channel;
             while let Some(head) = found.next_if(|f| f.job.channel == channel) {
                 let taker = takers[got];
                 got += 1;
-                match hand_out(desk, &mut changes, head, &units, claimants[taker], &lines[line].key)? {
-                    Handed::Run(run) => claimed[taker].push(*run),
-                    Handed::Refused => left[taker] += 1,
-                    Handed::Stuck => {}
+                // What is behind a head that does not fit waits with it: a line has an order.
+                is_held_up = is_held_up || !room.take(taker, head.bytes);
+                if is_held_up {
+                    left[taker] += 1;
+                } else {
+                    chosen.push((head, taker, line));
                 }
             }
             for taker in &takers[got..] {
                 left[*taker] += 1;
             }
-            lines[line].empty |= got < takers.len();
+            // What was held up is still there.
+            lines[line].empty |= got < takers.len() && !is_held_up;
+        }
+        room.close(&mut left);
+        load_payloads(db, &mut chosen).await?;
+        let units = Units::load(db, desk, chosen.iter().map(|(found, ..)| &found.job)).await?;
+        for (head, taker, line) in chosen {
+            let bytes = head.bytes;
+            match hand_out(desk, &mut changes, head, &units, claimants[taker], &lines[line].key)? {
+                Handed::Run(run) => claimed[taker].push(*run),
+                Handed::Refused => {
+                    left[taker] += room.give_back(taker, bytes);
+                }
+                Handed::Stuck => {}
+            }
         }
         heard.push(changes.write(db).await?);
     }
     let emptied = lines.iter().filter(|l| l.empty).map(|l| (l.head.channel, l.stamp)).collect();
     Ok((claimed, emptied, heard))
+}
+
+/// What fits into the answers to a claim. Every claimant that is handed anything is handed one run at least, however long; and
+/// the first run of a claim always fits.
+struct AnswerRoom {
+    /// Bytes and runs of all answers.
+    bytes: u64,
+    runs: u32,
+    of: Vec<OfClaimant>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct OfClaimant {
+    bytes: u64,
+    runs: u32,
+    is_full: bool,
+}
+
+impl AnswerRoom {
+    fn new(claimants: usize) -> Self {
+        Self { bytes: 0, runs: 0, of: vec![OfClaimant::default(); claimants] }
+    }
+
+    fn is_full(&self) -> bool {
+        self.runs >= CLAIM_RUNS_MAX || self.bytes >= CLAIM_BYTES_MAX
+    }
+
+    /// Whether the claimant gets this one, too.
+    fn take(&mut self, claimant: usize, bytes: u64) -> bool {
+        let all_fit = self.runs == 0 || (self.runs < CLAIM_RUNS_MAX && self.bytes + bytes <= CLAIM_BYTES_MAX);
+        let of = &mut self.of[claimant];
+        if !all_fit {
+            // The others may still get something short, but not this round for this one.
+            of.is_full = true;
+            return false;
+        }
+        if of.runs > 0 && of.bytes + bytes > ANSWER_BYTES_MAX {
+            of.is_full = true;
+            return false;
+        }
+        of.bytes += bytes;
+        of.runs += 1;
+        self.bytes += bytes;
+        self.runs += 1;
+        true
+    }
+
+    /// It does not start after all. How many places that makes: one, unless the answer was full without it.
+    fn give_back(&mut self, claimant: usize, bytes: u64) -> u32 {
+        let of = &mut self.of[claimant];
+        of.bytes = of.bytes.saturating_sub(bytes);
+        of.runs = of.runs.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.runs = self.runs.saturating_sub(1);
+        u32::from(!of.is_full)
+    }
+
+    /// Those whose answer is full want nothing more; what is left goes out with the next claim.
+    fn close(&self, left: &mut [u32]) {
+        for (left, of) in left.iter_mut().zip(&self.of) {
+            if of.is_full || self.is_full() {
+                *left = 0;
+            }
+        }
+    }
 }
 
 fn can_serve(claimant: &Claimant, key: &ChannelKey) -> bool {
@@ -121,7 +206,7 @@ fn ask(
     let open: Vec<usize> =
         (0..lines.len()).filter(|n| !lines[*n].empty && lines[*n].able.iter().any(|c| left[*c] > 0)).collect();
     let heads: Vec<ChannelHead> = open.iter().map(|n| lines[*n].head).collect();
-    let places: u32 = left.iter().sum();
+    let places = left.iter().fold(0_u32, |sum, wants| sum.saturating_add(*wants)).min(CLAIM_RUNS_MAX);
     let by_channel: HashMap<i64, usize> = open.iter().map(|n| (lines[*n].head.channel, *n)).collect();
     let mut asks = Vec::new();
     for share in plan(&heads, &rules.weights, places, turn) {
@@ -162,16 +247,56 @@ async fn take_heads(db: &mut impl Db, lines: &[Line], asks: &[(usize, Vec<usize>
     ];
     let mut found = db
         .query_many(HEADS, &cols, |row| {
+            let own = row.opt_int(JOB_COLUMNS + 3)?.unwrap_or(0);
             Ok(Found {
                 job: JobRow::read(row)?,
-                payload: row.opt_text(JOB_COLUMNS)?.unwrap_or_default().into(),
+                payload: row.opt_text(JOB_COLUMNS)?.map(Into::into),
                 trace_id: row.opt_text(JOB_COLUMNS + 1)?.map(Into::into),
                 correlation_id: row.opt_text(JOB_COLUMNS + 2)?.map(Into::into),
+                is_long: own > SHORT_MAX,
+                bytes: (own + row.opt_int(JOB_COLUMNS + 4)?.unwrap_or(0)).cast_unsigned(),
             })
         })
         .await?;
     found.sort_by_key(|f| (f.job.channel, f.job.rank(), f.job.number));
     Ok(found)
+}
+
+/// Reads the payloads that were too long to be read before it was known whether they fit.
+async fn load_payloads(db: &mut impl Db, chosen: &mut [(Found, usize, usize)]) -> StoreResult<()> {
+    let long = chosen.iter().filter(|(found, ..)| found.is_long);
+    let long: Vec<i64> = long.map(|(found, ..)| found.job.number).collect();
+    if long.is_empty() {
+        return Ok(());
+    }
+    let long = [Col::Int(long)];
+    let read = db.query_many(PAYLOADS, &long, |row| Ok((row.int(0)?, row.opt_text(1)?.map(Into::into))));
+    let mut read: HashMap<i64, Option<Arc<str>>> = read.await?.into_iter().collect();
+    for (found, ..) in chosen {
+        if let Some(payload) = read.remove(&found.job.number) {
+            found.payload = payload;
+        }
+    }
+    Ok(())
+}
+
+const PAYLOADS: Sql = Sql::Each {
+    sqlite: "select number, payload from job where number = ?1",
+    postgres: "select number, payload from job where number = any ($1::bigint[])",
+};
+
+/// How long the tasks of one answer may be, in bytes of their payloads; one of them always fits.
+const ANSWER_BYTES_MAX: u64 = 8 << 20;
+/// The same for all answers of a claim, and how many runs these may have.
+const CLAIM_BYTES_MAX: u64 = 64 << 20;
+const CLAIM_RUNS_MAX: u32 = 10_000;
+
+/// A payload up to this length is read together with the head of its line.
+const SHORT_MAX: i64 = 4_096;
+macro_rules! short_payload {
+    ($length:literal) => {
+        concat!(", case when ", $length, " <= 4096 then j.payload end, j.trace_id, j.correlation_id, ", $length)
+    };
 }
 
 /// Why two texts: PostgreSQL needs `skip locked`, so that two servers never queue behind each other's rows; it locks
@@ -180,7 +305,8 @@ const HEADS: Sql = Sql::Each {
     sqlite: concat!(
         "select ",
         job_columns!(),
-        ", j.payload, j.trace_id, j.correlation_id
+        short_payload!("octet_length(j.payload)"),
+        ", (select octet_length(p.payload) from job p where p.number = j.parent)
          from queue q join job j on j.number = q.number
          where q.channel = ?1 order by q.rank, q.number limit ?2"
     ),
@@ -189,7 +315,8 @@ const HEADS: Sql = Sql::Each {
          cross join lateral (
            select ",
         job_columns!(),
-        ", j.payload, j.trace_id, j.correlation_id
+        short_payload!("octet_length(j.payload::text)::bigint"),
+        ", (select octet_length(p.payload::text)::bigint from job p where p.number = j.parent)
            from queue q join job j on j.number = q.number
            where q.channel = a.channel order by q.rank, q.number limit a.take
            for update of q, j skip locked
@@ -214,7 +341,8 @@ fn hand_out(
     claimant: &Claimant,
     key: &ChannelKey,
 ) -> StoreResult<Handed> {
-    let Found { job, mut payload, mut trace_id, mut correlation_id } = found;
+    let Found { job, payload, mut trace_id, mut correlation_id, .. } = found;
+    let mut payload = payload.unwrap_or_default();
     let mut unit = None;
     if job.state.kind.is_unit() {
         match units.start(&job, &payload)? {

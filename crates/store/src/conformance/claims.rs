@@ -96,6 +96,45 @@ pub async fn a_worker_gets_no_more_than_it_wants(bench: &Bench) {
     assert_eq!(runs.iter().map(|run| run.worker.as_str()).collect::<BTreeSet<_>>().len(), 2, "one each");
 }
 
+/// How many bytes the runs of one answer may have.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+pub async fn long_payloads_are_handed_out_in_pieces(bench: &Bench) {
+    let long = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+    let mut ids = Vec::new();
+    for bytes in [ANSWER_BYTES_MAX + 1].into_iter().chain([1 << 20; 20]).chain([10; 3]) {
+        ids.push(bench.submit(NewJob { payload: long(bytes).into(), ..bench.job() }).await);
+    }
+    let (mut seen, mut claims) = (Vec::new(), 0);
+    while seen.len() < ids.len() {
+        let runs = bench.claim(Claimant { wants: 100, slots: 100, ..bench.worker("w1") }).await;
+        let bytes: usize = runs.iter().map(|run| run.payload.len()).sum();
+        assert!(
+            runs.len() == 1 || (!runs.is_empty() && bytes <= ANSWER_BYTES_MAX),
+            "{} runs, {bytes} bytes",
+            runs.len()
+        );
+        seen.extend(job_ids(&runs));
+        claims += 1;
+    }
+    assert_eq!(seen, ids, "in their order, each once");
+    assert_eq!(claims, 4, "the one that is too long alone, eight at a time, the last ones with the short ones");
+    bench.nothing_to_claim().await;
+    // Who waits beside one whose answer is full gets what that one does not.
+    for _ in 0..10 {
+        bench.submit(NewJob { payload: long(1 << 20).into(), ..bench.job() }).await;
+    }
+    let both = ["w1", "w2"].map(|name| Claimant { wants: 100, slots: 100, ..bench.worker(name) });
+    let runs = bench.claim_by(Strategy::RoundRobin, both.to_vec()).await;
+    assert_eq!(runs.len(), 10);
+}
+
+/// An answer carries the command once for each of its hosts.
+pub async fn long_commands_count_with_each_of_their_hosts(bench: &Bench) {
+    let runs = super::fleets::long_command_on_hosts(bench, 20).await;
+    assert_eq!(runs, [7, 7, 6], "the command has 1,080,000 bytes, and some");
+}
+
 pub async fn a_worker_gets_only_its_types(bench: &Bench) {
     let other = bench.submit(NewJob { task_type: task_type("other"), ..bench.job() }).await;
     bench.nothing_to_claim().await;

@@ -137,6 +137,20 @@ impl Bench {
     }
 }
 
+/// How many runs each claim gets of a command with 18 arguments of 60,000 bytes, on so many hosts.
+pub(super) async fn long_command_on_hosts(bench: &Bench, hosts: usize) -> Vec<usize> {
+    bench.hosts(hosts).await;
+    let argv = vec![Template::parse(&"x".repeat(60_000)).expect("a template"); 18];
+    bench.commanded(CommandSpec { argv, ..CommandSpec::default() }, Rollout::default()).await;
+    let mut claims = Vec::new();
+    loop {
+        match bench.begin().await.len() {
+            0 => return claims,
+            runs => claims.push(runs),
+        }
+    }
+}
+
 fn on(runs: &[ClaimedRun], host: &str) -> ClaimedRun {
     let is_there = |run: &&ClaimedRun| run.unit.as_ref().is_some_and(|unit| unit.host.as_str() == host);
     runs.iter().find(is_there).unwrap_or_else(|| panic!("nothing runs on {host}")).clone()

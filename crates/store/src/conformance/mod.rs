@@ -116,6 +116,8 @@ macro_rules! for_each_promise {
                 a_payload_arrives_as_it_was_written
                 priority_comes_before_age
                 a_worker_gets_no_more_than_it_wants
+                long_payloads_are_handed_out_in_pieces
+                long_commands_count_with_each_of_their_hosts
                 a_worker_gets_only_its_types
                 a_worker_gets_only_what_its_labels_allow
                 a_worker_gets_only_what_its_resources_allow
