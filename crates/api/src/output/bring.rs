@@ -249,7 +249,9 @@ fn answer(answer: OutputAnswer) -> Result<u64, Problem> {
             Err(Problem::conflict("OUTPUT_CONFLICT", "there is other output at this place of the stream"))
         }
         OutputAnswer::TooLong { max } => {
-            let message = format!("the output of this run ends at {max} bytes (output_max_bytes of its command)");
+            let message = format!(
+                "the output of this run ends at {max} bytes (output_max_bytes of its command), counting what overlaps"
+            );
             let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "OUTPUT_TOO_LONG", message);
             Err(problem.with(json!({"output_max_bytes": max})))
         }

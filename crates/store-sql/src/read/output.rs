@@ -23,40 +23,40 @@ pub async fn may_bring(
     let now = db.begin(Mode::Snapshot).await?;
     let answer = judge_range(db, now, tenant, worker, (run, stream, end)).await;
     db.rollback().await;
-    answer
+    answer.map(|(answer, _)| answer)
 }
 
-/// Whether a worker may bring a range that ends at `end`.
+/// Whether a worker may bring a range that ends at `end`, and how long the stream may become.
 pub async fn judge_range(
     db: &mut impl Db,
     now: Timestamp,
     tenant: TenantId,
     worker: &WorkerName,
     (run, stream, end): (RunId, OutputStream, u64),
-) -> StoreResult<OutputAnswer> {
+) -> StoreResult<(OutputAnswer, u64)> {
     let key = [Val::Id(*run.as_uuid()), Val::Id(*tenant.as_uuid())];
     let found = db.query(RUN, &key, |row| {
         let status = RunStatus::from_code(row.int(1)?);
         Ok((row.text(0)?, status, row.opt_at(2)?, row.opt_text(3)?))
     });
     let Some((owner, status, finished_at, command)) = found.await?.into_iter().next() else {
-        return Ok(OutputAnswer::NotFound);
+        return Ok((OutputAnswer::NotFound, 0));
     };
     if owner != worker.as_str() {
-        return Ok(OutputAnswer::NotYours);
+        return Ok((OutputAnswer::NotYours, 0));
     }
     let max = command.as_deref().map_or(OUTPUT_MAX_BYTES, output_max);
     if end > max {
-        return Ok(OutputAnswer::TooLong { max });
+        return Ok((OutputAnswer::TooLong { max }, max));
     }
     let stored = held_to(db, run, stream).await?;
     // A lost run may have gone on, and its agent brings the evidence whenever it comes back.
     let over = status.is_some_and(|status| !status.is_active() && !status.is_opinion());
     let late = finished_at.is_some_and(|at| at.plus_millis(OUTPUT_GRACE_MS) < now);
     if over && late && end > stored {
-        return Ok(OutputAnswer::Ended);
+        return Ok((OutputAnswer::Ended, max));
     }
-    Ok(OutputAnswer::Held { stored, added: false })
+    Ok((OutputAnswer::Held { stored, added: false }, max))
 }
 
 /// The limit of a pinned command.

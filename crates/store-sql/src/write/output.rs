@@ -11,11 +11,20 @@ pub async fn add_output(db: &mut impl Db, desk: &Desk<'_>, output: &NewOutput) -
     let range = &output.range;
     let end = range.begins.saturating_add(range.bytes);
     let asked = (output.run, output.stream, end);
-    let allowed = judge_range(db, desk.now, output.tenant, &output.worker, asked).await?;
+    let (allowed, max) = judge_range(db, desk.now, output.tenant, &output.worker, asked).await?;
     if !matches!(allowed, OutputAnswer::Held { .. }) {
         return Ok(allowed);
     }
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    // Ranges that overlap are stored whole, each of them, so it is their sum that counts. One that is there already adds nothing.
+    let place = [Val::Id(*output.run.as_uuid()), Val::Int(output.stream.code()), Val::Int(signed(range.begins))];
+    if db.query(THERE, &place, |row| row.int(0)).await?.is_empty() {
+        let sum = db.query(SUM, &place[..2], |row| row.opt_int(0)).await?;
+        let stored = sum.into_iter().flatten().sum::<i64>().cast_unsigned();
+        if stored.saturating_add(range.bytes) > max {
+            return Ok(OutputAnswer::TooLong { max });
+        }
+    }
     let params = [
         Val::Id(*output.run.as_uuid()),
         Val::Int(output.stream.code()),
@@ -73,4 +82,8 @@ const ADD: Sql = Sql::Same(
     "insert into output (run, stream, begins, bytes, sha256, encoding, key, at)
      values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",
 );
+const SUM: Sql = Sql::Each {
+    sqlite: "select sum(bytes) from output where run = ?1 and stream = ?2",
+    postgres: "select sum(bytes)::bigint from output where run = $1 and stream = $2",
+};
 const THERE: Sql = Sql::Same("select bytes, sha256 from output where run = $1 and stream = $2 and begins = $3");

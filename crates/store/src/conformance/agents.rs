@@ -373,6 +373,20 @@ pub async fn output_ends_at_its_limit_and_some_time_after_its_run(bench: &Bench)
     assert_eq!(add(bench, output(bench, &lost, 0, 1, 1)).await, OutputAnswer::Held { stored: 1, added: true });
 }
 
+pub async fn ranges_that_overlap_count_with_all_their_bytes(bench: &Bench) {
+    let run = bench.running(bench.job()).await;
+    let max = OUTPUT_MAX_BYTES;
+    assert_eq!(add(bench, output(bench, &run, 10, max - 10, 1)).await, OutputAnswer::Held { stored: 0, added: true });
+    // Each ends within the limit, and together they would be stored twice.
+    for begins in [0, 5, 11] {
+        let overlapping = add(bench, output(bench, &run, begins, max - 11, 2)).await;
+        assert_eq!(overlapping, OutputAnswer::TooLong { max }, "from {begins} on");
+    }
+    assert_eq!(add(bench, output(bench, &run, 0, 10, 3)).await, OutputAnswer::Held { stored: max, added: true });
+    let again = add(bench, output(bench, &run, 10, max - 10, 1)).await;
+    assert_eq!(again, OutputAnswer::Held { stored: max, added: false }, "what is there is no second time");
+}
+
 pub async fn retention_says_whose_output_is_to_go(bench: &Bench) {
     let run = bench.running(bench.job()).await;
     add(bench, output(bench, &run, 0, 1, 1)).await;

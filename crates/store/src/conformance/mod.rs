@@ -515,6 +515,7 @@ macro_rules! for_each_promise {
                 output_is_found_in_order_and_counts_up_to_a_gap
                 nobody_brings_or_sees_output_of_another_ones_run
                 output_ends_at_its_limit_and_some_time_after_its_run
+                ranges_that_overlap_count_with_all_their_bytes
                 retention_says_whose_output_is_to_go
                 all_servers_of_a_ledger_keep_output_in_one_place
             ;
