@@ -27,6 +27,7 @@ use tracing::Instrument;
 
 use crate::access_log::{self, Answered};
 use crate::app::App;
+use crate::body::BodyRoom;
 use crate::context::Context;
 use crate::events;
 use crate::gate::Trust;
@@ -148,10 +149,15 @@ async fn enter(
             let extensions = request.extensions_mut();
             extensions.insert(context.clone());
             extensions.insert(patience.clone());
+            // Given back when the request is answered, and not when its body has been read: what it became is held as well.
+            let room = BodyRoom::default();
+            extensions.insert(room.clone());
             if let Some(caller) = caller.get() {
                 extensions.insert(Arc::clone(caller));
             }
-            next.run(request).await
+            let response = next.run(request).await;
+            drop(room);
+            response
         }
     }
 }

@@ -10,22 +10,27 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use bowline_model::TenantId;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-static PLACES: LazyLock<Places> = LazyLock::new(|| {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    Places::new(cores.clamp(2, 8))
-});
+static PLACES: LazyLock<Places> = LazyLock::new(|| Places::per_core(1));
 
+/// Places for work, of which a tenant has half at most.
 #[derive(Debug)]
-struct Places {
+pub struct Places {
     all: Arc<Semaphore>,
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Weak<Semaphore>>>,
 }
 
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    _own: Option<OwnedSemaphorePermit>,
+    _common: Option<OwnedSemaphorePermit>,
+}
+
 impl Places {
-    fn new(total: usize) -> Self {
+    pub fn new(total: usize) -> Self {
         let all = Arc::new(Semaphore::new(total));
         Self { all, per_tenant: (total / 2).max(1), tenants: Mutex::default() }
     }
@@ -42,13 +47,26 @@ impl Places {
         places
     }
 
-    async fn run<T: Send + 'static>(&self, tenant: TenantId, work: impl FnOnce() -> T + Send + 'static) -> T {
+    /// As many as the machine has cores, times this.
+    pub fn per_core(times: usize) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self::new(cores.clamp(2, 8) * times)
+    }
+
+    /// A place for this tenant, as soon as there is one.
+    pub async fn enter(&self, tenant: TenantId) -> Place {
         // Neither is ever closed.
-        let own = self.of(tenant).acquire_owned().await;
-        let common = Arc::clone(&self.all).acquire_owned().await;
+        let own = self.of(tenant).acquire_owned().await.ok();
+        let common = Arc::clone(&self.all).acquire_owned().await.ok();
+        Place { _own: own, _common: common }
+    }
+
+    /// Does this on a blocking thread, in a place of the tenant.
+    pub async fn run<T: Send + 'static>(&self, tenant: TenantId, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let place = self.enter(tenant).await;
         let work = move || {
             let done = work();
-            drop((own, common));
+            drop(place);
             done
         };
         match tokio::task::spawn_blocking(work).await {
@@ -60,6 +78,14 @@ impl Places {
             },
         }
     }
+}
+
+/// For work of milliseconds: a range of output, a result. It must not wait behind inventories that are read.
+static BRIEF: LazyLock<Places> = LazyLock::new(|| Places::per_core(2));
+
+/// As [`run`], for work that takes some milliseconds.
+pub async fn run_briefly<T: Send + 'static>(tenant: TenantId, work: impl FnOnce() -> T + Send + 'static) -> T {
+    BRIEF.run(tenant, work).await
 }
 
 /// Does this on a blocking thread, within the tenant's share of them.

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::aside;
 use crate::output::load;
 use crate::quotas::Quotas;
 
@@ -84,7 +85,7 @@ impl Results {
         for begins in (0..whole.len()).step_by(PIECE) {
             let piece = whole.slice(begins..whole.len().min(begins + PIECE));
             let (bytes, raw) = (piece.len() as u64, piece.clone());
-            let packed = tokio::task::spawn_blocking(move || {
+            let packed = aside::run_briefly(tenant, move || {
                 let packed = zstd::bulk::compress(&raw, LEVEL).ok().filter(|packed| packed.len() < raw.len());
                 (packed, <[u8; 32]>::from(Sha256::digest(&raw)))
             });
@@ -94,7 +95,7 @@ impl Results {
                     key: name.clone(),
                     source: std::io::Error::other(error.to_string()),
                 };
-                let (packed, sha256) = packed.await.map_err(|error| ended(&error))?;
+                let (packed, sha256) = packed.await;
                 let key = Key::new(&name).map_err(|error| ended(&error))?;
                 let (object, encoding) = match packed {
                     Some(packed) => (packed.into(), Encoding::Zstd),

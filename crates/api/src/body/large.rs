@@ -1,8 +1,10 @@
 //! Bodies that describe whole inventories: larger, slower to arrive, and read beside the other requests.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
+use bowline_model::TenantId;
 use bytes::Bytes;
 use hyper::StatusCode;
 
@@ -50,10 +52,25 @@ fn is_file(kind: &str) -> bool {
     kind.starts_with("text/") || known.contains(&kind.as_str())
 }
 
-/// Does work that takes the processor for a while, beside the threads that answer requests.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!("a body could not be read: {error}");
+/// Does work that takes the processor for a while, beside the threads that answer requests, in one of the tenant's places.
+pub async fn aside<T: Send + 'static>(
+    tenant: TenantId,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    done(bowline_engine::aside::run(tenant, || catch_unwind(AssertUnwindSafe(work))).await)
+}
+
+/// The same for work that takes the processor for some milliseconds.
+pub async fn aside_briefly<T: Send + 'static>(
+    tenant: TenantId,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    done(bowline_engine::aside::run_briefly(tenant, || catch_unwind(AssertUnwindSafe(work))).await)
+}
+
+fn done<T>(ended: std::thread::Result<T>) -> Result<T, Problem> {
+    ended.map_err(|_| {
+        tracing::error!("work beside a request ended with a panic");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", "something is wrong on our side")
     })
 }

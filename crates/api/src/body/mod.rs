@@ -1,14 +1,18 @@
 //! Request bodies: read up to a limit, within a time, checked strictly before anything else sees them.
 
+mod in_flight;
 mod large;
 pub mod strict;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
+use bowline_auth::Caller;
+use bowline_model::TenantId;
 use bowline_model::wording::in_plain_words;
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use serde::de::DeserializeOwned;
@@ -17,7 +21,8 @@ use serde_json::json;
 use crate::app::App;
 use crate::patience::Patience;
 use crate::problem::Problem;
-pub use large::{FileBody, JsonText, aside};
+pub use in_flight::BodyRoom;
+pub use large::{FileBody, JsonText, aside, aside_briefly};
 use strict::Limits;
 
 /// How long a body may take to arrive.
@@ -82,6 +87,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for ResultBody<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         check_is_json(&request)?;
+        let tenant = tenant_of(&request).ok_or_else(|| Problem::forbidden("this needs a worker's token"))?;
         let results = &app.engine.results;
         let max = usize::try_from(results.max()).unwrap_or(usize::MAX).saturating_add(BESIDE_RESULT);
         let bytes = take(request, max.max(app.settings.body_max), RESULT_PATIENCE).await.map_err(|problem| {
@@ -90,7 +96,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for ResultBody<T> {
         if bytes.len() <= READ_HERE_MAX {
             return parse(&bytes).map(Self);
         }
-        aside(move || parse(&bytes)).await?.map(Self)
+        aside_briefly(tenant, move || parse(&bytes)).await?.map(Self)
     }
 }
 
@@ -170,17 +176,49 @@ async fn take(request: Request, max: usize, time: Duration) -> Result<Bytes, Pro
     }
     // While the body arrives it is the caller who is waited for, not the ledger.
     let patience = request.extensions().get::<Patience>().cloned();
-    let collecting = tokio::time::timeout(time, Limited::new(request.into_body(), max).collect());
+    let room = request.extensions().get::<BodyRoom>().cloned().unwrap_or_default();
+    let tenant = tenant_of(&request);
+    let mut body = request.into_body();
+    let collecting = async {
+        // As one piece from the start, where it is said how long it will be; but no more than what is free of charge.
+        let announced = usize::try_from(hyper::body::Body::size_hint(&body).lower()).unwrap_or(0);
+        let mut bytes = BytesMut::with_capacity(announced.min(RESERVED_AHEAD));
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => {
+                    if let Some(data) = frame.data_ref() {
+                        if bytes.len() + data.len() > max {
+                            return Err(too_large());
+                        }
+                        room.take(tenant, data.len()).await?;
+                        bytes.extend_from_slice(data);
+                    }
+                }
+                Err(_) => return Err(Problem::validation("the body broke off")),
+            }
+        }
+        Ok(bytes.freeze())
+    };
+    let collecting = tokio::time::timeout(time, collecting);
     let collected = match patience {
         Some(patience) => patience.besides(time, collecting).await,
         None => collecting.await,
     };
-    match collected {
-        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "the body did not arrive in time")),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Problem::validation("the body broke off")),
+    let too_slow = || Problem::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "the body did not arrive in time");
+    let collected = collected.unwrap_or_else(|_| Err(too_slow()));
+    if collected.as_ref().is_err_and(|problem| problem.status == StatusCode::TOO_MANY_REQUESTS) {
+        discard(body, DISCARD_BYTES.max(2 * max)).await;
     }
+    collected
+}
+
+/// What is allocated for a body before any of it has arrived.
+const RESERVED_AHEAD: usize = 64 << 10;
+
+/// Whose request this is. A caller without a tenant is the server's own administrator.
+fn tenant_of(request: &Request) -> Option<TenantId> {
+    let caller = request.extensions().get::<Arc<Caller>>()?;
+    caller.tenant.map(TenantId::from_uuid)
 }
 
 /// Takes a body off the wire that nobody wants, up to a point: whoever is still sending does not hear the answer.

@@ -42,9 +42,10 @@ pub async fn export(
     patience: Patience,
 ) -> Result<Response, Problem> {
     let format = query.format.as_deref().map_or(Ok(Format::Yaml), format)?;
-    let reading = app.engine.inventories.snapshot(known.tenant()?, &name);
+    let tenant = known.tenant()?;
+    let reading = app.engine.inventories.snapshot(tenant, &name);
     let snapshot = patience.besides(READING_MAX, reading).await?.ok_or_else(InventoryName::nothing)?;
-    let writing = aside(move || {
+    let writing = aside(tenant, move || {
         let hosts = snapshot.hosts.iter().map(|record| record.host.clone()).collect();
         bowline_inventory::write(&Inventory { hosts, groups: all_groups(&snapshot) }, format)
     });

@@ -46,7 +46,7 @@ pub async fn import(
     let inventory = new_name(&name)?;
     let reason = reason_of(query.reason)?;
     let format = query.format.as_deref().map(format).transpose()?;
-    let reading = aside(move || read(&file, format, query.file.as_deref()));
+    let reading = aside(known.tenant()?, move || read(&file, format, query.file.as_deref()));
     let content = patience.besides(READING_MAX, reading).await??;
     let (unmentioned, dry_run) = (query.unmentioned.into(), query.dry_run);
     let wish = Wish { inventory, content, unmentioned, reason, dry_run };

@@ -116,7 +116,7 @@ pub async fn put(
     JsonText(text): JsonText,
 ) -> Result<Json<PutView>, Problem> {
     let inventory = new_name(&name)?;
-    let reading = aside(move || read(&text));
+    let reading = aside(known.tenant()?, move || read(&text));
     let (content, unmentioned, reason) = patience.besides(READING_MAX, reading).await??;
     let wish = Wish { inventory, content, unmentioned, reason, dry_run: query.dry_run };
     make_true(&app, &known, &patience, wish).await.map(Json)
@@ -265,7 +265,7 @@ pub async fn inventory_put(
         }
     };
     let unmentioned = unmentioned.into();
-    let reading = aside(move || bowline_inventory::read(spec.to_string().as_bytes(), Format::Json));
+    let reading = aside(tenant, move || bowline_inventory::read(spec.to_string().as_bytes(), Format::Json));
     let mut content = reading.await?.map_err(|error| {
         Problem::validation(format!("this is not an inventory: {error}")).with(json!({"path": error.place().path}))
     })?;

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use super::read::load;
 use crate::app::App;
-use crate::body::{RawBody, aside};
+use crate::body::{RawBody, aside_briefly};
 use crate::commands::{hex, unhex};
 use crate::door::Known;
 use crate::params::{Nameable, Params};
@@ -63,7 +63,7 @@ pub async fn bring(
     // Before the bytes are looked at or written: a refused range costs one question.
     let held = answer(app.engine.ledger.may_bring(tenant, worker.clone(), run, stream, end).await?)?;
     let checked = body.clone();
-    let raw = aside(move || range.check(&checked)).await??;
+    let raw = aside_briefly(tenant, move || range.check(&checked)).await??;
     // An agent that died before it heard how much we hold begins anew, and perhaps in larger pieces.
     if query.offset < held {
         match repeats(&app, run, stream, (query.offset, held), &raw).await? {

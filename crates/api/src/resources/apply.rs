@@ -147,7 +147,7 @@ pub async fn apply(
     patience: Patience,
     JsonText(text): JsonText,
 ) -> Result<Json<AppliedView>, Problem> {
-    let reading = aside(move || parse_exact::<ApplyRequest>(&text));
+    let reading = aside(known.tenant()?, move || parse_exact::<ApplyRequest>(&text));
     let request = patience.besides(READING_MAX, reading).await??;
     let note = note(request.note)?;
     if request.documents.is_empty() || request.documents.len() > DOCUMENTS_MAX {
