@@ -9,13 +9,13 @@ use std::time::Duration;
 use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::planted::{self, Mistake};
 use bowline_model::{JobId, JobPolicy, Labels, Lane, TaskType, TenantId, Timestamp};
-use bowline_store::{Clock, Ledger, NewFleet, NewFlow, NewJob, Origin, StoreError, StoreResult, Submitted};
+use bowline_store::{Clock, Ledger, NewFleet, NewFlow, NewJob, Origin, StoreError, StoreResult, Submitted, Usage};
 use bowline_supervise::Meters;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::keyed::Keyed;
-use crate::quotas::{QuotaExceeded, Quotas};
+use crate::quotas::{QuotaExceeded, Quotas, usage_of};
 
 /// What somebody asks for.
 #[derive(Debug, Clone)]
@@ -137,13 +137,18 @@ impl Intake {
 
     /// Stores jobs that have their names already, each once. The answers are in the order of the jobs.
     pub async fn store(&self, mut jobs: Vec<NewJob>) -> StoreResult<Vec<Submitted>> {
-        if let Err(QuotaExceeded { quota, used, max }) = self.quotas.admit(&jobs) {
+        let Some(tenant) = jobs.first().map(|job| job.tenant) else { return Ok(Vec::new()) };
+        let taken: Vec<(JobId, Usage)> = jobs.iter().map(|job| (job.id, usage_of(job))).collect();
+        let room = match self.quotas.reserve_usage(tenant, sum(taken.iter().map(|(_, usage)| *usage))) {
+            Ok(room) => room.pending(),
             // What is stored already is answered whatever else waits.
-            return match self.find_known(&jobs).await? {
-                Some(known) => Ok(vec![known]),
-                None => Err(StoreError::Quota { quota, used, max }),
-            };
-        }
+            Err(QuotaExceeded { quota, used, max }) => {
+                return match self.find_known(&jobs).await? {
+                    Some(known) => Ok(vec![known]),
+                    None => Err(StoreError::Quota { quota, used, max }),
+                };
+            }
+        };
         let mut asks = 0;
         loop {
             // Kept only where an answer can get lost.
@@ -152,6 +157,8 @@ impl Intake {
                 Ok(stored) => {
                     let fresh = stored.iter().filter(|s| matches!(s, Submitted::Accepted { .. })).count();
                     self.meters.jobs_accepted.inc_by(fresh as u64);
+                    let others = stored.iter().zip(&taken).filter(|(answer, (id, _))| !is_stored_as(answer, *id));
+                    room.give_back(sum(others.map(|(_, (_, usage))| *usage)));
                     return Ok(stored);
                 }
                 Err(error) if asks < ASKS_MAX && must_ask_again(&error, asks) => {
@@ -168,6 +175,9 @@ impl Intake {
                 }
                 Err(error) => {
                     self.meters.store_unavailable.inc();
+                    if asks == 0 && !matches!(error, StoreError::Unknown(_)) {
+                        room.give_back_all();
+                    }
                     // Once an answer was lost, a later refusal does not make it unsaid: the first ask may be stored.
                     return Err(match error {
                         error if asks > 0 => as_unknown(error),
@@ -249,6 +259,23 @@ impl Intake {
             })
             .collect()
     }
+}
+
+/// Whether the job was stored by this submission, or by an equal one before whose answer was lost; not an earlier job, and not
+/// nothing at all.
+fn is_stored_as(answer: &Submitted, own: JobId) -> bool {
+    match answer {
+        Submitted::Accepted { .. } => true,
+        Submitted::Replayed { id, .. } => *id == own,
+        Submitted::Pruned { .. } | Submitted::Conflict { .. } => false,
+    }
+}
+
+fn sum(usages: impl Iterator<Item = Usage>) -> Usage {
+    usages.fold(Usage::default(), |sum, usage| Usage {
+        queued_jobs: sum.queued_jobs.saturating_add(usage.queued_jobs),
+        stored_bytes: sum.stored_bytes.saturating_add(usage.stored_bytes),
+    })
 }
 
 /// A lost answer is asked for again; so is one that could not be asked for because the ledger is away.

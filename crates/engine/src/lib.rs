@@ -40,7 +40,7 @@ pub use dispatcher::Dispatcher;
 pub use engine::{Engine, Services};
 pub use figures::Figures;
 pub use intake::{Intake, JobRequest};
-pub use quotas::{QuotaExceeded, QuotaLimits, Quotas, Room};
+pub use quotas::{PendingRoom, QuotaExceeded, QuotaLimits, Quotas, Room};
 pub use scheduler::{Looked, Scheduler, TriggerError};
 pub use settings::EngineSettings;
 pub use starter::{Ask, StartError, Starter, command_request};

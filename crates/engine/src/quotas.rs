@@ -5,12 +5,12 @@
 //! never for more than a small part of the time. So a quota may be passed by what was accepted on other servers since their last
 //! count, and by nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_model::TenantId;
 use bowline_model::host::{Inventory, json_bytes};
+use bowline_model::{GroupName, TenantId};
 use bowline_store::{Ledger, NewJob, NewTurn, StoreError, StoreResult, Usage};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -20,8 +20,8 @@ use tokio::time::Instant;
 pub struct QuotaLimits {
     /// Jobs that wait for a worker or for a moment, and executions that have not ended.
     pub queued_jobs: u64,
-    /// Payloads, results, output and reported events of jobs, what executions record and are sent, variables of hosts, and
-    /// versions of resources.
+    /// Payloads, results, output and reported events of jobs, what executions record and are sent, hosts and groups with
+    /// everything that is said of them, and versions of resources.
     pub stored_bytes: u64,
     /// The largest result of a run that is kept in the ledger; larger ones are kept in the object store.
     pub inline_result_bytes: u64,
@@ -48,15 +48,46 @@ pub struct QuotaExceeded {
 struct Counted {
     /// As the ledger was counted last.
     known: Usage,
+    /// Accepted before the count under way, or the one that failed, began.
+    counting: Usage,
     /// Accepted since.
     since: Usage,
 }
 
 impl Counted {
     const fn now(&self) -> Usage {
-        Usage {
-            queued_jobs: self.known.queued_jobs.saturating_add(self.since.queued_jobs),
-            stored_bytes: self.known.stored_bytes.saturating_add(self.since.stored_bytes),
+        plus(plus(self.known, self.counting), self.since)
+    }
+}
+
+const fn plus(one: Usage, other: Usage) -> Usage {
+    Usage {
+        queued_jobs: one.queued_jobs.saturating_add(other.queued_jobs),
+        stored_bytes: one.stored_bytes.saturating_add(other.stored_bytes),
+    }
+}
+
+/// The tenants, and how often they were counted. Room that is given back is taken off where it was added; what has become part
+/// of a count of the ledger is not taken off again.
+#[derive(Debug, Default)]
+struct Counts {
+    tenants: HashMap<TenantId, Counted>,
+    /// Counts that were begun.
+    begun: u64,
+    /// The last of them that is done.
+    queued_done: u64,
+    stored_done: u64,
+}
+
+impl Counts {
+    fn give_back(&mut self, tenant: TenantId, usage: Usage, taken_in: u64) {
+        let Some(entry) = self.tenants.get_mut(&tenant) else { return };
+        let taken = if taken_in >= self.begun { &mut entry.since } else { &mut entry.counting };
+        if taken_in >= self.queued_done {
+            taken.queued_jobs = taken.queued_jobs.saturating_sub(usage.queued_jobs);
+        }
+        if taken_in >= self.stored_done {
+            taken.stored_bytes = taken.stored_bytes.saturating_sub(usage.stored_bytes);
         }
     }
 }
@@ -71,7 +102,7 @@ impl From<QuotaExceeded> for StoreError {
 #[derive(Debug)]
 pub struct Quotas {
     limits: QuotaLimits,
-    counted: Mutex<HashMap<TenantId, Counted>>,
+    counted: Mutex<Counts>,
     /// Notified when a limit was reached: perhaps there is room by now.
     reached: Notify,
 }
@@ -92,63 +123,47 @@ impl Quotas {
         &self.limits
     }
 
-    fn counted(&self) -> MutexGuard<'_, HashMap<TenantId, Counted>> {
+    fn counted(&self) -> MutexGuard<'_, Counts> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a tenant uses, as far as it is known.
     pub fn usage(&self, tenant: TenantId) -> Usage {
-        self.counted().get(&tenant).map_or_else(Usage::default, Counted::now)
+        self.counted().tenants.get(&tenant).map_or_else(Usage::default, Counted::now)
     }
 
-    /// Takes room for these jobs, which are of one tenant, with what executions among them have done already; or says which quota
-    /// is used up.
-    pub fn admit(&self, jobs: &[NewJob]) -> Result<(), QuotaExceeded> {
-        let Some(tenant) = jobs.first().map(|job| job.tenant) else { return Ok(()) };
-        let mut usage = Usage::default();
-        for job in jobs.iter().flat_map(NewJob::with_first_children) {
-            usage.queued_jobs += 1;
-            usage.stored_bytes = usage.stored_bytes.saturating_add(bytes_of(job));
-        }
-        self.take(tenant, usage)
+    /// Takes room for so much until it is known whether it is stored; or says which quota is used up.
+    pub fn reserve_usage(self: &Arc<Self>, tenant: TenantId, usage: Usage) -> Result<Room, QuotaExceeded> {
+        let taken_in = self.take(tenant, usage)?;
+        Ok(Room { quotas: Arc::clone(self), tenant, usage, taken_in })
     }
 
     /// Takes room for a job until it is known whether it is stored.
     pub fn reserve_job(self: &Arc<Self>, job: &NewJob) -> Result<Room, QuotaExceeded> {
-        let usage = Usage { queued_jobs: 1, stored_bytes: bytes_of(job) };
-        self.take(job.tenant, usage)?;
-        Ok(Room { quotas: Arc::clone(self), tenant: job.tenant, usage })
-    }
-
-    /// Takes room for so many bytes.
-    pub fn admit_bytes(&self, tenant: TenantId, bytes: u64) -> Result<(), QuotaExceeded> {
-        self.take(tenant, Usage { queued_jobs: 0, stored_bytes: bytes })
+        self.reserve_usage(job.tenant, Usage { queued_jobs: 1, stored_bytes: bytes_of(job) })
     }
 
     /// Takes off what was counted for what is not there any more.
     pub fn uncount_bytes(&self, tenant: TenantId, bytes: u64) {
-        self.give_back(tenant, Usage { queued_jobs: 0, stored_bytes: bytes });
-    }
-
-    /// Gives room back that was taken for what was then not stored. What was counted with the ledger since then is not taken
-    /// off again.
-    fn give_back(&self, tenant: TenantId, usage: Usage) {
-        if let Some(entry) = self.counted().get_mut(&tenant) {
-            entry.since.queued_jobs = entry.since.queued_jobs.saturating_sub(usage.queued_jobs);
-            entry.since.stored_bytes = entry.since.stored_bytes.saturating_sub(usage.stored_bytes);
-        }
+        let mut counted = self.counted();
+        let now = counted.begun;
+        counted.give_back(tenant, Usage { queued_jobs: 0, stored_bytes: bytes }, now);
     }
 
     /// Takes room for so many bytes until it is known whether they are stored.
     pub fn reserve(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Result<Room, QuotaExceeded> {
-        self.admit_bytes(tenant, bytes)?;
-        Ok(Room { quotas: Arc::clone(self), tenant, usage: Usage { queued_jobs: 0, stored_bytes: bytes } })
+        self.reserve_usage(tenant, Usage { queued_jobs: 0, stored_bytes: bytes })
     }
 
     /// The same, whether there is room or not.
     pub fn reserve_anyway(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Room {
-        self.count_bytes(tenant, bytes);
-        Room { quotas: Arc::clone(self), tenant, usage: Usage { queued_jobs: 0, stored_bytes: bytes } }
+        let usage = Usage { queued_jobs: 0, stored_bytes: bytes };
+        let mut counted = self.counted();
+        let taken_in = counted.begun;
+        let since = &mut counted.tenants.entry(tenant).or_default().since;
+        *since = plus(*since, usage);
+        drop(counted);
+        Room { quotas: Arc::clone(self), tenant, usage, taken_in }
     }
 
     /// Whether there is room for so many bytes, which are counted when they are stored.
@@ -161,23 +176,30 @@ impl Quotas {
         Err(QuotaExceeded { quota: "stored_bytes", used, max })
     }
 
-    /// Takes room for the labels and variables of hosts and groups.
-    pub fn admit_inventory(&self, tenant: TenantId, inventory: &Inventory) -> Result<(), QuotaExceeded> {
-        let hosts = inventory.hosts.iter().map(|host| json_bytes(&host.vars) + json_bytes(&host.labels));
-        let groups = inventory.groups.iter().map(|group| json_bytes(&group.vars));
-        self.admit_bytes(tenant, hosts.chain(groups).map(|bytes| bytes as u64).sum())
+    /// Takes room for hosts and groups, with everything that is said of them, until it is known whether they are stored.
+    pub fn reserve_inventory(self: &Arc<Self>, tenant: TenantId, inventory: &Inventory) -> Result<Room, QuotaExceeded> {
+        let names = |groups: &BTreeSet<GroupName>| groups.iter().map(|name| name.as_str().len() + 1).sum::<usize>();
+        let hosts = inventory.hosts.iter().map(|host| {
+            let said = json_bytes(&host.vars) + json_bytes(&host.labels) + json_bytes(&host.connection);
+            host.name.as_str().len() + names(&host.groups) + said
+        });
+        let groups = inventory.groups.iter();
+        let groups = groups.map(|group| group.name.as_str().len() + names(&group.groups) + json_bytes(&group.vars));
+        self.reserve(tenant, hosts.chain(groups).map(|bytes| bytes as u64).sum())
     }
 
     /// Counts bytes that are stored whether there is room or not: the result of work that was done already.
     pub fn count_bytes(&self, tenant: TenantId, bytes: u64) {
         let mut counted = self.counted();
-        let since = &mut counted.entry(tenant).or_default().since;
+        let since = &mut counted.tenants.entry(tenant).or_default().since;
         since.stored_bytes = since.stored_bytes.saturating_add(bytes);
     }
 
-    fn take(&self, tenant: TenantId, more: Usage) -> Result<(), QuotaExceeded> {
+    /// In which count this is taken.
+    fn take(&self, tenant: TenantId, more: Usage) -> Result<u64, QuotaExceeded> {
         let mut counted = self.counted();
-        let entry = counted.entry(tenant).or_default();
+        let taken_in = counted.begun;
+        let entry = counted.tenants.entry(tenant).or_default();
         let used = entry.now();
         for (quota, used, more, max) in [
             ("queued_jobs", used.queued_jobs, more.queued_jobs, self.limits.queued_jobs),
@@ -188,46 +210,47 @@ impl Quotas {
                 return Err(QuotaExceeded { quota, used, max });
             }
         }
-        entry.since.queued_jobs += more.queued_jobs;
-        entry.since.stored_bytes += more.stored_bytes;
-        Ok(())
+        entry.since = plus(entry.since, more);
+        Ok(taken_in)
     }
 
     /// Counts what the ledger has. What is accepted meanwhile may be counted twice until the next time.
     pub async fn recount(&self, ledger: &dyn Ledger, stored_too: bool) -> StoreResult<()> {
-        let before = self.accepted();
+        self.begin_count();
         let queued = ledger.queued_by_tenant().await?.into_iter().collect();
         let stored = if stored_too { Some(ledger.stored_by_tenant().await?.into_iter().collect()) } else { None };
-        self.replace(&before, &queued, stored.as_ref());
+        self.end_count(&queued, stored.as_ref());
         Ok(())
     }
 
-    /// What was accepted since the last count.
-    fn accepted(&self) -> HashMap<TenantId, Usage> {
-        self.counted().iter().map(|(tenant, entry)| (*tenant, entry.since)).collect()
+    /// From now on a count is under way. What was accepted before it is part of it.
+    fn begin_count(&self) {
+        let mut counted = self.counted();
+        counted.begun += 1;
+        for entry in counted.tenants.values_mut() {
+            entry.counting = plus(entry.counting, std::mem::take(&mut entry.since));
+        }
     }
 
-    /// Takes over a count. What had been accepted before it began is part of it; the rest may not be.
-    fn replace(
-        &self,
-        before: &HashMap<TenantId, Usage>,
-        queued: &HashMap<TenantId, u64>,
-        stored: Option<&HashMap<TenantId, u64>>,
-    ) {
+    /// Takes over a count. What was accepted since it began may not be part of it.
+    fn end_count(&self, queued: &HashMap<TenantId, u64>, stored: Option<&HashMap<TenantId, u64>>) {
         let mut counted = self.counted();
-        for tenant in queued.keys().chain(stored.iter().flat_map(|stored| stored.keys())) {
-            counted.entry(*tenant).or_default();
+        counted.queued_done = counted.begun;
+        if stored.is_some() {
+            counted.stored_done = counted.begun;
         }
-        for (tenant, entry) in counted.iter_mut() {
-            let before = before.get(tenant).copied().unwrap_or_default();
+        for tenant in queued.keys().chain(stored.iter().flat_map(|stored| stored.keys())) {
+            counted.tenants.entry(*tenant).or_default();
+        }
+        for (tenant, entry) in &mut counted.tenants {
             entry.known.queued_jobs = queued.get(tenant).copied().unwrap_or(0);
-            entry.since.queued_jobs = entry.since.queued_jobs.saturating_sub(before.queued_jobs);
+            entry.counting.queued_jobs = 0;
             if let Some(stored) = stored {
                 entry.known.stored_bytes = stored.get(tenant).copied().unwrap_or(0);
-                entry.since.stored_bytes = entry.since.stored_bytes.saturating_sub(before.stored_bytes);
+                entry.counting.stored_bytes = 0;
             }
         }
-        counted.retain(|_, entry| entry.now() != Usage::default());
+        counted.tenants.retain(|_, entry| entry.now() != Usage::default());
     }
 
     /// Returns some time after a limit was reached: perhaps there is room by now.
@@ -237,10 +260,20 @@ impl Quotas {
     }
 }
 
+/// What a job takes, with the jobs that an execution has started already.
+pub fn usage_of(job: &NewJob) -> Usage {
+    job.with_first_children()
+        .fold(Usage::default(), |usage, job| plus(usage, Usage { queued_jobs: 1, stored_bytes: bytes_of(job) }))
+}
+
+/// What the ledger keeps of each host of a command, about: how far its number is from the one before.
+const TARGET_BYTES: u64 = 2;
+
 /// Bytes that a job adds to what is stored, with what an execution has done already.
 fn bytes_of(job: &NewJob) -> u64 {
     let first = job.flow.as_deref().and_then(|flow| flow.first.as_ref());
-    job.payload.len() as u64 + first.map_or(0, NewTurn::bytes)
+    let targets = job.fleet.as_deref().map_or(0, |fleet| fleet.hosts.len() as u64 * TARGET_BYTES);
+    job.payload.len() as u64 + first.map_or(0, NewTurn::bytes) + targets
 }
 
 /// Room for jobs or bytes that are being stored. It is given back when this is dropped, unless they were.
@@ -250,6 +283,7 @@ pub struct Room {
     quotas: Arc<Quotas>,
     tenant: TenantId,
     usage: Usage,
+    taken_in: u64,
 }
 
 impl Room {
@@ -257,12 +291,59 @@ impl Room {
     pub fn keep(mut self) {
         self.usage = Usage::default();
     }
+
+    /// From now on they may be stored, whatever becomes of the caller.
+    pub fn pending(mut self) -> PendingRoom {
+        let usage = std::mem::take(&mut self.usage);
+        PendingRoom { quotas: Arc::clone(&self.quotas), tenant: self.tenant, usage, taken_in: self.taken_in }
+    }
+
+    /// Stores what the room is for. Where the answer says that nothing was added, the room is given back; where there is none,
+    /// or the caller stops waiting for it, the next count of the ledger tells.
+    pub async fn storing<T>(
+        self,
+        write: impl Future<Output = StoreResult<T>>,
+        is_added: impl FnOnce(&T) -> bool,
+    ) -> StoreResult<T> {
+        let pending = self.pending();
+        let answer = write.await;
+        let added = match &answer {
+            Ok(answer) => is_added(answer),
+            Err(error) => matches!(error, StoreError::Unknown(_)),
+        };
+        if !added {
+            pending.give_back_all();
+        }
+        answer
+    }
+}
+
+/// Room for what may be stored already. It is kept when this is dropped.
+#[derive(Debug)]
+pub struct PendingRoom {
+    quotas: Arc<Quotas>,
+    tenant: TenantId,
+    usage: Usage,
+    taken_in: u64,
+}
+
+impl PendingRoom {
+    /// Nothing was stored.
+    pub fn give_back_all(self) {
+        let usage = self.usage;
+        self.give_back(usage);
+    }
+
+    /// This part of it was not stored.
+    pub fn give_back(self, usage: Usage) {
+        self.quotas.counted().give_back(self.tenant, usage, self.taken_in);
+    }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
         if self.usage != Usage::default() {
-            self.quotas.give_back(self.tenant, self.usage);
+            self.quotas.counted().give_back(self.tenant, self.usage, self.taken_in);
         }
     }
 }
@@ -301,13 +382,13 @@ mod tests {
         let quotas = Quotas::new(QuotaLimits { queued_jobs: 10, stored_bytes: 100, ..QuotaLimits::default() });
         let tenant = |n: u8| TenantId::mint(Timestamp::from_millis(1), [n; 10]);
         let take = |who: u8, queued_jobs: u64, stored_bytes: u64| {
-            quotas.take(tenant(who), Usage { queued_jobs, stored_bytes })
+            quotas.take(tenant(who), Usage { queued_jobs, stored_bytes }).map(drop)
         };
         assert_eq!(take(1, 10, 50), Ok(()));
         let full = take(1, 1, 0).expect_err("ten wait already");
         assert_eq!(full, QuotaExceeded { quota: "queued_jobs", used: 10, max: 10 });
-        assert_eq!(quotas.admit_bytes(tenant(1), 51).expect_err("too much").quota, "stored_bytes");
-        assert_eq!(quotas.admit_bytes(tenant(1), 50), Ok(()));
+        assert_eq!(take(1, 0, 51).expect_err("too much").quota, "stored_bytes");
+        assert_eq!(take(1, 0, 50), Ok(()));
 
         assert_eq!(take(2, 10, 100), Ok(()), "another tenant has its own");
         assert_eq!(quotas.usage(tenant(1)), Usage { queued_jobs: 10, stored_bytes: 100 });
@@ -319,12 +400,12 @@ mod tests {
         let quotas = Quotas::new(QuotaLimits { queued_jobs: 10, stored_bytes: 100, ..QuotaLimits::default() });
         let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
         quotas.take(tenant, Usage { queued_jobs: 3, stored_bytes: 30 }).expect("room");
-        let before = quotas.accepted();
+        quotas.begin_count();
         quotas.take(tenant, Usage { queued_jobs: 2, stored_bytes: 20 }).expect("room");
-        quotas.replace(&before, &HashMap::from([(tenant, 3)]), None);
+        quotas.end_count(&HashMap::from([(tenant, 3)]), None);
         assert_eq!(quotas.usage(tenant), Usage { queued_jobs: 5, stored_bytes: 50 }, "bytes were not counted");
-        let before = quotas.accepted();
-        quotas.replace(&before, &HashMap::from([(tenant, 5)]), Some(&HashMap::from([(tenant, 50)])));
+        quotas.begin_count();
+        quotas.end_count(&HashMap::from([(tenant, 5)]), Some(&HashMap::from([(tenant, 50)])));
         assert_eq!(quotas.usage(tenant), Usage { queued_jobs: 5, stored_bytes: 50 });
     }
 
@@ -339,5 +420,58 @@ mod tests {
         assert_eq!(used(), 40);
         stored.keep();
         assert_eq!(used(), 40);
+    }
+
+    /// Whenever it is given back: before a count, during one, or after it.
+    #[test]
+    fn room_is_given_back_once_and_takes_nothing_from_what_others_took() {
+        for (counts_before, counts_after) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let quotas = Quotas::new(QuotaLimits { stored_bytes: 100, ..QuotaLimits::default() });
+            let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+            let count = |stored: u64| quotas.end_count(&HashMap::new(), Some(&HashMap::from([(tenant, stored)])));
+            let refused = quotas.reserve(tenant, 60).expect("room");
+            quotas.begin_count();
+            quotas.reserve(tenant, 30).expect("room").keep();
+            if counts_before == 1 {
+                count(0);
+            }
+            drop(refused);
+            if counts_before == 0 {
+                assert_eq!(quotas.usage(tenant).stored_bytes, 30);
+                count(0);
+            }
+            assert_eq!(quotas.usage(tenant).stored_bytes, 30, "{counts_before} {counts_after}");
+            if counts_after == 1 {
+                quotas.begin_count();
+                count(30);
+                assert_eq!(quotas.usage(tenant).stored_bytes, 30);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn room_is_kept_where_it_is_not_known_whether_it_is_used() {
+        let quotas = Quotas::new(QuotaLimits { stored_bytes: 100, ..QuotaLimits::default() });
+        let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        let why = || "why".to_owned();
+        for (answer, kept) in [
+            (Ok(true), 10),
+            (Ok(false), 0),
+            (Err(StoreError::Unknown(why())), 10),
+            (Err(StoreError::Unavailable(why())), 0),
+            (Err(StoreError::Conflict(why())), 0),
+        ] {
+            let before = quotas.usage(tenant).stored_bytes;
+            let room = quotas.reserve(tenant, 10).expect("room");
+            drop(room.storing(std::future::ready(answer.clone()), |added| *added).await);
+            assert_eq!(quotas.usage(tenant).stored_bytes - before, kept, "{answer:?}");
+        }
+        let before = quotas.usage(tenant).stored_bytes;
+        let mut left = Box::pin(
+            quotas.reserve(tenant, 10).expect("room").storing(std::future::pending::<StoreResult<()>>(), |()| true),
+        );
+        assert!(left.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending());
+        drop(left);
+        assert_eq!(quotas.usage(tenant).stored_bytes - before, 10, "it may be stored for all the caller knows");
     }
 }

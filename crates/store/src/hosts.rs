@@ -59,6 +59,16 @@ pub enum PutAnswer {
     Circle(GroupName),
 }
 
+impl PutAnswer {
+    /// Whether anything was stored that was not there before.
+    pub const fn changes_something(&self) -> bool {
+        match self {
+            Self::Done(counts) => counts.created + counts.changed + counts.groups > 0,
+            Self::Circle(_) => false,
+        }
+    }
+}
+
 /// What was done to hosts, and whether anything was done at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PutCounts {

@@ -88,8 +88,9 @@ pub async fn put(
         by: known.author(),
         reason: reason_of(body.reason)?,
     };
-    app.engine.quotas.admit_inventory(tenant, &put.content).map_err(StoreError::from)?;
-    let (status, outcome) = match app.engine.ledger.put_inventory(put).await? {
+    let room = app.engine.quotas.reserve_inventory(tenant, &put.content).map_err(StoreError::from)?;
+    let putting = room.storing(app.engine.ledger.put_inventory(put), Stored::changes_something);
+    let (status, outcome) = match putting.await? {
         Stored::Done(counts) if counts.created > 0 => (StatusCode::CREATED, "created"),
         Stored::Done(counts) if counts.changed > 0 => (StatusCode::OK, "changed"),
         Stored::Done(_) => (StatusCode::OK, "unchanged"),

@@ -194,11 +194,12 @@ pub async fn make_true(app: &App, known: &Known, patience: &Patience, wish: Wish
             }),
         });
     }
-    app.engine.quotas.admit_inventory(tenant, &content).map_err(StoreError::from)?;
+    let room = app.engine.quotas.reserve_inventory(tenant, &content).map_err(StoreError::from)?;
     let content = Arc::new(content);
     let by = known.author();
     let put = InventoryPut { tenant, inventory: inventory.clone(), content, unmentioned, by, reason };
-    match patience.besides(STORING_MAX, app.engine.ledger.put_inventory(put)).await? {
+    let putting = room.storing(app.engine.ledger.put_inventory(put), PutAnswer::changes_something);
+    match patience.besides(STORING_MAX, putting).await? {
         PutAnswer::Circle(group) => Err(circle(group)),
         PutAnswer::Done(counts) => Ok(PutView {
             inventory,

@@ -7,10 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
 use bowline_engine::fleet::PutError;
+use bowline_engine::{PendingRoom, Room};
 use bowline_model::resource::ResourceKind;
 use bowline_model::{InventoryName, ResourceName, TenantId};
 use bowline_store::{
     Applied, AppliedOne, Applying, NotApplied, PutCounts, ResourceKey, ResourcePut, ResourceStored, StoreError,
+    StoreResult,
 };
 use hyper::StatusCode;
 use schemars::JsonSchema;
@@ -166,19 +168,18 @@ pub async fn apply(
         wishes.push(order.wish(&document, spec, source).await.map_err(|problem| document.problem(problem))?);
         said.push(document);
     }
-    let mut specs = 0;
+    let (quotas, tenant) = (&app.engine.quotas, known.tenant()?);
+    // Those of the documents that are refused, or change nothing, are given back one by one.
+    let mut rooms = Vec::with_capacity(wishes.len());
     for wish in &wishes {
-        match wish {
-            Applying::Inventory(put) => {
-                app.engine.quotas.admit_inventory(put.tenant, &put.content).map_err(StoreError::from)?;
-            }
-            Applying::Resource(put) => specs += bytes_of(put),
-        }
+        let room = match wish {
+            Applying::Inventory(put) => quotas.reserve_inventory(tenant, &put.content),
+            Applying::Resource(put) => quotas.reserve(tenant, bytes_of(put)),
+        };
+        rooms.push(room.map_err(StoreError::from)?);
     }
-    let room = app.engine.quotas.reserve(known.tenant()?, specs).map_err(StoreError::from)?;
-    match patience.besides(STORING_MAX, app.engine.ledger.apply(wishes)).await? {
+    match patience.besides(STORING_MAX, applying(&app, wishes, rooms)).await? {
         Applied::Done(done) => {
-            room.keep();
             let results = said.iter().zip(done).map(|(document, done)| AppliedDocument::of(document, done)).collect();
             Ok(Json(AppliedView { results }))
         }
@@ -190,6 +191,23 @@ pub async fn apply(
             Err(said.get(document).map_or(problem.clone(), |document| document.problem(problem)))
         }
     }
+}
+
+/// Applies documents. The room of those that add nothing is given back.
+async fn applying(app: &App, wishes: Vec<Applying>, rooms: Vec<Room>) -> StoreResult<Applied> {
+    let rooms: Vec<PendingRoom> = rooms.into_iter().map(Room::pending).collect();
+    let answer = app.engine.ledger.apply(wishes).await;
+    let adds = |n: usize| match &answer {
+        Ok(Applied::Done(done)) => done.get(n).is_some_and(|done| match done {
+            AppliedOne::Resource(stored) => matches!(stored, ResourceStored::Stored { .. }),
+            AppliedOne::Inventory(counts) => counts.created + counts.changed + counts.groups > 0,
+        }),
+        Ok(Applied::Refused { .. }) => false,
+        Err(error) => matches!(error, StoreError::Unknown(_)),
+    };
+    let unused = rooms.into_iter().enumerate().filter(|(n, _)| !adds(*n));
+    unused.for_each(|(_, room)| room.give_back_all());
+    answer
 }
 
 fn resources_of(documents: &[DocumentRequest], tenant: TenantId) -> Vec<ResourceKey> {

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use bowline_engine::fleet::PutError;
 use bowline_model::ResourceName;
 use bowline_model::resource::ResourceKind;
 use bowline_store::{ResourcePut, ResourceStored, StoreError};
@@ -84,18 +85,25 @@ pub async fn put(
         seen,
     };
     let room = app.engine.quotas.reserve(tenant, bytes_of(&put)).map_err(StoreError::from)?;
-    let put = app.engine.resources.store(&spec, put);
+    let room = room.pending();
+    let stored = app.engine.resources.store(&spec, put).await;
+    let adds = match &stored {
+        Ok(stored) => matches!(stored, ResourceStored::Stored { .. }),
+        Err(error) => matches!(error, PutError::Store(StoreError::Unknown(_))),
+    };
+    if !adds {
+        room.give_back_all();
+    }
     let view = |outcome, version, active, activated| StoredView { kind, name, outcome, version, active, activated };
-    match put.await? {
+    match stored? {
         ResourceStored::Stored { version, active } => {
-            room.keep();
             let status = if version == 1 { StatusCode::CREATED } else { StatusCode::OK };
             Ok((status, Json(view("stored", version, active, body.activate))))
         }
         ResourceStored::Unchanged { version, active, activated } => {
             Ok((StatusCode::OK, Json(view("unchanged", version, active, activated))))
         }
-        ResourceStored::Overtaken { latest } => Err(bowline_engine::fleet::PutError::Overtaken { latest }.into()),
+        ResourceStored::Overtaken { latest } => Err(PutError::Overtaken { latest }.into()),
     }
 }
 

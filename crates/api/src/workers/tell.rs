@@ -35,7 +35,9 @@ pub async fn tell(
     if let Some(bad) = body.events.iter().find(|e| e.seq == 0 || e.seq > SEQ_MAX) {
         return Err(Problem::validation(format!("seq {} is not between 1 and {SEQ_MAX}", bad.seq)));
     }
-    let bytes = body.events.iter().map(|event| event.data.get().len() as u64).sum();
+    let mut lengths: Vec<(u64, u64)> =
+        body.events.iter().map(|event| (event.seq, event.data.get().len() as u64)).collect();
+    lengths.sort_unstable();
     let events = body
         .events
         .into_iter()
@@ -44,9 +46,9 @@ pub async fn tell(
     let told = ToldEvents { run, worker, tenant: Some(tenant), fence: body.fence, events };
     match app.engine.ledger.tell(told).await? {
         TellAnswer::Held { acked, added, .. } => {
-            if added > 0 {
-                app.engine.quotas.count_bytes(tenant, bytes);
-            }
+            // Those that were there already come first: a worker that missed the answer sends on from there.
+            let new = lengths.iter().rev().take(usize::try_from(added).unwrap_or(usize::MAX));
+            app.engine.quotas.count_bytes(tenant, new.map(|(_, bytes)| bytes).sum());
             Ok(Json(EventsAck { acknowledged: acked, added }))
         }
         TellAnswer::Full => {

@@ -82,13 +82,13 @@ impl Flows {
         let message = text(&Message::Steer { order, by: by.to_string(), reason: reason.clone() });
         let action = Action::WorkflowSteer;
         let order = FlowOrder { tenant, job, message, ends: None, vote: None, change, action, about, by, reason, once };
-        self.admit(tenant, &order.message)?;
-        Ok(self.ledger.steer_flow(order).await?)
+        Ok(self.send(order).await?)
     }
 
-    /// Takes room for a message in what the tenant may store.
-    fn admit(&self, tenant: TenantId, message: &str) -> StoreResult<()> {
-        Ok(self.quotas.admit_bytes(tenant, message.len() as u64)?)
+    /// Stores a message, if there is room for it in what the tenant may store.
+    async fn send(&self, order: FlowOrder) -> StoreResult<FlowAnswer> {
+        let room = self.quotas.reserve(order.tenant, order.message.len() as u64)?;
+        room.storing(self.ledger.steer_flow(order), |answer| *answer == FlowAnswer::Taken).await
     }
 
     /// Decides what a run waits for: this node's approval, or the only one there is.
@@ -185,8 +185,7 @@ impl Flows {
             reason: None,
             once,
         };
-        self.admit(tenant, &order.message)?;
-        self.ledger.steer_flow(order).await
+        self.send(order).await
     }
 
     /// Tells every run that waits for it of something that happened, and says how many do.
@@ -211,8 +210,9 @@ impl Flows {
         // It is stored once, and then recorded by each execution that hears it.
         let waiting = self.ledger.count_waiting(tenant, event.into(), key.clone()).await?;
         self.quotas.has_room(tenant, waiting.saturating_mul(message.len() as u64))?;
-        self.admit(tenant, &message)?;
-        let answer = self.ledger.signal_flows(NewSignal { tenant, name: event.into(), key, message, by, once }).await?;
+        let room = self.quotas.reserve(tenant, message.len() as u64)?;
+        let signal = self.ledger.signal_flows(NewSignal { tenant, name: event.into(), key, message, by, once });
+        let answer = room.storing(signal, |answer| matches!(answer, Signaled::Told(runs) if *runs > 0)).await?;
         if matches!(answer, Signaled::Told(runs) if runs > 0) {
             self.spreading.store(true, Ordering::Relaxed);
         }

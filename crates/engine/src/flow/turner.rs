@@ -162,7 +162,13 @@ impl Flows {
         for ((run, _), order) in turned.iter().zip(&orders) {
             round.unwanted.extend(order.turn.cancels.iter().map(|job| (run.about.tenant, *job)));
         }
-        let answers = self.store(&orders).await?;
+        let answers = match self.store(&orders).await {
+            Err(error @ StoreError::Unknown(_)) => {
+                turned.into_iter().flat_map(|(_, rooms)| rooms).for_each(Room::keep);
+                return Err(error);
+            }
+            answered => answered?,
+        };
         for ((mut run, rooms), answer) in turned.into_iter().zip(answers) {
             // One that was given up is no reason to look again at once: perhaps not even that could be stored.
             round.turned += usize::from(answer.is_some());

@@ -29,7 +29,22 @@ pub async fn queued_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u6
 pub async fn stored_by_tenant(db: &mut impl Db) -> StoreResult<Vec<(TenantId, u64)>> {
     sum(
         db,
-        &[JOBS, OUTPUT, EXECUTIONS, INBOX, SIGNALS, HOSTS, GROUPS, DEFINITIONS, RESOURCES, REPORTED, REPORTED_BEFORE],
+        &[
+            JOBS,
+            OUTPUT,
+            EXECUTIONS,
+            INBOX,
+            SIGNALS,
+            HOSTS,
+            GROUPS,
+            TARGETS,
+            DIGESTS,
+            TOKENS,
+            DEFINITIONS,
+            RESOURCES,
+            REPORTED,
+            REPORTED_BEFORE,
+        ],
     )
     .await
 }
@@ -53,9 +68,11 @@ const SCHEDULED: Sql = Sql::Same(
 );
 /// Why two texts: each engine has its own way to know a length without reading the text.
 const JOBS: Sql = Sql::Each {
-    sqlite: "select tenant, sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(result), 0))
+    sqlite: "select tenant, sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(result), 0)
+                                + coalesce(octet_length(approved), 0))
              from job group by tenant",
-    postgres: "select tenant, sum(coalesce(pg_column_size(payload), 0) + coalesce(pg_column_size(result), 0))::bigint
+    postgres: "select tenant, sum(coalesce(pg_column_size(payload), 0) + coalesce(pg_column_size(result), 0)
+                                  + coalesce(pg_column_size(approved), 0))::bigint
                from job group by tenant",
 };
 const OUTPUT: Sql = Sql::Each {
@@ -78,19 +95,39 @@ const SIGNALS: Sql = Sql::Each {
     postgres: "select tenant, sum(pg_column_size(body))::bigint from flow_signal group by tenant",
 };
 const HOSTS: Sql = Sql::Each {
-    sqlite: "select tenant, sum(octet_length(labels) + coalesce(octet_length(vars), 0)) from host group by tenant",
-    postgres: "select tenant, sum(pg_column_size(labels) + coalesce(pg_column_size(vars), 0))::bigint
+    sqlite:
+        "select tenant, sum(octet_length(name) + octet_length(labels) + octet_length(groups) + octet_length(connection)
+                                + coalesce(octet_length(vars), 0)) from host group by tenant",
+    postgres: "select tenant, sum(pg_column_size(name) + pg_column_size(labels) + pg_column_size(groups)
+                                  + pg_column_size(connection) + coalesce(pg_column_size(vars), 0))::bigint
                from host group by tenant",
 };
 const GROUPS: Sql = Sql::Each {
-    sqlite: "select i.tenant, sum(coalesce(octet_length(g.vars), 0)) from host_group g join inventory i on i.id = g.inventory
-             group by i.tenant",
-    postgres: "select i.tenant, sum(coalesce(pg_column_size(g.vars), 0))::bigint
+    sqlite: "select i.tenant, sum(octet_length(g.name) + octet_length(g.groups) + coalesce(octet_length(g.vars), 0))
+             from host_group g join inventory i on i.id = g.inventory group by i.tenant",
+    postgres: "select i.tenant, sum(pg_column_size(g.name) + pg_column_size(g.groups) + coalesce(pg_column_size(g.vars), 0))::bigint
                from host_group g join inventory i on i.id = g.inventory group by i.tenant",
 };
 const DEFINITIONS: Sql = Sql::Each {
     sqlite: "select tenant, sum(octet_length(body)) from flow_definition group by tenant",
     postgres: "select tenant, sum(pg_column_size(body))::bigint from flow_definition group by tenant",
+};
+/// The hosts of each command, by number, and what was approved for each of them.
+const TARGETS: Sql = Sql::Each {
+    sqlite: "select tenant, sum(octet_length(targets)) from fleet group by tenant",
+    postgres: "select tenant, sum(pg_column_size(targets))::bigint from fleet group by tenant",
+};
+const DIGESTS: Sql = Sql::Each {
+    sqlite: "select tenant, sum(coalesce(octet_length(digests), 0)) from approval group by tenant",
+    postgres: "select tenant, sum(coalesce(pg_column_size(digests), 0))::bigint from approval group by tenant",
+};
+/// Also those that were revoked: their rows stay.
+const TOKENS: Sql = Sql::Each {
+    sqlite: "select tenant, sum(octet_length(name) + octet_length(secret_hash) + octet_length(scopes)
+                                + octet_length(labels)) from token where tenant is not null group by tenant",
+    postgres:
+        "select tenant, sum(pg_column_size(name) + pg_column_size(secret_hash) + pg_column_size(scopes)
+                                  + pg_column_size(labels))::bigint from token where tenant is not null group by tenant",
 };
 /// All versions, because none is removed as long as its resource is there.
 const RESOURCES: Sql = Sql::Each {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bowline_model::audit::Action;
-use bowline_model::host::{Host, Inventory};
+use bowline_model::host::{Group, Host, Inventory};
 use bowline_model::resource::ResourceKind;
-use bowline_model::{EventKind, HostName, InventoryName, JobStatus, ResourceName, TenantId};
+use bowline_model::{EventKind, GroupName, HostName, InventoryName, JobStatus, ResourceName, TenantId};
 use serde_json::json;
 
 use super::bench::Bench;
@@ -116,6 +116,27 @@ pub async fn stored_bytes_count_executions_their_messages_and_variables_of_hosts
     };
     bench.ledger.put_inventory(put).await.expect("stored");
     grown(&mut before, "variables of a host").await;
+    let name =
+        |seed: u64, n: usize| GroupName::new(&format!("g{seed}{}", &noise(seed)[n * 20..][..20])).expect("a name");
+    let mut host = Host::named(HostName::new("h2").expect("a name"));
+    host.groups = (0..1_000).map(|n| name(13, n)).collect();
+    let group =
+        Group { name: name(15, 0), groups: (1..1_000).map(|n| name(15, n)).collect(), vars: Default::default() };
+    let put = |hosts, groups| InventoryPut {
+        tenant: bench.tenant,
+        inventory: InventoryName::new("main").expect("a name"),
+        content: Arc::new(Inventory { hosts, groups }),
+        unmentioned: Unmentioned::Keep,
+        by: "ann".into(),
+        reason: None,
+    };
+    bench.ledger.put_inventory(put(vec![host], Vec::new())).await.expect("stored");
+    grown(&mut before, "groups of a host").await;
+    bench.ledger.put_inventory(put(Vec::new(), vec![group])).await.expect("stored");
+    grown(&mut before, "members of a group").await;
+    let many = (0..4_000).map(|n| Host::named(HostName::new(&format!("host{n:08}")).expect("a name"))).collect();
+    bench.ledger.put_inventory(put(many, Vec::new())).await.expect("stored");
+    grown(&mut before, "names of hosts").await;
     assert_eq!(stored(bench, bench.neighbour).await, 0);
 }
 
