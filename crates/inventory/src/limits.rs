@@ -7,7 +7,7 @@ use crate::place::At;
 pub const HOSTS_MAX: usize = 100_000;
 
 /// Groups.
-pub const GROUPS_MAX: usize = 10_000;
+pub const GROUPS_MAX: usize = bowline_model::host::GROUPS_MAX;
 
 /// Times a host is said to be in a group, after all ranges are spelt out.
 pub const MENTIONS_MAX: usize = 1_000_000;

@@ -1,8 +1,7 @@
 //! Groups in groups: no circles, not woven without end, and how deep each one lies.
 //!
-//! [`GroupTree`](bowline_model::host::GroupTree) spells out all groups above each group. That is right for inventories that
-//! people have, and ruinous for one that somebody made for the purpose; so this is asked first, and costs one look at each
-//! membership.
+//! Whoever asks which groups a host is in walks up through all of them. That is right for inventories that people have, and
+//! slow for one that somebody made for the purpose; so this is asked first, and costs one look at each membership.
 
 use std::collections::BTreeMap;
 

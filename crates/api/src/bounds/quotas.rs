@@ -37,9 +37,18 @@ pub async fn quotas(State(app): State<App>, known: Known) -> Result<Json<QuotasV
     }))
 }
 
+/// Bounds of inventories, where waiting does not help.
+const INVENTORY: [&str; 6] = ["hosts", "groups", "nested_groups", "host_groups", "group_variables", "inventory_bytes"];
+
 /// The refusal that names the quota.
 pub fn exceeded(quota: &str, used: u64, max: u64) -> Problem {
     let details = json!({"quota": quota, "used": used, "max": max});
+    if INVENTORY.contains(&quota) {
+        let message = format!(
+            "the inventory has too much: {quota} is {used}, at most {max}; take something out of it, or split it"
+        );
+        return Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUOTA_EXCEEDED", message).with(details);
+    }
     let message = format!(
         "the quota {quota} of this tenant is used up ({used} of {max}); wait until jobs have ended or were removed, or ask for \
          a larger quota"

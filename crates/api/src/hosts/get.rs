@@ -33,7 +33,7 @@ pub async fn get(
     let snapshot = snapshot(&app, known.tenant()?, &inventory).await?.ok_or_else(HostName::nothing)?;
     let record = snapshot.find(&name).ok_or_else(HostName::nothing)?;
     Ok(Json(HostAnswer {
-        all_groups: snapshot.groups_of(&name).into_iter().flatten().cloned().collect(),
+        all_groups: snapshot.groups_of(&name).map(|groups| groups.iter().cloned().collect()).unwrap_or_default(),
         effective_vars: snapshot.vars_of(record),
         host: HostView::of(&inventory, record.clone()),
     }))

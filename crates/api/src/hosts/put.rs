@@ -17,7 +17,7 @@ use super::view::{HostView, InventoryQuery, inventory_or_default};
 use crate::app::App;
 use crate::body::ExactBody;
 use crate::door::Known;
-use crate::inventories::check_vars;
+use crate::inventories::{check_count, check_hosts};
 use crate::jobs::reason_of;
 use crate::params::{Params, Part};
 use crate::problem::Problem;
@@ -79,7 +79,8 @@ pub async fn put(
         connection: body.connection,
     };
     let content = Inventory { hosts: vec![host], groups: Vec::new() };
-    check_vars(&content, &[])?;
+    check_hosts(&content, &[])?;
+    check_count(&app, tenant, &inventory, &content.hosts).await?;
     let put = InventoryPut {
         tenant,
         inventory: inventory.clone(),

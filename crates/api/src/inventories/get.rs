@@ -1,19 +1,24 @@
 //! `GET /inventories/{name}`: an inventory and its groups.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use bowline_engine::fleet::Snapshot;
-use bowline_model::host::{Group, Vars};
+use bowline_engine::fleet::{SELECTION_STEPS_MAX, Snapshot};
+use bowline_model::host::{Group, Steps, Vars};
 use bowline_model::{GroupName, InventoryName};
+use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::list::InventoryView;
+use super::put::READING_MAX;
 use crate::app::App;
+use crate::body::aside;
 use crate::door::Known;
 use crate::params::{Nameable, Named};
+use crate::patience::Patience;
 use crate::problem::Problem;
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -37,16 +42,18 @@ pub async fn get(
     State(app): State<App>,
     known: Known,
     Named(name): Named<InventoryName>,
+    patience: Patience,
 ) -> Result<Json<InventoryAnswer>, Problem> {
     let tenant = known.tenant()?;
     let snapshot = app.engine.inventories.snapshot(tenant, &name).await?.ok_or_else(InventoryName::nothing)?;
     let record = app.engine.ledger.find_inventory(tenant, name).await?.ok_or_else(InventoryName::nothing)?;
-    let mut hosts: BTreeMap<&GroupName, usize> = BTreeMap::new();
-    for record in &snapshot.hosts {
-        for group in snapshot.groups_of(&record.host.name).into_iter().flatten() {
-            *hosts.entry(group).or_default() += 1;
-        }
-    }
+    let counted = Arc::clone(&snapshot);
+    let counting = aside(tenant, move || counted.hosts_by_group(&mut Steps::up_to(SELECTION_STEPS_MAX)));
+    let hosts = patience.besides(READING_MAX, counting).await?.map_err(|_| {
+        let message =
+            "the hosts of this inventory are in too many groups to be counted; nest fewer groups into each other";
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "TOO_MANY_GROUPS", message)
+    })?;
     let groups = all_groups(&snapshot)
         .into_iter()
         .map(|group| GroupView {

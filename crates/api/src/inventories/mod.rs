@@ -12,5 +12,5 @@ pub use export::{ExportQuery, export};
 pub use get::{InventoryAnswer, get};
 pub use import::{ImportQuery, import};
 pub use list::{InventoryList, list};
-pub use put::{PutQuery, PutRequest, PutView, check_vars, circle, inventory_put, put};
+pub use put::{PutQuery, PutRequest, PutView, check_count, check_hosts, circle, inventory_put, put};
 pub use select::{SelectAnswer, SelectRequest, select};

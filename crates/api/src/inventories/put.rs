@@ -10,7 +10,8 @@ use bowline_inventory::limits::{GROUPS_MAX, HOSTS_MAX};
 use bowline_inventory::{Format, Tangled, check_nesting};
 use bowline_model::audit::Author;
 use bowline_model::host::{
-    GROUP_VARS_BYTES_MAX, Group, GroupsInACircle, Host, Inventory, TooManyVars, VARS_BYTES_MAX, check_group_vars,
+    GROUP_VARS_BYTES_MAX, Group, GroupsInACircle, HOST_GROUPS_MAX, HOSTS_MAX as INVENTORY_HOSTS_MAX, Host, Inventory,
+    NESTED_MAX, TooManyGroups, TooManyVars, VARS_BYTES_MAX, check_group_vars, check_groups,
 };
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{InventoryPut, PutAnswer, StoreError, Unmentioned};
@@ -227,12 +228,63 @@ async fn untangle(
     telling(content, &groups, unmentioned);
     // Asked here, and not left to the ledger: what spells out the nesting must not be handed one without end.
     let after: Vec<Group> = groups_after(&groups, content, unmentioned).into_values().cloned().collect();
+    if !content.groups.is_empty() {
+        check_groups(&after).map_err(too_many_groups)?;
+    }
     check_nesting(&after).map_err(tangled)?;
-    check_vars(content, &after)
+    check_hosts(content, &after)?;
+    if unmentioned == Unmentioned::Keep {
+        check_count(app, tenant, inventory, &content.hosts).await?;
+    }
+    Ok(())
+}
+
+/// Whether an inventory has room for these hosts next to those it has. It is asked here, and not by whoever writes for everybody:
+/// counting takes longer the more hosts there are. So requests at the same moment may pass it by their own hosts.
+pub async fn check_count(
+    app: &App,
+    tenant: TenantId,
+    inventory: &InventoryName,
+    hosts: &[Host],
+) -> Result<(), StoreError> {
+    let found = app.engine.ledger.find_inventory(tenant, inventory.clone()).await?;
+    let used = found.map_or(0, |record| record.hosts);
+    let max = INVENTORY_HOSTS_MAX as u64;
+    if hosts.is_empty() || used + hosts.len() as u64 <= max {
+        return Ok(());
+    }
+    let mut new = 0;
+    for host in hosts {
+        let found = app.engine.ledger.find_host(tenant, inventory.clone(), host.name.clone()).await?;
+        new += u64::from(found.is_none());
+        if used + new > max {
+            return Err(StoreError::Quota { quota: "hosts", used, max });
+        }
+    }
+    Ok(())
+}
+
+/// Whether hosts and groups say no more than they may; `after` are the groups there will be.
+pub fn check_hosts(content: &Inventory, after: &[Group]) -> Result<(), Problem> {
+    content.check_host_groups().map_err(too_many_groups)?;
+    check_vars(content, after)
+}
+
+fn too_many_groups(error: TooManyGroups) -> Problem {
+    let details = match &error {
+        TooManyGroups::Groups { count } => json!({"field": "groups", "count": count, "max": GROUPS_MAX}),
+        TooManyGroups::Nested { count, largest } => {
+            json!({"field": "groups.groups", "group": largest, "count": count, "max": NESTED_MAX})
+        }
+        TooManyGroups::OfHost { name, count } => {
+            json!({"field": "hosts.groups", "host": name, "count": count, "max": HOST_GROUPS_MAX})
+        }
+    };
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "TOO_MANY_GROUPS", error).with(details)
 }
 
 /// Whether hosts and groups have no more variables than they may; `after` are the groups there will be.
-pub fn check_vars(content: &Inventory, after: &[Group]) -> Result<(), Problem> {
+fn check_vars(content: &Inventory, after: &[Group]) -> Result<(), Problem> {
     let checked = content.check_vars().and_then(|()| check_group_vars(after));
     checked.map_err(|too_many| {
         let details = match &too_many {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bowline_testkit::until;
+use bowline_testkit::{fresh_database, until};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, TestServer};
@@ -609,4 +609,122 @@ async fn a_tenant_that_floods_the_ledger_with_writes_is_refused_and_others_are_n
     let refused = refused.expect("one write waits at a time");
     assert_eq!((refused.status, refused.code()), (429, "RATE_LIMITED"));
     assert_eq!(refused.body["error"]["details"]["of"], "tenant");
+}
+
+/// Room that a request took, and did not use after all, is free for the next one.
+async fn what_adds_nothing_takes_no_room(setup: Setup) {
+    let config = "[quotas]\nqueued_jobs = 3\nstored_bytes = 400000\n".to_owned();
+    let server = TestServer::with(Setup { config, ..setup }).await;
+    let text = |letter: &str| json!({"v": letter.repeat(60_000)});
+    let submit = async |key: &str, payload: Value| {
+        let request = server.http().post(server.url("/jobs")).bearer_auth(server.admin());
+        let body = json!({"type": "nobody.takes.it", "payload": payload});
+        let answer = request.header("idempotency-key", key).json(&body).send().await.expect("answered");
+        crate::support::Answer::read(answer).await.expect("JSON")
+    };
+    submit("one", text("a")).await.expect(202);
+    for _ in 0..10 {
+        assert_eq!(submit("one", text("a")).await.status, 202, "it is there already");
+        assert_eq!(submit("one", text("b")).await.code(), "IDEMPOTENCY_CONFLICT");
+    }
+    submit("two", json!(2)).await.expect(202);
+
+    let put = async |path: &str, body: Value| server.send("PUT", path, &server.admin(), Some(body)).await;
+    put("/hosts/web1", json!({"vars": text("c")})).await.expect(201);
+    let groups = json!({"groups": [{"name": "a", "groups": ["b"]}, {"name": "b"}]});
+    put("/inventories/main", groups).await.expect(200);
+    let document =
+        json!({"kind": "inventory", "name": "main", "spec": {"hosts": [{"name": "web1", "vars": text("c")}]}});
+    for _ in 0..10 {
+        let same = put("/hosts/web1", json!({"vars": text("c")})).await;
+        assert_eq!((same.status, &same.body["outcome"]), (200, &json!("unchanged")), "{}", same.body);
+        put("/inventories/main", json!({"hosts": [{"name": "web1", "vars": text("c")}]})).await.expect(200);
+        server.post("/apply", json!({"documents": [document]})).await.expect(200);
+        let circle = json!({"groups": [{"name": "b", "groups": ["a"], "vars": text("d")}]});
+        assert_eq!(put("/inventories/main", circle).await.code(), "GROUPS_IN_A_CIRCLE");
+    }
+    submit("three", text("e")).await.expect(202);
+    let full = submit("four", json!(4)).await;
+    assert_eq!((full.status, full.code()), (429, "QUOTA_EXCEEDED"), "three wait by now");
+}
+
+#[tokio::test]
+async fn what_adds_nothing_takes_no_room_on_sqlite() {
+    what_adds_nothing_takes_no_room(Setup::default()).await;
+}
+
+#[tokio::test]
+async fn what_adds_nothing_takes_no_room_on_postgres() {
+    let database = fresh_database();
+    what_adds_nothing_takes_no_room(Setup { database_url: Some(database.url().to_owned()), ..Setup::default() }).await;
+}
+
+#[tokio::test]
+async fn groups_beyond_their_bound_are_refused_with_what_is_too_many() {
+    let server = TestServer::start().await;
+    let put = async |path: &str, body: Value| server.send("PUT", path, &server.admin(), Some(body)).await;
+    let names = |from: usize, to: usize| (from..to).map(|n| format!("g{n}")).collect::<Vec<_>>();
+    let described = |names: Vec<String>| names.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
+    put("/inventories/main", json!({"groups": described(names(0, 10_000))})).await.expect(200);
+    let one_more = put("/inventories/main", json!({"groups": described(names(10_000, 10_001))})).await;
+    assert_eq!((one_more.status, one_more.code()), (422, "TOO_MANY_GROUPS"), "{}", one_more.body);
+    assert_eq!(one_more.body["error"]["details"]["max"], 10_000);
+    let wide = put("/inventories/wide", json!({"groups": [{"name": "top", "groups": names(0, 100_001)}]})).await;
+    assert_eq!((wide.status, wide.code()), (422, "TOO_MANY_GROUPS"), "{}", wide.body);
+    assert_eq!(wide.body["error"]["details"]["group"], "top");
+    let host = put("/hosts/web1", json!({"groups": names(0, 1_001)})).await;
+    assert_eq!((host.status, host.code()), (422, "TOO_MANY_GROUPS"), "{}", host.body);
+    assert_eq!(host.body["error"]["details"]["host"], "web1");
+
+    // A chain of groups, with many members at its end, of which each host is in one: as deep as it may be.
+    let chain = (0..500).map(|n| {
+        let members = if n == 499 { names(50_000, 140_000) } else { names(n + 1, n + 2) };
+        json!({"name": format!("g{n}"), "groups": members})
+    });
+    let hosts = (0..1_000).map(|n| json!({"name": format!("h{n}"), "groups": [format!("g{}", 50_000 + n)]}));
+    let deep = json!({"groups": chain.collect::<Vec<_>>(), "hosts": hosts.collect::<Vec<_>>()});
+    put("/inventories/deep", deep).await.expect(200);
+    let meant = server.get("/hosts?inventory=deep&selector=@g0&limit=10").await.expect(200);
+    assert_eq!(meant["total"], 1_000);
+    let shown = server.get("/inventories/deep").await.expect(200);
+    let top = shown["groups"].as_array().expect("groups").iter().find(|group| group["name"] == "g0").cloned();
+    assert_eq!(top.expect("it is there")["hosts"], 1_000);
+}
+
+/// Sends a part of a body that is announced as 32 MiB, and keeps the connection.
+fn send_in_part(server: &TestServer, bytes: usize) -> TcpStream {
+    let mut connection = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+    let head = format!(
+        "POST /inventories/main/import HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         content-type: text/plain\r\ncontent-length: {}\r\n\r\n",
+        server.admin(),
+        32 << 20
+    );
+    connection.write_all(head.as_bytes()).expect("written");
+    // Who is refused in the middle is cut off; that is what the answer is read for.
+    let _ = connection.write_all(&vec![b'#'; bytes]);
+    connection
+}
+
+#[tokio::test]
+async fn bodies_of_one_tenant_take_half_of_the_room_and_short_ones_take_none() {
+    let server = TestServer::start().await;
+    // Of 128 MiB there are 4 left.
+    let held: Vec<TcpStream> = (0..4).map(|_| send_in_part(&server, 31 << 20)).collect();
+    let mut fifth = send_in_part(&server, 31 << 20);
+    fifth.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let mut answer = Vec::new();
+    let _ = fifth.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("RATE_LIMITED"), "{answer}");
+    assert!(answer.contains("bodies") && answer.contains("retry-after"), "{answer}");
+    server.submit(json!({"type": "echo", "payload": "x".repeat(30_000)})).await;
+    // With the connections their bodies go.
+    drop(held);
+    let body = json!({"hosts": [{"name": "web1", "vars": {"v": "x".repeat(200_000)}}]});
+    until(Duration::from_secs(30), "there is room again", async || {
+        let put = server.send("PUT", "/inventories/main", &server.admin(), Some(body.clone())).await;
+        if put.status == 200 { Ok(()) } else { Err(put.body) }
+    })
+    .await;
 }

@@ -6,16 +6,25 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_model::host::{Group, GroupTree, GroupVars, HostFacts, HostVars, Selector, Steps, TooCostly, Vars};
+use bowline_model::host::{
+    Group, GroupTree, GroupVars, HOSTS_MAX, HostFacts, HostVars, Selector, Steps, TooCostly, Vars, json_bytes,
+};
 use bowline_model::{GroupName, HostName, InventoryName, TenantId};
 use bowline_store::{HostRecord, Ledger, StoreError, StoreResult};
 
-use crate::aside;
+use crate::aside::{self, Places};
 
 /// Hosts that are read at a time.
 const BITE: u32 = 5_000;
-/// Hosts of all snapshots that are kept.
+/// Hosts of all snapshots that are kept, and what is said of them as JSON.
 const KEPT_MAX: usize = 200_000;
+const KEPT_BYTES_MAX: usize = 256 << 20;
+/// What may be said of all hosts of an inventory that is read as a whole, as JSON. In memory it is some times as much.
+pub const SNAPSHOT_BYTES_MAX: usize = 256 << 20;
+/// Inventories that are read as a whole at once.
+const READ_AT_ONCE: usize = 4;
+/// Memberships of hosts in groups that are worked out beforehand, for one snapshot.
+const MEMBERSHIPS_KEPT_MAX: usize = 1_000_000;
 /// How often a snapshot is begun anew because the inventory changed under it.
 const TRIES_MAX: usize = 5;
 
@@ -35,18 +44,22 @@ pub struct Snapshot {
     /// By name.
     pub hosts: Vec<HostRecord>,
     pub groups: Vec<Group>,
-    /// Which groups each host is in, through any number of steps.
-    memberships: Vec<BTreeSet<GroupName>>,
+    tree: GroupTree,
+    /// Which groups each host is in, through any number of steps; the same for all hosts that are in the same groups
+    /// themselves. Where that would take too much room it is worked out whenever somebody asks.
+    memberships: Vec<Option<Arc<BTreeSet<GroupName>>>>,
     vars: GroupVars,
+    /// What is said of its hosts, as JSON.
+    bytes: usize,
 }
 
 impl Snapshot {
-    fn new(id: i64, name: InventoryName, revision: i64, hosts: Vec<HostRecord>, groups: Vec<Group>) -> Self {
+    fn new(id: i64, name: InventoryName, revision: i64, (hosts, bytes): ReadHosts, groups: Vec<Group>) -> Self {
         // The ledger refuses circles, so there is none.
         let tree = GroupTree::new(groups.iter().map(|group| (&group.name, &group.groups))).unwrap_or_default();
-        let memberships = hosts.iter().map(|record| tree.expand(&record.host.groups)).collect();
+        let memberships = memberships(&tree, &hosts);
         let vars = GroupVars::new(groups.iter().cloned());
-        Self { id, name, revision, hosts, groups, memberships, vars }
+        Self { id, name, revision, hosts, groups, tree, memberships, vars, bytes }
     }
 
     /// The hosts that are meant, by name, as indexes of [`Self::hosts`]. A large selection is made on another thread.
@@ -85,8 +98,12 @@ impl Snapshot {
     }
 
     fn is_meant(&self, selector: &Selector, at: usize, steps: &mut Steps) -> Result<bool, TooCostly> {
-        let (Some(record), Some(groups)) = (self.hosts.get(at), self.memberships.get(at)) else { return Ok(false) };
-        selector.matches(HostFacts { name: &record.host.name, labels: &record.host.labels, groups }, steps)
+        let (Some(record), Some(known)) = (self.hosts.get(at), self.memberships.get(at)) else { return Ok(false) };
+        let groups = match known {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(self.tree.expand_within(&record.host.groups, steps)?),
+        };
+        selector.matches(HostFacts { name: &record.host.name, labels: &record.host.labels, groups: &groups }, steps)
     }
 
     fn index_of(&self, name: &HostName) -> Option<usize> {
@@ -98,8 +115,40 @@ impl Snapshot {
     }
 
     /// All groups of a host.
-    pub fn groups_of(&self, name: &HostName) -> Option<&BTreeSet<GroupName>> {
-        self.memberships.get(self.index_of(name)?)
+    pub fn groups_of(&self, name: &HostName) -> Option<Arc<BTreeSet<GroupName>>> {
+        let at = self.index_of(name)?;
+        match self.memberships.get(at)? {
+            Some(known) => Some(Arc::clone(known)),
+            None => Some(Arc::new(self.tree.expand(&self.hosts.get(at)?.host.groups))),
+        }
+    }
+
+    /// How many hosts each group has, through any number of steps; as long as there are steps left.
+    pub fn hosts_by_group(&self, steps: &mut Steps) -> Result<HashMap<GroupName, usize>, TooCostly> {
+        // Hosts that are in the same groups themselves are counted together.
+        let mut alike: HashMap<&BTreeSet<GroupName>, (usize, Option<&BTreeSet<GroupName>>)> = HashMap::new();
+        for (record, known) in self.hosts.iter().zip(&self.memberships) {
+            alike.entry(&record.host.groups).or_insert((0, known.as_deref())).0 += 1;
+        }
+        let mut counts: HashMap<GroupName, usize> = HashMap::new();
+        for (own, (hosts, known)) in alike {
+            let walked;
+            let groups = match known {
+                Some(known) => known,
+                None => {
+                    walked = self.tree.expand_within(own, steps)?;
+                    &walked
+                }
+            };
+            steps.take(groups.len())?;
+            for group in groups {
+                match counts.get_mut(group) {
+                    Some(count) => *count += hosts,
+                    None => drop(counts.insert(group.clone(), hosts)),
+                }
+            }
+        }
+        Ok(counts)
     }
 
     /// A host's variables and those of its groups, to look up by name.
@@ -113,6 +162,21 @@ impl Snapshot {
     }
 }
 
+/// The groups of each host, through any number of steps, as far as there is room for them.
+fn memberships(tree: &GroupTree, hosts: &[HostRecord]) -> Vec<Option<Arc<BTreeSet<GroupName>>>> {
+    let mut left = MEMBERSHIPS_KEPT_MAX;
+    let mut alike: HashMap<&BTreeSet<GroupName>, Option<Arc<BTreeSet<GroupName>>>> = HashMap::new();
+    let known = hosts.iter().map(|record| {
+        let known = alike.entry(&record.host.groups).or_insert_with_key(|own| {
+            let all = if left == 0 { None } else { Some(tree.expand(own)) };
+            left = left.saturating_sub(all.as_ref().map_or(0, BTreeSet::len));
+            all.map(Arc::new)
+        });
+        known.clone()
+    });
+    known.collect()
+}
+
 type Key = (TenantId, InventoryName);
 
 /// All inventories, newest snapshots kept.
@@ -120,15 +184,20 @@ type Key = (TenantId, InventoryName);
 pub struct Inventories {
     ledger: Arc<dyn Ledger>,
     kept: Mutex<HashMap<Key, Arc<Snapshot>>>,
+    reading: Places,
 }
+
+/// Hosts, and what is said of them as JSON.
+type ReadHosts = (Vec<HostRecord>, usize);
 
 impl Inventories {
     pub fn new(ledger: Arc<dyn Ledger>) -> Self {
-        Self { ledger, kept: Mutex::default() }
+        Self { ledger, kept: Mutex::default(), reading: Places::new(READ_AT_ONCE) }
     }
 
     /// The inventory as it is now; `None` if the tenant has no such inventory.
     pub async fn snapshot(&self, tenant: TenantId, name: &InventoryName) -> StoreResult<Option<Arc<Snapshot>>> {
+        let mut place = None;
         for _ in 0..TRIES_MAX {
             let Some(before) = self.ledger.find_inventory(tenant, name.clone()).await? else { return Ok(None) };
             let key = (tenant, name.clone());
@@ -139,12 +208,20 @@ impl Inventories {
             {
                 return Ok(Some(kept));
             }
+            if place.is_none() {
+                // Who waited for somebody who read the same finds it now.
+                place = Some(self.reading.enter(tenant).await);
+                let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+                if let Some(kept) = kept.filter(|kept| kept.id == before.id && kept.revision >= before.revision) {
+                    return Ok(Some(kept));
+                }
+            }
             let hosts = self.all_hosts(tenant, name).await?;
             let groups = self.ledger.list_groups(tenant, name.clone()).await?;
             let after = self.ledger.find_inventory(tenant, name.clone()).await?;
             if after.is_some_and(|after| after.id == before.id && after.revision == before.revision) {
                 let (id, revision, own) = (before.id, before.revision, name.clone());
-                let snapshot = if hosts.len() <= HOSTS_HERE {
+                let snapshot = if hosts.0.len() <= HOSTS_HERE {
                     Snapshot::new(id, own, revision, hosts, groups)
                 } else {
                     aside::run(tenant, move || Snapshot::new(id, own, revision, hosts, groups)).await
@@ -157,22 +234,34 @@ impl Inventories {
         Err(StoreError::Conflict("the inventory changes too fast to be read; try again".to_owned()))
     }
 
-    async fn all_hosts(&self, tenant: TenantId, name: &InventoryName) -> StoreResult<Vec<HostRecord>> {
-        let (mut hosts, mut after) = (Vec::new(), None);
+    async fn all_hosts(&self, tenant: TenantId, name: &InventoryName) -> StoreResult<ReadHosts> {
+        let (mut hosts, mut bytes, mut after) = (Vec::new(), 0, None);
         loop {
             let page = self.ledger.list_hosts(tenant, name.clone(), after, BITE).await?;
+            bytes += page.items.iter().map(|record| json_bytes(&record.host)).sum::<usize>();
             hosts.extend(page.items);
+            for (quota, used, max) in
+                [("hosts", hosts.len(), HOSTS_MAX), ("inventory_bytes", bytes, SNAPSHOT_BYTES_MAX)]
+            {
+                if used > max {
+                    return Err(StoreError::Quota { quota, used: used as u64, max: max as u64 });
+                }
+            }
             after = page.next;
             if after.is_none() {
-                return Ok(hosts);
+                return Ok((hosts, bytes));
             }
         }
     }
 
     fn keep(&self, key: Key, snapshot: Arc<Snapshot>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let others: usize = kept.iter().filter(|(other, _)| **other != key).map(|(_, s)| s.hosts.len()).sum();
-        if others + snapshot.hosts.len() > KEPT_MAX {
+        let (mut hosts, mut bytes) = (snapshot.hosts.len(), snapshot.bytes);
+        for (_, other) in kept.iter().filter(|(other, _)| **other != key) {
+            hosts += other.hosts.len();
+            bytes += other.bytes;
+        }
+        if hosts > KEPT_MAX || bytes > KEPT_BYTES_MAX {
             kept.clear();
         }
         kept.insert(key, snapshot);
@@ -205,7 +294,7 @@ mod tests {
             1,
             InventoryName::new("main").expect("a name"),
             7,
-            vec![host(1, "db1", &["db"]), host(2, "web1", &["web-fra"])],
+            (vec![host(1, "db1", &["db"]), host(2, "web1", &["web-fra"])], 0),
             vec![group("all-web", &["web-fra"]), group("prod", &["all-web", "db"]), group("web-fra", &[])],
         )
     }
@@ -232,7 +321,7 @@ mod tests {
             updated_at: Timestamp::default(),
         };
         let name = InventoryName::new("main").expect("a name");
-        Arc::new(Snapshot::new(1, name, 1, (0..count).map(host).collect(), Vec::new()))
+        Arc::new(Snapshot::new(1, name, 1, ((0..count).map(host).collect(), 0), Vec::new()))
     }
 
     /// Nothing else runs on this thread while a selection is made on it, so the other task shows that none is.

@@ -18,6 +18,45 @@ pub const VARS_BYTES_MAX: usize = 256 << 10;
 /// start on a host.
 pub const GROUP_VARS_BYTES_MAX: usize = 4 << 20;
 
+/// Hosts that an inventory may have in all, however many requests they came with.
+pub const HOSTS_MAX: usize = 200_000;
+
+/// Groups that it may have.
+pub const GROUPS_MAX: usize = 10_000;
+
+/// Members that are groups, of all groups of an inventory together. They are walked whenever somebody chooses hosts.
+pub const NESTED_MAX: usize = 100_000;
+
+/// Groups that one host may be in itself.
+pub const HOST_GROUPS_MAX: usize = 1_000;
+
+/// More groups, or groups in more groups, than there may be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TooManyGroups {
+    #[error("the inventory has {count} groups, at most {GROUPS_MAX}")]
+    Groups { count: usize },
+    #[error(
+        "the groups of the inventory have {count} groups as their members in all, at most {NESTED_MAX}; group {largest} has \
+         the most"
+    )]
+    Nested { count: usize, largest: GroupName },
+    #[error("host {name} is in {count} groups itself, at most {HOST_GROUPS_MAX}; put groups into groups instead")]
+    OfHost { name: HostName, count: usize },
+}
+
+/// Whether the groups of one inventory are no more, and have no more members that are groups, than they may.
+pub fn check_groups<'a>(groups: impl IntoIterator<Item = &'a Group>) -> Result<(), TooManyGroups> {
+    let sizes: Vec<(usize, &GroupName)> = groups.into_iter().map(|group| (group.groups.len(), &group.name)).collect();
+    if sizes.len() > GROUPS_MAX {
+        return Err(TooManyGroups::Groups { count: sizes.len() });
+    }
+    let count = sizes.iter().map(|(members, _)| members).sum();
+    match sizes.into_iter().max() {
+        Some((_, largest)) if count > NESTED_MAX => Err(TooManyGroups::Nested { count, largest: largest.clone() }),
+        _ => Ok(()),
+    }
+}
+
 /// How long a value is as JSON.
 pub fn json_bytes(value: &impl Serialize) -> usize {
     struct Length(usize);
@@ -116,6 +155,14 @@ pub struct Inventory {
 }
 
 impl Inventory {
+    /// Whether each host is in no more groups than it may be.
+    pub fn check_host_groups(&self) -> Result<(), TooManyGroups> {
+        match self.hosts.iter().find(|host| host.groups.len() > HOST_GROUPS_MAX) {
+            Some(host) => Err(TooManyGroups::OfHost { name: host.name.clone(), count: host.groups.len() }),
+            None => Ok(()),
+        }
+    }
+
     /// Whether each host and each group has no more variables than it may.
     pub fn check_vars(&self) -> Result<(), TooManyVars> {
         for host in &self.hosts {
@@ -145,6 +192,25 @@ mod tests {
         // The name, the quotes and the braces are eight bytes.
         let vars = json!({"v": "x".repeat(bytes - 8)});
         Group { name, groups: BTreeSet::new(), vars: vars.as_object().cloned().expect("an object") }
+    }
+
+    #[test]
+    fn groups_and_groups_in_groups_are_bounded() {
+        let name = |n: usize| GroupName::new(&format!("g{n}")).expect("a name");
+        let of = |n: usize, members: usize| Group { groups: (0..members).map(name).collect(), ..group(n, 8) };
+        let mut all: Vec<Group> = (0..GROUPS_MAX).map(|n| of(n, 10)).collect();
+        assert_eq!(check_groups(&all), Ok(()));
+        all[7] = of(7, 11);
+        let nested = TooManyGroups::Nested { count: NESTED_MAX + 1, largest: name(7) };
+        assert_eq!(check_groups(&all), Err(nested));
+        all.push(of(GROUPS_MAX, 0));
+        assert_eq!(check_groups(&all), Err(TooManyGroups::Groups { count: GROUPS_MAX + 1 }));
+        let mut host = Host::named(HostName::new("web1").expect("a name"));
+        host.groups = (0..HOST_GROUPS_MAX).map(name).collect();
+        let of = |host: &Host| Inventory { hosts: vec![host.clone()], groups: Vec::new() }.check_host_groups();
+        assert_eq!(of(&host), Ok(()));
+        host.groups.insert(name(HOST_GROUPS_MAX));
+        assert_eq!(of(&host), Err(TooManyGroups::OfHost { name: host.name.clone(), count: HOST_GROUPS_MAX + 1 }));
     }
 
     #[test]

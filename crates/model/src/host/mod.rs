@@ -20,7 +20,8 @@ pub use effective::{GroupVars, HostVars};
 pub use groups::{GroupTree, GroupsInACircle};
 pub use host_ref::HostRef;
 pub use inventory::{
-    GROUP_VARS_BYTES_MAX, Group, Host, Inventory, TooManyVars, VARS_BYTES_MAX, Vars, check_group_vars, json_bytes,
+    GROUP_VARS_BYTES_MAX, GROUPS_MAX, Group, HOST_GROUPS_MAX, HOSTS_MAX, Host, Inventory, NESTED_MAX, TooManyGroups,
+    TooManyVars, VARS_BYTES_MAX, Vars, check_group_vars, check_groups, json_bytes,
 };
 pub use pattern::{NotAPattern, Pattern};
 pub use selector::{NotASelector, Selector};

@@ -4,6 +4,7 @@ use bowline_model::host::Group;
 use bowline_model::{HostName, InventoryName, TenantId};
 use bowline_store::{HostRecord, InventoryRecord, Page, StoreError, StoreResult};
 
+use super::pages::within;
 use crate::db::{Db, Row, Sql, Val};
 use crate::host_row::{group, host, host_columns};
 
@@ -49,12 +50,23 @@ pub async fn list_hosts(
         Val::Text(after.map_or("", HostName::as_str)),
         Val::Int(i64::from(limit) + 1),
     ];
-    let mut items = db.query(HOSTS, &params, host).await?;
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = if more { items.last().map(|last| last.host.name.clone()) } else { None };
+    let sizes = db.query(SIZES, &params, |row| Ok((row.text(0)?, row.int(1)?))).await?;
+    let Some(last) = within(PAGE_BYTES, &sizes[..sizes.len().min(limit as usize)]) else {
+        return Ok(Page { items: Vec::new(), next: None });
+    };
+    // A host that came in between is on this page, too.
+    let items = db.query(HOSTS, &[params[0], params[1], params[2], Val::Text(&last), params[3]], host).await?;
+    let next = match sizes.last() {
+        Some((name, _)) if *name != last => {
+            Some(HostName::new(&last).map_err(|error| StoreError::Broken(error.to_string()))?)
+        }
+        _ => None,
+    };
     Ok(Page { items, next })
 }
+
+/// Bytes of what is said of hosts, in one page of a list.
+const PAGE_BYTES: u64 = 4 << 20;
 
 pub async fn find_host(
     db: &mut impl Db,
@@ -88,8 +100,19 @@ const HOSTS: Sql = Sql::Same(concat!(
     "select ",
     host_columns!(),
     " from inventory i join host h on h.inventory = i.id and h.removed_at is null
-     where i.tenant = $1 and i.name = $2 and h.name > $3 order by h.name limit $4"
+     where i.tenant = $1 and i.name = $2 and h.name > $3 and h.name <= $4 order by h.name limit $5"
 ));
+/// Why two texts: each engine has its own way to know a length without reading the text.
+const SIZES: Sql = Sql::Each {
+    sqlite: "select h.name, octet_length(h.name) + octet_length(h.labels) + octet_length(h.groups)
+                    + octet_length(h.connection) + coalesce(octet_length(h.vars), 0)
+             from inventory i join host h on h.inventory = i.id and h.removed_at is null
+             where i.tenant = ?1 and i.name = ?2 and h.name > ?3 order by h.name limit ?4",
+    postgres: "select h.name, (octet_length(h.name) + octet_length(h.labels) + octet_length(h.groups)
+                      + octet_length(h.connection) + coalesce(octet_length(h.vars), 0))::bigint
+               from inventory i join host h on h.inventory = i.id and h.removed_at is null
+               where i.tenant = $1 and i.name = $2 and h.name > $3 order by h.name limit $4",
+};
 const HOST: Sql = Sql::Same(concat!(
     "select ",
     host_columns!(),

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bowline_model::event::EventData;
-use bowline_model::host::{GROUP_VARS_BYTES_MAX, Group, GroupTree, Host, TooManyVars, check_group_vars};
+use bowline_model::host::{
+    GROUP_VARS_BYTES_MAX, GROUPS_MAX, Group, GroupTree, HOST_GROUPS_MAX, Host, NESTED_MAX, TooManyGroups, TooManyVars,
+    check_group_vars, check_groups,
+};
 use bowline_model::resource::summary_of_changes;
 use bowline_model::{EventKind, HostName, InventoryName, TenantId};
 use bowline_store::{InventoryPut, PutAnswer, PutCounts, StoreError, StoreResult, Unmentioned};
@@ -21,8 +24,16 @@ const LOOKED_INTO_MAX: usize = 50;
 
 pub async fn put_inventory(db: &mut impl Db, desk: &Desk<'_>, put: &InventoryPut) -> StoreResult<(PutAnswer, Heard)> {
     let (inventory, revision) = ensure(db, desk, put.tenant, &put.inventory).await?;
-    let known: Vec<Group> = db.query(GROUPS, &[Val::Int(inventory)], group).await?;
+    put.content.check_host_groups().map_err(too_many)?;
+    // A description without a word about groups leaves them as they are, and they are not looked at.
+    let about_groups = !put.content.groups.is_empty() || put.unmentioned == Unmentioned::Remove;
+    let known: Vec<Group> =
+        if about_groups { db.query(GROUPS, &[Val::Int(inventory)], group).await? } else { Vec::new() };
     let groups = GroupChanges::between(&known, put);
+    // Before anything walks through them. What is taken away may be taken away from an inventory that has too many.
+    if !put.content.groups.is_empty() {
+        check_groups(groups.result.values().copied()).map_err(too_many)?;
+    }
     if let Err(circle) = GroupTree::new(groups.result.iter().map(|(name, group)| (*name, &group.groups))) {
         return Ok((PutAnswer::Circle(circle.0), Heard::default()));
     }
@@ -154,6 +165,16 @@ async fn put_hosts(
         db.execute_many(REMOVE, &cols).await?;
     }
     Ok(counts)
+}
+
+/// One description by itself is checked before it comes here; two that fit one by one need not fit together.
+fn too_many(error: TooManyGroups) -> StoreError {
+    let (quota, used, max) = match error {
+        TooManyGroups::Groups { count } => ("groups", count, GROUPS_MAX),
+        TooManyGroups::Nested { count, .. } => ("nested_groups", count, NESTED_MAX),
+        TooManyGroups::OfHost { count, .. } => ("host_groups", count, HOST_GROUPS_MAX),
+    };
+    StoreError::Quota { quota, used: used as u64, max: max as u64 }
 }
 
 /// Which groups there are to be, and which rows that takes.

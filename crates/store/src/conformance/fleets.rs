@@ -54,7 +54,15 @@ impl Bench {
     /// A command on all hosts there are.
     pub(super) async fn command(&self, spec: CommandSpec, rollout: Rollout) -> NewJob {
         let found = self.ledger.find_inventory(self.tenant, inventory()).await.expect("read").expect("it is there");
-        let hosts = self.ledger.list_hosts(self.tenant, inventory(), None, 100_000).await.expect("read").items;
+        let (mut hosts, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.ledger.list_hosts(self.tenant, inventory(), after, 100_000).await.expect("read");
+            hosts.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
         let lock = spec.lock;
         let command = PinnedCommand { name: None, version: None, spec, params: Vars::new() };
         NewJob {

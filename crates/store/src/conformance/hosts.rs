@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bowline_model::event::EventKind;
-use bowline_model::host::{Connection, Group, Host, Inventory, Vars};
+use bowline_model::host::{Connection, GROUPS_MAX, Group, HOST_GROUPS_MAX, Host, Inventory, NESTED_MAX, Vars};
 use bowline_model::{GroupName, HostName, InventoryName};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -148,6 +148,53 @@ pub async fn variables_of_all_groups_together_are_bounded(bench: &Bench) {
     assert!(matches!(refused, Err(StoreError::Quota { quota: "group_variables", .. })), "{refused:?}");
     assert_eq!(bench.ledger.list_groups(bench.tenant, inventory()).await.expect("read").len(), 16);
     counts(bench, vec![], vec![large(16)], Unmentioned::Remove).await;
+}
+
+pub async fn pages_of_hosts_are_bounded_in_bytes(bench: &Bench) {
+    let large = |n: usize| {
+        let vars = json!({"v": "x".repeat(250_000)});
+        Host { vars: vars.as_object().cloned().expect("an object"), ..host(&format!("h{n:02}")) }
+    };
+    counts(bench, (0..40).map(large).collect(), vec![], Unmentioned::Keep).await;
+    let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = bench.ledger.list_hosts(bench.tenant, inventory(), after, 100).await.expect("read");
+        assert!((1..=16).contains(&page.items.len()), "{} hosts of 250 kB", page.items.len());
+        seen.extend(page.items.into_iter().map(|record| record.host.name.to_string()));
+        (after, pages) = (page.next, pages + 1);
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((seen.len(), pages), (40, 3));
+    assert!(seen.is_sorted());
+}
+
+/// Each description may fit by itself; what counts is what is there afterwards.
+pub async fn groups_and_groups_in_groups_are_bounded(bench: &Bench) {
+    let name = |n: usize| GroupName::new(&format!("g{n}")).expect("a name");
+    let some = |from: usize, to: usize| (from..to).map(|n| Group { name: name(n), ..group("g", &[]) }).collect();
+    let refused = async |hosts: Vec<Host>, groups: Vec<Group>| match bench
+        .ledger
+        .put_inventory(wish(bench, hosts, groups, Unmentioned::Keep))
+        .await
+    {
+        Err(StoreError::Quota { quota, .. }) => quota,
+        other => panic!("{other:?}"),
+    };
+    counts(bench, vec![], some(0, GROUPS_MAX / 2), Unmentioned::Keep).await;
+    counts(bench, vec![], some(GROUPS_MAX / 2, GROUPS_MAX), Unmentioned::Keep).await;
+    assert_eq!(refused(vec![], some(GROUPS_MAX, GROUPS_MAX + 1)).await, "groups");
+    counts(bench, vec![host("a")], vec![], Unmentioned::Keep).await;
+    // Members that no group of their own is described for count, too.
+    let members =
+        |n: usize, count: usize| Group { groups: (10..10 + count).map(name).collect(), ..group(&format!("g{n}"), &[]) };
+    counts(bench, vec![], (0..9).map(|n| members(n, GROUPS_MAX)).collect(), Unmentioned::Remove).await;
+    assert_eq!(refused(vec![], vec![members(9, NESTED_MAX - 9 * GROUPS_MAX + 1)]).await, "nested_groups");
+    counts(bench, vec![], vec![members(9, NESTED_MAX - 9 * GROUPS_MAX)], Unmentioned::Keep).await;
+    let crowded = Host { groups: (0..=HOST_GROUPS_MAX).map(name).collect(), ..host("b") };
+    assert_eq!(refused(vec![crowded], vec![]).await, "host_groups");
+    assert!(all(bench).await.is_empty(), "it was taken out, and nothing of what was refused is there");
 }
 
 pub async fn hosts_are_listed_by_name_in_pages(bench: &Bench) {

@@ -359,6 +359,8 @@ macro_rules! for_each_promise {
                 a_circle_of_groups_is_refused_and_nothing_changes
                 variables_of_all_groups_together_are_bounded
                 hosts_are_listed_by_name_in_pages
+                pages_of_hosts_are_bounded_in_bytes
+                groups_and_groups_in_groups_are_bounded
                 ten_thousand_hosts_come_in_one_go
                 whoever_stands_twice_in_a_description_is_what_the_last_line_says
                 descriptions_at_once_are_made_true_one_after_the_other
