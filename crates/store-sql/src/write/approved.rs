@@ -73,9 +73,14 @@ impl Approved {
         for approval in approvals {
             let number = approval.number;
             let text = payloads(number).unwrap_or_default();
-            let command: PinnedCommand =
-                serde_json::from_str(&text).map_err(|e| StoreError::Broken(format!("job #{number}: {e}")))?;
-            let verdict = judge(db, &approval, command).await?;
+            // One that cannot be read holds up itself, and not the claim of everybody.
+            let verdict = match serde_json::from_str::<PinnedCommand>(&text) {
+                Ok(command) => judge(db, &approval, command).await?,
+                Err(error) => {
+                    tracing::warn!(job.number = number, %error, "cannot read an approved command, starting nothing of it");
+                    Verdict::Superseded("the command cannot be read by this server".to_owned())
+                }
+            };
             approved.commands.insert(number, verdict);
         }
         let of_approved = |unit: &&&JobRow| unit.parent.is_some_and(|parent| approved.commands.contains_key(&parent));

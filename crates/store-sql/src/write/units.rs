@@ -60,10 +60,16 @@ enum RuleHosts {
 struct Block {
     id: i64,
     inventory: i64,
-    host: Option<i64>,
-    selector: Option<Selector>,
+    hosts: BlockedHosts,
     command: Option<String>,
     reason: String,
+}
+
+enum BlockedHosts {
+    One(Option<i64>),
+    Of(Box<Selector>),
+    /// Another version of the server may have written it. It must not hold up what it does not concern.
+    Unreadable,
 }
 
 /// Whether a unit may start.
@@ -104,7 +110,7 @@ impl Units {
         hosts.sort_unstable();
         hosts.dedup();
         let found = db.query_many(HOSTS, &[Col::Int(hosts)], |row| read_host(row, &fences)).await?;
-        let hosts: HashMap<i64, Found> = found.into_iter().collect();
+        let hosts: HashMap<i64, Found> = found.into_iter().flatten().collect();
         let commands: BTreeSet<i64> = units.iter().filter_map(|unit| unit.parent).collect();
         let commands = db.query_many(COMMANDS, &[Col::Int(commands.into_iter().collect())], read_command).await?;
         let mut approvals = Vec::new();
@@ -124,7 +130,9 @@ impl Units {
         let mut trees = HashMap::new();
         let asks_by_selector =
             |command: &Command| command.rule.as_ref().is_some_and(|rule| matches!(rule.hosts, RuleHosts::Of(_)));
-        if blocks.iter().any(|block| block.selector.is_some()) || commands.values().any(asks_by_selector) {
+        if blocks.iter().any(|block| matches!(block.hosts, BlockedHosts::Of(_)))
+            || commands.values().any(asks_by_selector)
+        {
             for inventory in inventories {
                 let groups = db.query(GROUPS, &[Val::Int(inventory)], group).await?;
                 let tree = GroupTree::new(groups.iter().map(|group| (&group.name, &group.groups)));
@@ -138,8 +146,10 @@ impl Units {
     pub fn start(&self, job: &JobRow, scope: &Arc<str>) -> StoreResult<Start> {
         let broken = || StoreError::Broken(format!("unit #{} has no host or command", job.number));
         let (Some(number), Some(host_id)) = (job.parent, job.host) else { return Err(broken()) };
-        let (Some(found), Some(command)) = (self.hosts.get(&host_id), self.commands.get(&number)) else {
-            return Err(broken());
+        let Some(command) = self.commands.get(&number) else { return Err(broken()) };
+        // It does not start, and the others do.
+        let Some(found) = self.hosts.get(&host_id) else {
+            return Ok(Start::Superseded(format!("host {host_id} cannot be read by this server; put it again")));
         };
         if found.removed {
             return Ok(Start::Gone);
@@ -193,16 +203,22 @@ impl Units {
             RuleHosts::Unreadable => return true,
             RuleHosts::Of(selector) => selector,
         };
-        let groups = match self.trees.get(&found.inventory) {
-            Some(tree) => tree.expand(&found.host.groups),
-            None => found.host.groups.clone(),
-        };
+        let mut steps = Steps::up_to(RULE_STEPS_MAX);
+        let Ok(groups) = self.groups_of(found, &mut steps) else { return true };
         let facts = HostFacts { name: &found.host.name, labels: &found.host.labels, groups: &groups };
-        selector.matches(facts, &mut Steps::up_to(RULE_STEPS_MAX)).unwrap_or(true)
+        selector.matches(facts, &mut steps).unwrap_or(true)
+    }
+
+    /// The groups of a host, through any number of steps.
+    fn groups_of(&self, found: &Found, steps: &mut Steps) -> Result<BTreeSet<GroupName>, TooCostly> {
+        match self.trees.get(&found.inventory) {
+            Some(tree) => tree.expand_within(&found.host.groups, steps),
+            None => Ok(found.host.groups.clone()),
+        }
     }
 
     /// The first block that holds here. One that cannot be evaluated within the steps holds, too: what is forbidden does not run
-    /// because there are too many rules.
+    /// because there are too many rules. So does one whose selector cannot be read, for every host of its inventory.
     fn blocked(&self, host_id: i64, found: &Found, command: &str) -> Option<Start> {
         if planted::on(Mistake::BlocksForgotten) {
             return None;
@@ -212,16 +228,27 @@ impl Units {
         for block in &self.blocks {
             let elsewhere = block.inventory != found.inventory
                 || block.command.as_deref().is_some_and(|blocked| blocked != command);
-            let holds = match (&block.selector, block.host) {
+            let holds = match &block.hosts {
                 _ if elsewhere => Ok(false),
-                (None, host) => Ok(host == Some(host_id)),
-                (Some(selector), _) => {
-                    let groups = groups.get_or_insert_with(|| match self.trees.get(&found.inventory) {
-                        Some(tree) => tree.expand(&found.host.groups),
-                        None => found.host.groups.clone(),
-                    });
-                    let facts = HostFacts { name: &found.host.name, labels: &found.host.labels, groups };
-                    selector.matches(facts, &mut steps)
+                BlockedHosts::One(host) => Ok(*host == Some(host_id)),
+                BlockedHosts::Unreadable => {
+                    let reason = format!(
+                        "the selector of block {} cannot be read by this server, so it holds for all hosts; lift it \
+                         and block again ({})",
+                        block.id, block.reason
+                    );
+                    return Some(Start::Blocked(block.id, reason));
+                }
+                BlockedHosts::Of(selector) => {
+                    let known = match groups.take() {
+                        Some(known) => Ok(known),
+                        None => self.groups_of(found, &mut steps),
+                    };
+                    known.and_then(|known| {
+                        let groups = groups.insert(known);
+                        let facts = HostFacts { name: &found.host.name, labels: &found.host.labels, groups };
+                        selector.matches(facts, &mut steps)
+                    })
                 }
             };
             match holds {
@@ -255,10 +282,18 @@ async fn next_fences(db: &mut impl Db, units: &[&JobRow]) -> StoreResult<HashMap
     Ok(fences)
 }
 
-fn read_host(row: &dyn Row, fences: &HashMap<i64, i64>) -> StoreResult<(i64, Found)> {
-    let record = host(row)?;
+fn read_host(row: &dyn Row, fences: &HashMap<i64, i64>) -> StoreResult<Option<(i64, Found)>> {
+    let record = match host(row) {
+        Ok(record) => record,
+        Err(StoreError::Broken(error)) => {
+            tracing::warn!(host.id = row.int(0)?, %error, "cannot read a host, starting nothing there");
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
     let fence = fences.get(&record.id).copied().unwrap_or(0);
-    Ok((record.id, Found { host: record.host, inventory: row.int(8)?, removed: row.opt_at(9)?.is_some(), fence }))
+    let found = Found { host: record.host, inventory: row.int(8)?, removed: row.opt_at(9)?.is_some(), fence };
+    Ok(Some((record.id, found)))
 }
 
 fn read_command(row: &dyn Row) -> StoreResult<(i64, Command, Option<OfCommand>)> {
@@ -281,15 +316,22 @@ fn read_command(row: &dyn Row) -> StoreResult<(i64, Command, Option<OfCommand>)>
         correlation_id: row.opt_text(5)?.map(Into::into),
         hosts: row.int(11)?,
         rule: match (row.opt_int(12)?, row.opt_text(13)?) {
-            (Some(version), Some(spec)) => read_rule(&spec)?.map(|rule| Rule {
-                version: count(version),
-                hosts_over: rule.hosts_over,
-                hosts: match rule.selector.as_deref().map(Selector::parse) {
-                    None => RuleHosts::All,
-                    Some(Ok(selector)) => RuleHosts::Of(Box::new(selector)),
-                    Some(Err(_)) => RuleHosts::Unreadable,
-                },
-            }),
+            (Some(version), Some(spec)) => match read_rule(&spec) {
+                Ok(rule) => rule.map(|rule| Rule {
+                    version: count(version),
+                    hosts_over: rule.hosts_over,
+                    hosts: match rule.selector.as_deref().map(Selector::parse) {
+                        None => RuleHosts::All,
+                        Some(Ok(selector)) => RuleHosts::Of(Box::new(selector)),
+                        Some(Err(_)) => RuleHosts::Unreadable,
+                    },
+                }),
+                Err(error) => {
+                    let command = row.text(2)?;
+                    tracing::warn!(command, %error, "cannot read the approval rule of a command, asking for approval");
+                    Some(Rule { version: count(version), hosts_over: None, hosts: RuleHosts::Unreadable })
+                }
+            },
             _ => None,
         },
     };
@@ -297,26 +339,26 @@ fn read_command(row: &dyn Row) -> StoreResult<(i64, Command, Option<OfCommand>)>
 }
 
 /// The rule about approval in a command type.
-fn read_rule(spec: &str) -> StoreResult<Option<ApprovalRule>> {
+fn read_rule(spec: &str) -> serde_json::Result<Option<ApprovalRule>> {
     #[derive(serde::Deserialize)]
     struct Ruled {
         #[serde(default)]
         approval: Option<ApprovalRule>,
     }
-    let ruled: Ruled = serde_json::from_str(spec).map_err(|e| StoreError::Broken(format!("a command type: {e}")))?;
-    Ok(ruled.approval)
+    serde_json::from_str(spec).map(|ruled: Ruled| ruled.approval)
 }
 
 fn read_block(row: &dyn Row) -> StoreResult<Block> {
-    let selector = row.opt_text(2)?.map(|text| Selector::parse(&text)).transpose();
-    Ok(Block {
-        id: row.int(5)?,
-        inventory: row.int(0)?,
-        host: row.opt_int(1)?,
-        selector: selector.map_err(|e| StoreError::Broken(format!("a block's selector: {e}")))?,
-        command: row.opt_text(3)?,
-        reason: row.text(4)?,
-    })
+    let id = row.int(5)?;
+    let hosts = match row.opt_text(2)?.map(|text| Selector::parse(&text)) {
+        None => BlockedHosts::One(row.opt_int(1)?),
+        Some(Ok(selector)) => BlockedHosts::Of(Box::new(selector)),
+        Some(Err(error)) => {
+            tracing::warn!(block.id = id, %error, "cannot read the selector of a block, holding all hosts of its inventory");
+            BlockedHosts::Unreadable
+        }
+    };
+    Ok(Block { id, inventory: row.int(0)?, hosts, command: row.opt_text(3)?, reason: row.text(4)? })
 }
 
 const FENCE: Sql = Sql::Each {

@@ -687,6 +687,29 @@ pub async fn blocks_that_cost_too_much_hold_and_there_are_only_so_many(bench: &B
     assert_eq!(bench.begin().await.len(), 1);
 }
 
+/// Another version of the server may have written its selector.
+pub async fn a_block_that_cannot_be_read_holds_its_inventory_and_nothing_else(bench: &Bench) {
+    bench.hosts(1).await;
+    let BlockAnswer::Made(id) = bench.block_all(BlockedPlace::Selector("((".to_owned()), Some("uptime"), None).await
+    else {
+        panic!("the ledger does not read selectors");
+    };
+    let job = bench.commanded(spec(), Rollout::default()).await;
+    let plain = bench.submit(bench.job()).await;
+    let neighbour = bench.submit(NewJob { tenant: bench.neighbour, ..bench.job() }).await;
+    bench.conduct().await;
+    let mine = bench.claim(Claimant { abilities: bench.worker("w1").abilities, ..bench.insider(10) }).await;
+    let others: BTreeSet<JobId> = mine.iter().map(|run| run.job).collect();
+    assert_eq!(others, BTreeSet::from([plain, neighbour]));
+    assert!(bench.begin().await.is_empty(), "what may be forbidden does not run");
+    let unit = bench.unit(job, "h0000").await;
+    assert_eq!(unit.state.status, JobStatus::Blocked);
+    bench.conduct().await;
+    assert!(bench.ledger.unblock(bench.tenant, id, "ops".into(), None).await.expect("orders"));
+    bench.retry(job).await;
+    assert_eq!(names(&bench.begin().await), ["h0000"]);
+}
+
 pub async fn nothing_runs_on_a_host_that_was_taken_out(bench: &Bench) {
     bench.hosts(2).await;
     let job = bench.commanded(spec(), Rollout::default()).await;

@@ -432,6 +432,7 @@ macro_rules! for_each_promise {
                 a_block_by_selector_holds_for_whoever_is_meant_then
                 a_block_ends_by_itself_or_by_order
                 blocks_that_cost_too_much_hold_and_there_are_only_so_many
+                a_block_that_cannot_be_read_holds_its_inventory_and_nothing_else
                 nothing_runs_on_a_host_that_was_taken_out
                 a_lost_host_that_did_succeed_corrects_its_command
                 only_what_did_not_succeed_runs_again
