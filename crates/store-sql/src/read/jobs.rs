@@ -62,9 +62,22 @@ fn name_of(payload: &str) -> String {
     struct Spec {
         argv: Option<Vec<String>>,
     }
-    let pinned: Option<Pinned> = serde_json::from_str(payload).ok();
-    let named = pinned.and_then(|p| p.name.or_else(|| p.spec.argv.and_then(|argv| argv.into_iter().next())));
+    let named = match serde_json::from_str::<Pinned>(payload) {
+        Ok(pinned) => pinned.name.or_else(|| pinned.spec.argv.and_then(|argv| argv.into_iter().next())),
+        Err(_) => name_in_the_beginning(payload),
+    };
     named.unwrap_or_else(|| "script".to_owned())
+}
+
+/// The same, where a list has read no more than the beginning of the payload: we wrote it, so its fields have an order and no
+/// spaces. A quote within a text has a backslash before it, so no text looks like a field.
+fn name_in_the_beginning(payload: &str) -> Option<String> {
+    let text_after = |mark: &str| {
+        let (_, rest) = payload.split_once(mark)?;
+        serde_json::Deserializer::from_str(rest).into_iter::<String>().next()?.ok()
+    };
+    let is_named = payload.starts_with("{\"name\":\"");
+    if is_named { text_after("{\"name\":") } else { text_after("\"argv\":[") }
 }
 
 /// One unreadable row must not hide the others: what cannot be read of it is replaced, and its error says what it was.
@@ -312,13 +325,15 @@ macro_rules! result_bytes {
 pub(super) use result_bytes;
 /// What [`read_job`] reads. A job of kind 2 is a command, and what people call it is in its payload.
 macro_rules! job_record {
-    ($payload:literal, $stored:expr, $body:expr) => {
+    ($payload:literal, $command:literal, $stored:expr, $body:expr) => {
         concat!(
             "select j.id, j.number, j.tenant, c.type, c.lane, c.requires, j.priority, j.status, j.attempts, j.failures,
                     j.losses, j.fence, j.due_at, j.created_at, j.updated_at, j.finished_at, j.error, j.policy, j.actor,
                     j.request_id, j.trace_id, j.correlation_id, j.idempotency_key, j.external_id, j.replay_of, ",
             $payload,
-            ", j.kind, case when j.kind = 2 then j.payload end,
+            ", j.kind, ",
+            $command,
+            ",
               (select p.id from job p where p.number = j.flow), (select f.workflow from flow f where f.number = j.number),
               (select f.paused_for from flow f where f.number = j.number),
               (select d.at from deadline d where d.number = j.number), ",
@@ -331,12 +346,14 @@ macro_rules! job_record {
 
 const JOB: Sql = Sql::Same(job_record!(
     "j.payload, j.result",
+    "case when j.kind = 2 then j.payload end",
     result_bytes!(),
     "from job j join channel c on c.id = j.channel
      where j.tenant = $1 and j.id = $2 and j.parent is null"
 ));
 const JOB_OF_ANYBODY: Sql = Sql::Same(job_record!(
     "j.payload, j.result",
+    "case when j.kind = 2 then j.payload end",
     result_bytes!(),
     "from job j join channel c on c.id = j.channel where j.id = $1"
 ));
@@ -355,6 +372,7 @@ macro_rules! list {
         Sql::Each {
             sqlite: job_record!(
                 "null, null",
+                "case when j.kind = 2 then substr(j.payload, 1, 4096) end",
                 "null",
                 concat!(
                     "from (",
@@ -377,6 +395,7 @@ macro_rules! list {
             ),
             postgres: job_record!(
                 "null::text, null::text",
+                "case when j.kind = 2 then substr(j.payload::text, 1, 4096) end",
                 "null::bigint",
                 concat!(
                     "from (",
@@ -453,3 +472,22 @@ const AHEAD: Sql = Sql::Same(
          and (q.rank < 0 - j.priority or (q.rank = 0 - j.priority and q.number < j.number))
        limit 10000) a",
 );
+
+#[cfg(test)]
+mod tests {
+    use super::name_of;
+
+    #[test]
+    fn a_command_has_the_same_name_when_only_the_beginning_of_it_is_read() {
+        let long = "x".repeat(10_000);
+        for (payload, name) in [
+            (format!(r#"{{"name":"uptime","version":3,"spec":{{"argv":["sh","{long}"]}},"params":{{}}}}"#), "uptime"),
+            (format!(r#"{{"spec":{{"argv":["s\"h\u0041","{long}"]}},"params":{{"argv":["no"]}}}}"#), "s\"hA"),
+            (format!(r#"{{"spec":{{"script":"\"argv\":[\"no\"] {long}"}},"params":{{}}}}"#), "script"),
+        ] {
+            assert_eq!(name_of(&payload), name);
+            assert_eq!(name_of(&payload[..4_096]), name);
+        }
+        assert_eq!(name_of("not JSON"), "script");
+    }
+}
