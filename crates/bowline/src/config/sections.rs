@@ -348,9 +348,9 @@ const fn three_quarters(whole: usize) -> usize {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuotasConfig {
-    /// Jobs that wait for a worker or for a moment.
+    /// Jobs that wait for a worker or for a moment, and executions that have begun and not ended.
     pub queued_jobs: u64,
-    /// Payloads, results and output of jobs, what executions record and are sent, and variables of hosts.
+    /// Payloads, results and output of jobs, what executions record and are sent, and hosts.
     pub stored_bytes: u64,
     /// The largest result of a run that is kept in the ledger; larger ones are kept in the object store.
     pub inline_result_bytes: u64,
