@@ -42,10 +42,10 @@ impl CommandWish {
     pub async fn store(self, app: &App, known: &Known, context: &Context) -> Result<Submitted, Problem> {
         let tenant = known.tenant()?;
         let request = self.request(known)?;
-        if let CommandChoice::Named { name, version: Some(version) } = &request.command {
-            if let Err(problem) = active_only(app, known, ResourceKind::Command, name.clone(), *version).await {
-                return app.engine.commands.find_sent(tenant, &request).await?.ok_or(problem);
-            }
+        if let CommandChoice::Named { name, version: Some(version) } = &request.command
+            && let Err(problem) = active_only(app, known, ResourceKind::Command, name.clone(), *version).await
+        {
+            return app.engine.commands.find_sent(tenant, &request).await?.ok_or(problem);
         }
         let author = Some(std::sync::Arc::new(known.author()));
         let (engine, origin) = (&app.engine, Origin { author, ..context.origin(&known.0) });

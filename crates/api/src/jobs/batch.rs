@@ -71,7 +71,7 @@ pub struct BatchAnswer {
 /// What a wish comes to before anything is stored.
 enum Prepared {
     /// To be stored, with the others that are; with its execution, if it is a workflow that has begun.
-    New(Option<Going>),
+    New(Option<Box<Going>>),
     /// It was sent before.
     Sent(Submitted),
     Refused(Problem),
@@ -118,7 +118,7 @@ pub async fn submit_batch(
                     tokio::task::yield_now().await;
                     let (wish, going) = *new;
                     wishes.push(wish);
-                    Prepared::New(Some(going))
+                    Prepared::New(Some(Box::new(going)))
                 }
                 Ok(Begun::Sent(sent)) => Prepared::Sent(sent),
                 Err(Unbegun::Refused(problem)) => Prepared::Refused(problem),
@@ -151,7 +151,7 @@ pub async fn submit_batch(
     for prepared in prepared {
         let submitted = match prepared {
             Prepared::New(None) => next(),
-            Prepared::New(Some(going)) => next().map(|submitted| app.engine.flows.settle(submitted, going).submitted),
+            Prepared::New(Some(going)) => next().map(|submitted| app.engine.flows.settle(submitted, *going).submitted),
             Prepared::Sent(submitted) => Ok(submitted),
             Prepared::Refused(problem) => Err(problem),
         };
