@@ -1,5 +1,7 @@
 //! Cycles: each needs a way out, and none may make more and more paths.
 
+use std::collections::HashSet;
+
 use bowline_model::workflow::WorkflowSpec;
 
 use super::graph::{Graph, Groups};
@@ -36,18 +38,19 @@ fn is_cycle(members: &[NodeIndex], graph: &Graph, within: impl Fn(NodeIndex) -> 
 
 /// Whether a path can end here, because a port has no edge.
 fn has_open_port(node: &dyn Node, index: NodeIndex, graph: &Graph) -> bool {
-    let has = |wanted: &str| {
-        graph.out(index).any(|(_, way, _)| match way {
-            Way::Success => wanted == "success",
-            Way::Port(port) => &**port == wanted,
-            Way::Always => true,
-            Way::Failure => false,
-        })
-    };
+    let (mut taken, mut always) = (HashSet::new(), false);
+    for (_, way, _) in graph.out(index) {
+        match way {
+            Way::Success => drop(taken.insert("success")),
+            Way::Port(port) => drop(taken.insert(&**port)),
+            Way::Always => always = true,
+            Way::Failure => {}
+        }
+    }
     match node.ports() {
         Ports::None => true,
-        Ports::Success => !has("success"),
-        Ports::Named(ports) => ports.iter().any(|port| !has(port)),
+        Ports::Success => !always && !taken.contains("success"),
+        Ports::Named(ports) => !always && ports.iter().any(|port| !taken.contains(&**port)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Edges: whether both ends exist, and whether it is clear which one is taken.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 
@@ -23,6 +24,7 @@ pub(super) fn connect(
     let mut loose = LooseEnds::default();
     let mut always: HashMap<NodeIndex, usize> = HashMap::new();
     let mut others: HashMap<NodeIndex, usize> = HashMap::new();
+    let mut ways_out = WaysOut::default();
     for (number, edge) in spec.edges.iter().enumerate() {
         let mut end = |field: &str, id: &NodeId| {
             let found = by_id.get(id).copied();
@@ -50,8 +52,12 @@ pub(super) fn connect(
         };
         let on = edge.on.as_str();
         let shape = built.get(source).map_or(Shape::Plain, Node::shape);
-        if let Some(Err(what)) = built.get(source).map(|node| check_on(on, node, &spec.nodes[source].node_type)) {
-            mistakes.add(format!("edges[{number}].on"), what);
+        if let Some(node) = built.get(source).filter(|node| !ways_out.has(source, *node, on)) {
+            if !mistakes.is_full()
+                && let Err(what) = check_on(on, node, &spec.nodes[source].node_type)
+            {
+                mistakes.add(format!("edges[{number}].on"), what);
+            }
             if shape == Shape::End {
                 continue;
             }
@@ -89,7 +95,31 @@ fn way(on: &str) -> Way {
     }
 }
 
-/// Whether an edge that is taken on this may leave such a node.
+/// What edges of each node may be taken on. Worked out once for each node: it may have a thousand names, and tens of thousands of
+/// edges.
+#[derive(Debug, Default)]
+struct WaysOut(HashMap<NodeIndex, HashSet<Arc<str>>>);
+
+impl WaysOut {
+    fn has(&mut self, index: NodeIndex, node: &dyn Node, on: &str) -> bool {
+        match node.shape() {
+            Shape::End => return false,
+            Shape::Fork => return on == "success",
+            Shape::Start | Shape::Join(_) | Shape::Plain => {}
+        }
+        if matches!(on, "failure" | "always") {
+            return true;
+        }
+        let names = self.0.entry(index).or_insert_with(|| match node.ports() {
+            Ports::None => HashSet::new(),
+            Ports::Success => HashSet::from([Arc::from("success")]),
+            Ports::Named(names) => names.into_iter().collect(),
+        });
+        names.contains(on)
+    }
+}
+
+/// Whether an edge that is taken on this may leave such a node, and why not.
 fn check_on(on: &str, node: &dyn Node, node_type: &str) -> Result<(), String> {
     if node.shape() == Shape::End {
         return Err(format!("the run is over at a node of type `{node_type}`; no edge leaves it"));
@@ -147,6 +177,83 @@ pub(super) fn check_joins_and_forks(built: &Nodes, graph: &Graph, mistakes: &mut
                 }
             }
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_model::RunError;
+    use bowline_model::workflow::{EdgeSpec, NodeSpec};
+    use proptest::prelude::*;
+    use serde_json::Map;
+
+    use super::*;
+    use crate::compile::MISTAKES_MAX;
+    use crate::node::{Next, Visit};
+
+    /// Counts how often its names are read.
+    #[derive(Debug)]
+    struct Counted(Arc<AtomicUsize>, usize);
+
+    impl Node for Counted {
+        fn enter(&self, _: Visit<'_>) -> Result<Next, RunError> {
+            Err(RunError::new(bowline_model::ErrorClass::Handler, "is never entered"))
+        }
+
+        fn ports(&self) -> Ports {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ports::Named((0..self.1).map(|n| format!("p{n}").into()).collect())
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        /// However many edges leave how many names: they are read once for each node, and for each error that is named.
+        #[test]
+        fn the_names_of_a_node_are_read_once(
+            nodes in 1..6_usize,
+            ports in 0..50_usize,
+            edges in prop::collection::vec((0..6_usize, 0..6_usize, 0..60_usize), 0..2_000),
+        ) {
+            let read = Arc::new(AtomicUsize::new(0));
+            let id = |n: usize| NodeId::from(format!("n{n}").as_str());
+            let node = |n| NodeSpec {
+                id: id(n),
+                node_type: "counted".to_owned(),
+                config: Map::new(),
+                policy: bowline_model::workflow::NodePolicy::default(),
+                undo: None,
+                label: None,
+                position: None,
+            };
+            let edge = |(from, to, on): &(usize, usize, usize)| EdgeSpec { source: id(*from), target: id(*to), on: format!("p{on}") };
+            let spec = WorkflowSpec {
+                description: String::new(),
+                nodes: (0..nodes).map(node).collect(),
+                edges: edges.iter().map(edge).collect(),
+                variables: Map::new(),
+                on_error: None,
+                max_steps: 1,
+            };
+            let by_id = (0..nodes).map(|n| (id(n), n)).collect();
+            let built = Nodes::of((0..nodes).map(|_| Some(Box::new(Counted(Arc::clone(&read), ports)) as Box<dyn Node>)).collect());
+            let mut mistakes = Mistakes::default();
+            let graph = connect(&spec, &by_id, &built, &mut mistakes);
+            let mistakes = mistakes.into_list();
+            let reads = read.load(Ordering::Relaxed);
+            prop_assert!(reads <= nodes + mistakes.len(), "{reads} reads");
+            // What is wrong is as it always was: an edge on a name that the node lacks.
+            let wrong = |(from, to, on): &&(usize, usize, usize)| *from < nodes && *to < nodes && *on >= ports;
+            let named = mistakes.iter().filter(|mistake| mistake.path.ends_with(".on")).count();
+            if mistakes.len() < MISTAKES_MAX {
+                prop_assert_eq!(named, edges.iter().filter(wrong).count());
+            }
+            let whole = edges.iter().filter(|(from, to, _)| *from < nodes && *to < nodes).count();
+            prop_assert_eq!(graph.pairs().count(), whole);
         }
     }
 }

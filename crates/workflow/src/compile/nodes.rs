@@ -18,6 +18,11 @@ const ID_BYTES_MAX: usize = 255;
 pub(super) struct Nodes(Vec<Option<Box<dyn Node>>>);
 
 impl Nodes {
+    #[cfg(test)]
+    pub fn of(nodes: Vec<Option<Box<dyn Node>>>) -> Self {
+        Self(nodes)
+    }
+
     pub fn get(&self, index: NodeIndex) -> Option<&dyn Node> {
         self.0.get(index)?.as_deref()
     }
