@@ -5,6 +5,7 @@
 //! be ended, so work that is given to this module is bounded by itself; its place is free when it has ended, also if its caller
 //! has gone.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -85,11 +86,26 @@ static BRIEF: LazyLock<Places> = LazyLock::new(|| Places::per_core(2));
 
 /// As [`run`], for work that takes some milliseconds.
 pub async fn run_briefly<T: Send + 'static>(tenant: TenantId, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if STAYS.get() {
+        return work();
+    }
     BRIEF.run(tenant, work).await
+}
+
+thread_local! {
+    static STAYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on this thread does everything itself. For the simulation, which has one thread, so that the same seed is the same run.
+pub fn stay_on_this_thread() {
+    STAYS.set(true);
 }
 
 /// Does this on a blocking thread, within the tenant's share of them.
 pub async fn run<T: Send + 'static>(tenant: TenantId, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if STAYS.get() {
+        return work();
+    }
     PLACES.run(tenant, work).await
 }
 

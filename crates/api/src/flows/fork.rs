@@ -85,7 +85,7 @@ pub async fn fork(
         Some(value) => {
             // Whoever may only run what others have written cannot write it here.
             known.require(Scope::ResourcesWrite)?;
-            let other = definition(value)?;
+            let other = definition(known.tenant()?, value).await?;
             if let Definition::Workflow(spec) = &other
                 && spec.has_inline_command()
             {

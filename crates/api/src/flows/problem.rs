@@ -1,8 +1,10 @@
 //! Why a run cannot begin, be seen or be steered, as callers hear it.
 
-use bowline_engine::flow::{Definition, DefinitionError, FlowError, LookError};
+use bowline_engine::flow::{
+    Definition, DefinitionError, FlowError, LookError, read_blueprint_aside, read_workflow_aside,
+};
+use bowline_model::TenantId;
 use bowline_store::{FlowAnswer, REMEMBERED_MAX, Remembered};
-use bowline_workflow::compile::{read_blueprint, read_workflow};
 use bowline_workflow::program::DefinitionMistake;
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -35,11 +37,11 @@ pub fn unreadable(field: &str, errors: &[DefinitionMistake]) -> Problem {
 }
 
 /// Another definition for a run: of a blueprint if it has states, of a workflow otherwise.
-pub fn definition(value: Value) -> Result<Definition, Problem> {
+pub async fn definition(tenant: TenantId, value: Value) -> Result<Definition, Problem> {
     let read = if value.get("states").is_some() {
-        read_blueprint(value).map(|spec| Definition::Blueprint(Box::new(spec)))
+        read_blueprint_aside(tenant, value).await.map(|spec| Definition::Blueprint(Box::new(spec)))
     } else {
-        read_workflow(value).map(|spec| Definition::Workflow(Box::new(spec)))
+        read_workflow_aside(tenant, value).await.map(|spec| Definition::Workflow(Box::new(spec)))
     };
     read.map_err(|errors| unreadable("definition", &errors))
 }

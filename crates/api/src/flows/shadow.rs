@@ -42,7 +42,7 @@ pub async fn shadow(
 ) -> Result<Json<ShadowView>, Problem> {
     let other = match body.definition {
         None => None,
-        Some(value) => Some(definition(value)?),
+        Some(value) => Some(definition(known.tenant()?, value).await?),
     };
     let seen = app.engine.flows.shadow(known.tenant()?, job, other.as_ref()).await?;
     let listed = seen.differences.listed.iter();

@@ -2,13 +2,15 @@
 
 use axum::Json;
 use bowline_auth::Scope;
-use bowline_engine::flow::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, INLINE, WorkflowChoice};
+use bowline_engine::flow::{
+    Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, INLINE, WorkflowChoice, read_blueprint_aside,
+    read_workflow_aside,
+};
 use bowline_model::blueprint::BlueprintField;
 use bowline_model::start::{RunField, WorkflowStart};
 use bowline_model::workflow::{Breakpoint, WorkflowField, WorkflowVersion};
 use bowline_model::{JobStatus, ResourceName, Timestamp};
 use bowline_store::Submitted;
-use bowline_workflow::compile::{read_blueprint, read_workflow};
 use hyper::StatusCode;
 use serde_json::json;
 
@@ -54,7 +56,7 @@ impl From<Unbegun> for Problem {
 const BREAKPOINTS_MAX: usize = 100;
 
 impl FlowWish {
-    fn request(self, known: &Known) -> Result<FlowRequest, Problem> {
+    async fn request(self, known: &Known) -> Result<FlowRequest, Problem> {
         if self.breakpoints.len() > BREAKPOINTS_MAX {
             let message = format!("breakpoints: at most {BREAKPOINTS_MAX}");
             return Err(Problem::validation(message).with(json!({"field": "breakpoints"})));
@@ -74,13 +76,15 @@ impl FlowWish {
             }
             RunField::Blueprint(BlueprintField::Inline(value)) => {
                 known.require(Scope::ResourcesWrite)?;
-                let spec = read_blueprint(value).map_err(|bad| unreadable("blueprint", &bad))?;
+                let spec =
+                    read_blueprint_aside(known.tenant()?, value).await.map_err(|bad| unreadable("blueprint", &bad))?;
                 WorkflowChoice::Blueprint(BlueprintChoice::Inline { name, spec: Box::new(spec) })
             }
             RunField::Workflow(WorkflowField::Inline(value)) => {
                 // Whoever may only run what others have written cannot write it into the wish.
                 known.require(Scope::ResourcesWrite)?;
-                let spec = read_workflow(value).map_err(|bad| unreadable("workflow", &bad))?;
+                let spec =
+                    read_workflow_aside(known.tenant()?, value).await.map_err(|bad| unreadable("workflow", &bad))?;
                 if spec.has_inline_command() {
                     known.require(Scope::FleetWrite)?;
                 }
@@ -106,7 +110,7 @@ impl FlowWish {
         let field = self.start.run_field();
         let tenant = known.tenant().map_err(Unbegun::Refused)?;
         let named = self.start.run.named();
-        let request = self.request(known).map_err(Unbegun::Refused)?;
+        let request = self.request(known).await.map_err(Unbegun::Refused)?;
         let (engine, origin) = (&app.engine, context.origin(&known.0));
         if let Some((kind, name, Some(version))) = named
             && let Err(problem) = active_only(app, known, kind, name, version).await

@@ -3,8 +3,8 @@
 
 use bowline_auth::Scope;
 use bowline_engine::fleet::PutError;
+use bowline_engine::flow::{read_blueprint_aside, read_workflow_aside};
 use bowline_model::resource::{BadSpec, ResourceKind, Spec};
-use bowline_workflow::compile::{read_blueprint, read_workflow};
 use bowline_workflow::program::DefinitionMistake;
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -24,10 +24,12 @@ pub async fn read(app: &App, known: &Known, kind: ResourceKind, value: Value) ->
     // Of a definition, errors in the shape and all others are told together.
     let spec = match kind {
         ResourceKind::Workflow => {
-            read_workflow(value).map(|spec| Spec::Workflow(Box::new(spec))).map_err(|errors| bad(several(errors)))?
+            let read = read_workflow_aside(known.tenant()?, value).await;
+            read.map(|spec| Spec::Workflow(Box::new(spec))).map_err(|errors| bad(several(errors)))?
         }
         ResourceKind::Blueprint => {
-            read_blueprint(value).map(|spec| Spec::Blueprint(Box::new(spec))).map_err(|errors| bad(several(errors)))?
+            let read = read_blueprint_aside(known.tenant()?, value).await;
+            read.map(|spec| Spec::Blueprint(Box::new(spec))).map_err(|errors| bad(several(errors)))?
         }
         _ => Spec::from_value(kind, value).map_err(bad)?,
     };

@@ -143,6 +143,9 @@ impl Flows {
                     self.definitions.named(about.tenant, kind, &name, *version).await.map_err(|error| match error {
                         // What is stored and makes no sense will make none later.
                         DefinitionError::Store(error) if error.is_transient() => NotMade::Later(error),
+                        DefinitionError::Store(StoreError::Quota { quota, used, max }) => {
+                            NotMade::NoRoom(no_room(&QuotaExceeded { quota, used, max }))
+                        }
                         other => failed(other.to_string()),
                     })?;
                 let flow = NewFlow {

@@ -19,6 +19,9 @@ use super::calls::DEPTH_MAX;
 use super::definitions::{Definition, DefinitionError, DefinitionKind};
 use super::look::LookError;
 
+/// Definitions that are read to find out whether one of them asks somebody.
+const DEFINITIONS_MAX: usize = 200;
+
 /// A definition that another one runs.
 type Child = (DefinitionKind, ResourceName, Option<u32>);
 
@@ -124,6 +127,10 @@ impl Flows {
             };
             if !seen.insert(child.clone()) {
                 continue;
+            }
+            // Nobody waits until thousands of definitions are read. What is behind them may ask somebody.
+            if seen.len() > DEFINITIONS_MAX {
+                return Ok(true);
             }
             let (kind, name, version) = &child;
             match self.definitions.named(tenant, *kind, name, *version).await {

@@ -1,6 +1,6 @@
 //! Definitions: read once, checked once, and kept for as long as runs of them may need them.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_model::blueprint::BlueprintSpec;
@@ -11,10 +11,16 @@ use bowline_model::{ResourceName, TenantId};
 use bowline_store::{KeptDefinition, Ledger, ResourceKey, StoreError};
 use bowline_workflow::program::{DefinitionMistake, Program};
 
+use super::compile::{compile, compile_text};
+use super::programs::Sized;
 use crate::checks::Checks;
+use crate::quotas::Quotas;
 
-/// Programs that are kept in memory. More are read again when they are needed.
-const PROGRAMS_MAX: usize = 1_000;
+/// Bytes of programs that are kept in memory: by the executions that are pinned to them, and as many by name. More are compiled again
+/// when they are needed.
+const PROGRAMS_BYTES_MAX: usize = 64 << 20;
+/// Definitions that are known to be stored, so that their bytes are counted once.
+const STORED_MAX: usize = 100_000;
 
 /// Why there is no program to run.
 #[derive(Debug, thiserror::Error)]
@@ -128,13 +134,15 @@ pub struct Pinned {
 /// A version of a resource: whose, of what sort, its name and its number.
 type Version = (TenantId, DefinitionKind, String, u32);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     /// By what the ledger calls it.
-    programs: HashMap<i64, Arc<Program>>,
+    programs: Sized<i64, Arc<Program>>,
     /// Versions of resources, each with the text that it was made of. A version never changes; but a resource can be deleted,
     /// and another one by its name counts from the beginning.
-    versions: HashMap<Version, (Arc<str>, Pinned)>,
+    versions: Sized<Version, (Arc<str>, Pinned)>,
+    /// Whose they are, and their hashes.
+    stored: HashSet<(TenantId, [u8; 32])>,
 }
 
 /// Definitions, as programs.
@@ -142,12 +150,18 @@ struct Known {
 pub struct Definitions {
     ledger: Arc<dyn Ledger>,
     checks: Arc<Checks>,
+    quotas: Arc<Quotas>,
     known: Mutex<Known>,
 }
 
 impl Definitions {
-    pub fn new(ledger: Arc<dyn Ledger>, checks: Arc<Checks>) -> Self {
-        Self { ledger, checks, known: Mutex::default() }
+    pub fn new(ledger: Arc<dyn Ledger>, checks: Arc<Checks>, quotas: Arc<Quotas>) -> Self {
+        let known = Known {
+            programs: Sized::up_to(PROGRAMS_BYTES_MAX),
+            versions: Sized::up_to(PROGRAMS_BYTES_MAX),
+            stored: HashSet::new(),
+        };
+        Self { ledger, checks, quotas, known: Mutex::new(known) }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -177,14 +191,11 @@ impl Definitions {
         {
             return Ok(pinned.clone());
         }
-        let program = Definition::read(&found.version.spec)?.compile().map_err(DefinitionError::Mistakes)?;
+        let program = compile_text(tenant, &found.version.spec, true).await?;
         let pinned =
             self.keep(tenant, name.as_str().into(), Some(key.3), program, Arc::clone(&found.version.spec)).await?;
-        let mut known = self.known();
-        if known.versions.len() >= PROGRAMS_MAX {
-            known.versions.clear();
-        }
-        known.versions.insert(key, (found.version.spec, pinned.clone()));
+        let bytes = pinned.program.bytes(found.version.spec.len());
+        self.known().versions.insert(key, (found.version.spec, pinned.clone()), bytes);
         Ok(pinned)
     }
 
@@ -195,7 +206,7 @@ impl Definitions {
         name: &str,
         definition: &Definition,
     ) -> Result<Pinned, DefinitionError> {
-        let program = definition.compile().map_err(DefinitionError::Mistakes)?;
+        let (program, text) = compile(tenant, definition.clone()).await?;
         let mistakes = match definition {
             Definition::Workflow(spec) => self.checks.workflow(tenant, spec).await?,
             Definition::Blueprint(spec) => self.checks.blueprint(tenant, spec).await?,
@@ -203,7 +214,7 @@ impl Definitions {
         if !mistakes.is_empty() {
             return Err(DefinitionError::Mistakes(mistakes));
         }
-        self.keep(tenant, name.into(), None, program, definition.write()?.into()).await
+        self.keep(tenant, name.into(), None, program, text).await
     }
 
     async fn keep(
@@ -216,27 +227,42 @@ impl Definitions {
     ) -> Result<Pinned, DefinitionError> {
         let program = Arc::new(program);
         let hash = *RequestHash::of_parts(&[text.as_bytes()]).as_bytes();
+        // It is stored before anything is known of the job, which may be refused. So it finds room by itself, once.
+        let is_known = self.known().stored.contains(&(tenant, hash));
+        let bytes = if is_known { 0 } else { text.len() as u64 };
+        let room = self.quotas.reserve(tenant, bytes).map_err(StoreError::from)?;
         let id = self.ledger.keep_definition(tenant, hash, Arc::clone(&text)).await?;
-        let program = self.remember(id, program);
+        room.keep();
+        let program = self.remember(id, program, text.len());
+        {
+            let mut known = self.known();
+            if known.stored.len() >= STORED_MAX {
+                known.stored.clear();
+            }
+            known.stored.insert((tenant, hash));
+        }
         Ok(Pinned { kept: KeptDefinition { id, hash, body: text }, name, version, program })
     }
 
-    fn remember(&self, id: i64, program: Arc<Program>) -> Arc<Program> {
+    /// Keeps a program, or finds the one that is kept. `text` is how many bytes it was made of.
+    fn remember(&self, id: i64, program: Arc<Program>, text: usize) -> Arc<Program> {
+        let bytes = program.bytes(text);
         let mut known = self.known();
-        if known.programs.len() >= PROGRAMS_MAX {
-            known.programs.clear();
+        if let Some(kept) = known.programs.get(&id) {
+            return Arc::clone(kept);
         }
-        Arc::clone(known.programs.entry(id).or_insert(program))
+        known.programs.insert(id, Arc::clone(&program), bytes);
+        program
     }
 
     /// The definition of a run, by what the ledger calls it.
-    pub async fn of_run(&self, id: i64) -> Result<Arc<Program>, DefinitionError> {
+    pub async fn of_run(&self, tenant: TenantId, id: i64) -> Result<Arc<Program>, DefinitionError> {
         if let Some(program) = self.known().programs.get(&id) {
             return Ok(Arc::clone(program));
         }
-        let definition = self.definition_of_run(id).await?;
-        let program = Arc::new(definition.compile().map_err(DefinitionError::Mistakes)?);
-        Ok(self.remember(id, program))
+        let text = self.kept_for_run(id).await?.body;
+        let program = Arc::new(compile_text(tenant, &text, false).await?);
+        Ok(self.remember(id, program, text.len()))
     }
 
     /// The same, as it was written.

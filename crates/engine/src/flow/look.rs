@@ -168,7 +168,7 @@ impl Flows {
         step: Option<u32>,
     ) -> Result<Kept, LookError> {
         let stored = self.stored(room, tenant, job, step).await?;
-        let program = self.definitions.of_run(stored.definition).await?;
+        let program = self.definitions.of_run(tenant, stored.definition).await?;
         // What was before the step that a run goes on from is in the other run.
         if let Some(asked) = step
             && let Some((other, first)) = self.ledger.find_flow(tenant, job).await?.and_then(|flow| flow.forked_from)

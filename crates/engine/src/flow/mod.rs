@@ -6,6 +6,7 @@
 
 mod asked;
 mod calls;
+mod compile;
 mod consent;
 mod definitions;
 mod hosts;
@@ -13,6 +14,7 @@ mod look;
 mod memory;
 mod named;
 mod picture;
+mod programs;
 mod records;
 mod room;
 mod shadow;
@@ -22,6 +24,7 @@ mod steps;
 mod turner;
 mod why;
 
+pub use compile::{compile as compile_definition, read_blueprint_aside, read_workflow_aside};
 pub use definitions::{Definition, DefinitionError, DefinitionKind, Definitions, Pinned};
 pub use look::{Changed, ContextView, Edit, Forking, LookError};
 pub use picture::FlowPicture;
@@ -78,7 +81,7 @@ impl Flows {
         blobs: Arc<dyn BlobStore>,
         quotas: Arc<Quotas>,
     ) -> Self {
-        let definitions = Definitions::new(Arc::clone(&ledger), checks);
+        let definitions = Definitions::new(Arc::clone(&ledger), checks, Arc::clone(&quotas));
         Self {
             ledger,
             clock,
@@ -98,6 +101,6 @@ impl Flows {
 /// What the rooms of the engine give to a run that begins jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct Hands<'a> {
-    pub intake: &'a Intake,
+    pub intake: &'a Arc<Intake>,
     pub starter: &'a Starter,
 }

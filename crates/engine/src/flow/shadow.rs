@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use super::Flows;
 use super::asked::Asked;
-use super::definitions::{Definition, DefinitionError};
+use super::compile::compile;
+use super::definitions::Definition;
 use super::look::LookError;
 use super::records::Walk;
 use super::room::HISTORY_BYTES_MAX;
@@ -53,9 +54,9 @@ impl Flows {
             let what = "this run goes on from another one; look at the shadow of that one".to_owned();
             return Err(LookError::Bad(what));
         }
-        let own = self.definitions.of_run(stored.definition).await?;
+        let own = self.definitions.of_run(tenant, stored.definition).await?;
         let program = match definition {
-            Some(other) => Arc::new(other.compile().map_err(DefinitionError::Mistakes)?),
+            Some(other) => Arc::new(compile(tenant, other.clone()).await?.0),
             None => Arc::clone(&own),
         };
         let context = Asked::of(&stored)?.context_of(&stored);

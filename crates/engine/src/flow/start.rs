@@ -4,6 +4,7 @@
 //! decides and calculates is over when its job is accepted.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bowline_model::blueprint::BlueprintSpec;
@@ -14,6 +15,7 @@ use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, Tena
 use bowline_store::{
     FlowStanding, NewFlow, NewJob, NewQuestion, NewTurn, NewWait, Origin, Remembered, StoreError, Submitted, WaitKind,
 };
+use bowline_workflow::expression::Context;
 use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
 use bowline_workflow::node::Ended;
 use serde_json::{Map, Value};
@@ -25,10 +27,10 @@ use super::definitions::{Definition, DefinitionError, DefinitionKind, Pinned};
 use super::memory::{About, Kept};
 use super::named::hash_of_named;
 use super::{Flows, Hands};
-use crate::evaluations;
-use crate::intake::JobRequest;
+use crate::intake::{Intake, JobRequest};
 use crate::keyed::Keyed;
 use crate::quotas::{QuotaExceeded, Room};
+use crate::{aside, evaluations};
 
 /// Steps that are taken before the job is accepted. The rest follows.
 const FIRST_STEPS: u32 = 250;
@@ -37,6 +39,8 @@ pub(super) const TURN_STEPS: u32 = 1_000;
 /// Of one turn in the time it takes; looked at after each so many steps. Others wait meanwhile.
 const TURN_MS: i64 = 20;
 const LOOK_AFTER_STEPS: u32 = 25;
+/// Steps of expressions after which others have their turn, too. Some milliseconds.
+const SLICE_WORK: u32 = 20_000;
 /// Less is never worth a snapshot.
 const SNAPSHOT_MIN: usize = 16 * 1_024;
 
@@ -121,6 +125,49 @@ pub enum Begun {
 pub(super) struct Taken {
     pub turn: NewTurn,
     pub rooms: Vec<Room>,
+}
+
+/// Some steps of a turn, between which others have theirs.
+struct Slice {
+    about: Arc<About>,
+    now: Timestamp,
+    expires: bool,
+    limit: u32,
+}
+
+impl Slice {
+    fn take(&self, flow: &mut Flow, messages: Vec<Message>, intake: &Intake) -> Result<Turn, StoreError> {
+        let mut mint = || intake.mint();
+        // Only what the processor does alone is marked, not the jobs that are made of it. Before it is stored, an
+        // execution has no number, and no start comes back to it.
+        let subject = || format!("execution/{}", self.about.number);
+        let mark = || evaluations::current().enter(self.about.tenant, subject);
+        let open = (self.about.number != 0).then(mark).transpose();
+        let open = open.map_err(|aside| StoreError::Broken(aside.to_string()))?;
+        let Self { now, expires, limit, .. } = *self;
+        let turn = flow.turn(messages, &mut Turning { now, expires, mint: &mut mint, limit, work: SLICE_WORK });
+        drop(open);
+        Ok(turn)
+    }
+
+    /// The same on a blocking thread. If it does not come back, the execution is as it is stored.
+    async fn take_aside(
+        self,
+        flow: &mut Flow,
+        messages: Vec<Message>,
+        intake: &Arc<Intake>,
+    ) -> Result<Turn, StoreError> {
+        let (tenant, intake) = (self.about.tenant, Arc::clone(intake));
+        let nothing = Flow::new(Arc::clone(flow.program()), Context::new(Value::Null, Value::Null, Value::Null));
+        let mut moved = std::mem::replace(flow, nothing);
+        let work = move || {
+            let turn = catch_unwind(AssertUnwindSafe(|| self.take(&mut moved, messages, &intake)));
+            (moved, turn)
+        };
+        let (moved, turn) = aside::run(tenant, work).await;
+        *flow = moved;
+        turn.unwrap_or_else(|_| Err(StoreError::Broken("evaluating a step failed: an internal error".to_owned())))
+    }
 }
 
 /// The run itself, to be kept in memory if its job was accepted. Nothing for one that begins later.
@@ -354,6 +401,9 @@ impl Flows {
 
     /// Takes a run's next turn, with the jobs it begins. A job that cannot be made has failed, and the run goes on with
     /// that.
+    ///
+    /// What may be much work is done on a blocking thread, within the tenant's share of them. What is little work is done here, and
+    /// others on this thread have their turn in between.
     pub(super) async fn take_turn(
         &self,
         hands: Hands<'_>,
@@ -369,17 +419,14 @@ impl Flows {
         let mut children: Vec<NewJob> = Vec::new();
         let mut rooms: Vec<Room> = Vec::new();
         loop {
-            let mut mint = || hands.intake.mint();
             let left = limit.saturating_sub(run.flow.steps() - before);
             let some = left.min(LOOK_AFTER_STEPS);
-            // Only what the processor does alone is marked, not the jobs that are made of it. Before it is stored, an
-            // execution has no number, and no start comes back to it.
-            let subject = || format!("execution/{}", run.about.number);
-            let mark = || evaluations::current().enter(run.about.tenant, subject);
-            let open = (run.about.number != 0).then(mark).transpose();
-            let open = open.map_err(|aside| StoreError::Broken(aside.to_string()))?;
-            let turn = run.flow.turn(messages, &mut Turning { now, expires, mint: &mut mint, limit: some });
-            drop(open);
+            let slice = Slice { about: Arc::clone(&run.about), now, expires, limit: some };
+            let turn = if run.flow.is_light() {
+                slice.take(&mut run.flow, messages, hands.intake)?
+            } else {
+                slice.take_aside(&mut run.flow, messages, hands.intake).await?
+            };
             whole.records.extend(turn.records);
             whole.cancels.extend(turn.cancels);
             whole.closed.extend(turn.closed);
@@ -418,6 +465,7 @@ impl Flows {
             if messages.is_empty() && !(whole.more && may_go_on) {
                 break;
             }
+            tokio::task::yield_now().await;
         }
         // What was begun and given up in one turn was never begun.
         children.retain(|child| !whole.cancels.contains(&child.id));
@@ -445,7 +493,11 @@ impl Flows {
         let (before, was_over) = (run.flow.steps(), run.flow.ending().is_some());
         let expires = !self.ledger.clock_status().is_held();
         let mut mint = || hands.intake.mint();
-        let turn = run.flow.stop(messages, no_room(full), &mut Turning { now, expires, mint: &mut mint, limit: 0 });
+        let turn = run.flow.stop(
+            messages,
+            no_room(full),
+            &mut Turning { now, expires, mint: &mut mint, limit: 0, work: u32::MAX },
+        );
         let after_end = was_over && turn.records.is_empty();
         let turn = NewTurn { after_end, ..self.stored_form(run, turn, Vec::new(), before, &HashMap::new()) };
         Taken { turn, rooms: Vec::new() }
@@ -525,14 +577,16 @@ pub(super) fn remembered(flow: &Flow) -> Remembered {
 
 /// Waits that somebody else can end: those that begin, or begin anew, and those that are over.
 fn moved_waits(turn: &Turn, flow: &Flow, named: &HashMap<NodeId, RequestHash>) -> (Vec<NewWait>, Vec<(Arc<str>, u32)>) {
-    let mut opened: Vec<NewWait> = Vec::new();
-    for record in &turn.records {
+    let mut opened: HashMap<(Arc<str>, u32), (usize, NewWait)> = HashMap::new();
+    let mut seen: Option<Seen> = None;
+    for (place, record) in turn.records.iter().enumerate() {
         let Record::Began { node, visit, wait, .. } = record else { continue };
         let (kind, name, key, expires_at, question) = match wait {
             Waiting::Approval { title, expires_at, rule } => {
                 // Where nothing was looked up, the question is over already.
                 let named = named.get(node).copied().unwrap_or(RequestHash::from_bytes([0; 32]));
-                let hash = question_hash(asked_hash(flow, node, *visit, title, *rule), named);
+                let seen = seen.get_or_insert_with(|| Seen::of(flow));
+                let hash = question_hash(seen.asked_hash(node, *visit, title, *rule), named);
                 (WaitKind::Approval, title.as_str().into(), None, expires_at, Some(NewQuestion { hash, rule: *rule }))
             }
             Waiting::Event { name, key, expires_at } => {
@@ -541,17 +595,19 @@ fn moved_waits(turn: &Turn, flow: &Flow, named: &HashMap<NodeId, RequestHash>) -
             _ => continue,
         };
         let node = Arc::clone(&node.0);
+        let wait = NewWait { kind, node, visit: *visit, name, key, expires_at: *expires_at, question };
         // What is asked anew is asked once.
-        opened.retain(|wait| wait.node != node || wait.visit != *visit);
-        opened.push(NewWait { kind, node, visit: *visit, name, key, expires_at: *expires_at, question });
+        opened.insert((Arc::clone(&wait.node), *visit), (place, wait));
     }
     // What began and was over in one turn was never seen.
     let mut closed = Vec::new();
     for (node, visit) in &turn.closed {
-        opened.retain(|wait| *wait.node != *node.0 || wait.visit != *visit);
+        opened.remove(&(Arc::clone(&node.0), *visit));
         closed.push((Arc::clone(&node.0), *visit));
     }
-    (opened, closed)
+    let mut opened: Vec<(usize, NewWait)> = opened.into_values().collect();
+    opened.sort_unstable_by_key(|(place, _)| *place);
+    (opened.into_iter().map(|(_, wait)| wait).collect(), closed)
 }
 
 /// The node that puts a question with this record.
@@ -562,24 +618,43 @@ fn asked_at(record: &Record) -> Option<&NodeId> {
     }
 }
 
-/// Of what somebody is asked, and of what those who go on from their answer can use: which version of which definition runs,
-/// what it was given, its variables, and the outputs that are pinned.
-fn asked_hash(flow: &Flow, node: &NodeId, visit: u32, title: &str, rule: AskRule) -> RequestHash {
-    let context = flow.context();
-    let pins: Map<String, Value> =
-        flow.debug().pins.iter().map(|(node, output)| (node.to_string(), output.clone())).collect();
-    RequestHash::of_parts(&[
-        b"bowline question 3",
-        context.execution().to_string().as_bytes(),
-        node.as_str().as_bytes(),
-        &visit.to_be_bytes(),
-        title.as_bytes(),
-        &rule.quorum.to_be_bytes(),
-        &[u8::from(rule.four_eyes)],
-        context.webhook().to_string().as_bytes(),
-        Value::Object(context.variables()).to_string().as_bytes(),
-        Value::Object(pins).to_string().as_bytes(),
-    ])
+/// What those who are asked can look at, written once for all questions of a turn.
+struct Seen {
+    execution: String,
+    webhook: String,
+    variables: String,
+    pins: String,
+}
+
+impl Seen {
+    fn of(flow: &Flow) -> Self {
+        let context = flow.context();
+        let pins: Map<String, Value> =
+            flow.debug().pins.iter().map(|(node, output)| (node.to_string(), output.clone())).collect();
+        Self {
+            execution: context.execution().to_string(),
+            webhook: context.webhook().to_string(),
+            variables: Value::Object(context.variables()).to_string(),
+            pins: Value::Object(pins).to_string(),
+        }
+    }
+
+    /// Of what somebody is asked, and of what those who go on from their answer can use: which version of which definition runs,
+    /// what it was given, its variables, and the outputs that are pinned.
+    fn asked_hash(&self, node: &NodeId, visit: u32, title: &str, rule: AskRule) -> RequestHash {
+        RequestHash::of_parts(&[
+            b"bowline question 3",
+            self.execution.as_bytes(),
+            node.as_str().as_bytes(),
+            &visit.to_be_bytes(),
+            title.as_bytes(),
+            &rule.quorum.to_be_bytes(),
+            &[u8::from(rule.four_eyes)],
+            self.webhook.as_bytes(),
+            self.variables.as_bytes(),
+            self.pins.as_bytes(),
+        ])
+    }
 }
 
 fn fresh(pinned: &Pinned, asked: Asked, actor: &str, job: JobId) -> Flow {

@@ -99,7 +99,7 @@ impl Flows {
         let room = self.room(tenant, job, Some(first)).await?;
         let start = self.stored(&room, tenant, job, Some(first)).await?;
         drop(room);
-        let program = self.definitions.of_run(start.definition).await?;
+        let program = self.definitions.of_run(tenant, start.definition).await?;
         let mut edits = if from == first + 1 { self.edits_after(tenant, job, first).await? } else { Vec::new() };
         let actor = start.actor.to_string();
         let mut details = match self.details(tenant, job, from, start, &page).await {
@@ -178,7 +178,7 @@ impl Flows {
         if wanted.is_empty() {
             return Ok(HashMap::new());
         }
-        let program = self.definitions.of_run(start.definition).await?;
+        let program = self.definitions.of_run(tenant, start.definition).await?;
         // Read after the page, so that it has every turn before the first one of the page.
         let room = self.room(tenant, job, Some(from - 1)).await?;
         let near = self.stored(&room, tenant, job, Some(from - 1)).await?;

@@ -277,7 +277,7 @@ impl Flows {
         let mut loaded = Vec::with_capacity(flows.len());
         let mut unreadable = Vec::new();
         for stored in self.ledger.load_flows(flows, None).await? {
-            let program = match self.definitions.of_run(stored.definition).await {
+            let program = match self.definitions.of_run(stored.tenant, stored.definition).await {
                 Ok(program) => program,
                 Err(DefinitionError::Store(error)) if error.is_transient() => return Err(error),
                 Err(error) => {

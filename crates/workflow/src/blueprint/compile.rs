@@ -18,10 +18,10 @@ use super::perform::{check_action, retry};
 use super::render::Rendered;
 use super::{START, States, act_of};
 use crate::compile::{Mistakes, NODES_MAX, STEPS_MAX, check_id, path_under, unknown};
-use crate::expression::Reference;
+use crate::expression::{Patterns, Reference};
 use crate::node::Node;
 use crate::nodes::{Building, Text, check_moment, check_written_title};
-use crate::program::{DefinitionMistake, NodeIndex, Program, ProgramNode, Way};
+use crate::program::{DefinitionMistake, NodeIndex, Program, ProgramNode, Size, Way};
 use crate::reach::Reach;
 
 /// States that a blueprint may have. Each becomes two nodes.
@@ -47,14 +47,16 @@ impl Program {
         }
         let mut nodes: Vec<ProgramNode> = vec![node(START, "blueprint_start", Box::new(Start), NodePolicy::default())];
         let mut references: Vec<(String, Vec<Reference>)> = Vec::new();
+        let (mut patterns, mut size) = (Patterns::of_definition(), Size::default());
         for (name, state) in &spec.states {
             let base = format!("states.{name}");
             if let Err(what) = check_id(name) {
                 mistakes.add(&base, what);
             }
             check_state(&base, state, &states, &mut mistakes);
-            let mut building = Building::new(&base, &[], &mut mistakes);
+            let mut building = Building::new(&base, &[], &mut mistakes, &mut patterns);
             let (enter, act) = build(name, state, &states, &mut building);
+            size.add(building.compiled(), false);
             let named = building.take_references();
             references.push((base, named));
             nodes.push(node(name, "state", Box::new(enter), policy(state)));
@@ -70,7 +72,8 @@ impl Program {
         }
         connect(spec, &by_id, &mut nodes);
         let (reach, variables) = (Reach::of(nodes.len()), Map::new());
-        Ok(Self { nodes, by_id, start: 0, on_error: None, variables, max_steps: spec.max_steps, reach })
+        size.pattern_bytes = patterns.bytes();
+        Ok(Self { nodes, by_id, start: 0, on_error: None, variables, max_steps: spec.max_steps, reach, size })
     }
 }
 
@@ -121,6 +124,10 @@ fn check_state(base: &str, state: &StateSpec, states: &States, mistakes: &mut Mi
     }
     let mut leading = None;
     for (index, action) in state.actions.iter().enumerate() {
+        // To find what may have been meant takes time, for each of many thousand names.
+        if mistakes.is_full() {
+            return;
+        }
         let at = format!("{base}.actions[{index}]");
         if let Err(what) = check_action(action, states) {
             // The message begins with the place in the action.
@@ -137,6 +144,9 @@ fn check_state(base: &str, state: &StateSpec, states: &States, mistakes: &mut Mi
         }
     }
     for (index, transition) in state.transitions.iter().enumerate() {
+        if mistakes.is_full() {
+            return;
+        }
         let at = format!("{base}.transitions[{index}]");
         if !states.contains(&transition.to) {
             mistakes.add(format!("{at}.to"), no_state(&transition.to, states));

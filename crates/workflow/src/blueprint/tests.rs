@@ -50,8 +50,10 @@ impl Run {
             *minted += 1;
             JobId::mint(Timestamp::from_millis(i64::try_from(*minted).unwrap_or(0)), [0; 10])
         };
-        let turn =
-            self.flow.turn(messages, &mut Turning { now: self.now, expires: true, mint: &mut mint, limit: 1_000 });
+        let turn = self.flow.turn(
+            messages,
+            &mut Turning { now: self.now, expires: true, mint: &mut mint, limit: 1_000, work: u32::MAX },
+        );
         self.launched.extend(turn.launches);
         self.canceled.extend(turn.cancels);
         for record in turn.records {

@@ -52,7 +52,7 @@ impl Program {
         }
         check_variables(spec, &mut mistakes);
         let by_id = nodes::by_id(spec, &mut mistakes);
-        let built = nodes::build(spec, &mut mistakes);
+        let (built, size) = nodes::build(spec, &mut mistakes);
         let graph = edges::connect(spec, &by_id, &built, &mut mistakes);
         let start = find_start(spec, &built, &graph, &mut mistakes);
         let on_error = find_handler(spec, &by_id, start, &mut mistakes);
@@ -77,7 +77,7 @@ impl Program {
         };
         let (variables, max_steps) = (spec.variables.clone(), spec.max_steps);
         let reach = Reach::of(nodes.len());
-        Ok(Self { nodes, by_id, start, on_error, variables, max_steps, reach })
+        Ok(Self { nodes, by_id, start, on_error, variables, max_steps, reach, size })
     }
 }
 

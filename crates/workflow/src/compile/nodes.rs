@@ -6,10 +6,10 @@ use bowline_model::JobPolicy;
 use bowline_model::workflow::{NodeId, NodePolicy, WorkflowSpec};
 
 use super::mistakes::{Mistakes, unknown};
-use crate::expression::{is_name_part, is_name_start};
+use crate::expression::{Patterns, is_name_part, is_name_start};
 use crate::node::Node;
 use crate::nodes::{Building, find, names};
-use crate::program::NodeIndex;
+use crate::program::{NodeIndex, Size};
 
 /// Bytes that the id of a node may have.
 const ID_BYTES_MAX: usize = 255;
@@ -66,8 +66,9 @@ pub(crate) fn check_id(id: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes all nodes.
-pub(super) fn build(spec: &WorkflowSpec, mistakes: &mut Mistakes) -> Nodes {
+/// Makes all nodes, and says how much there is to them.
+pub(super) fn build(spec: &WorkflowSpec, mistakes: &mut Mistakes) -> (Nodes, Size) {
+    let (mut patterns, mut size) = (Patterns::of_definition(), Size::default());
     let mut edges: HashMap<&NodeId, Vec<&str>> = HashMap::new();
     for edge in &spec.edges {
         edges.entry(&edge.source).or_default().push(&edge.on);
@@ -75,15 +76,22 @@ pub(super) fn build(spec: &WorkflowSpec, mistakes: &mut Mistakes) -> Nodes {
     let nodes = spec.nodes.iter().enumerate().map(|(index, node)| {
         check_policy(index, &node.policy, mistakes);
         let Some(entry) = find(&node.node_type) else {
-            let what = unknown("there is no type of node", &node.node_type, names());
-            mistakes.add(format!("nodes[{index}].type"), what);
+            if !mistakes.is_full() {
+                let what = unknown("there is no type of node", &node.node_type, names());
+                mistakes.add(format!("nodes[{index}].type"), what);
+            }
             return None;
         };
         let base = format!("nodes[{index}].config");
         let edges = edges.get(&node.id).map_or(&[][..], Vec::as_slice);
-        entry.build(node.config.clone(), &mut Building::new(&base, edges, mistakes))
+        let mut building = Building::new(&base, edges, mistakes, &mut patterns);
+        let built = entry.build(node.config.clone(), &mut building);
+        size.add(building.compiled(), entry.name == "foreach");
+        built
     });
-    Nodes(nodes.collect())
+    let nodes = Nodes(nodes.collect());
+    size.pattern_bytes = patterns.bytes();
+    (nodes, size)
 }
 
 fn check_policy(index: usize, policy: &NodePolicy, mistakes: &mut Mistakes) {

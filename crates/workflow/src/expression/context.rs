@@ -9,6 +9,7 @@ use immutable_chunkmap::map::Map as SharedMap;
 use serde_json::{Map, Value, json};
 
 use super::{
+    budget::Allowance,
     error::{ErrorCode, ExpressionError, Fault},
     limits::{DEPTH_MAX, RESULT_BYTES_MAX, VARIABLE_NAME_BYTES_MAX},
     parse::is_keyword,
@@ -71,6 +72,8 @@ pub struct Context {
     steps: Table,
     variables: Table,
     current: Option<Current>,
+    /// What the visit of a node may still do that looks at it. Whoever looks at it otherwise may do what each expression may.
+    allowance: Option<Arc<Allowance>>,
 }
 
 /// Where a loop is.
@@ -89,7 +92,23 @@ impl Context {
             steps: Table::default(),
             variables: Table::default(),
             current: None,
+            allowance: None,
         }
+    }
+
+    /// The same context for one visit of a node: all that it evaluates has a budget together.
+    #[must_use]
+    pub fn for_visit(&self) -> Self {
+        Self { allowance: Some(Allowance::of_visit()), ..self.clone() }
+    }
+
+    pub(super) const fn allowance(&self) -> Option<&Arc<Allowance>> {
+        self.allowance.as_ref()
+    }
+
+    /// Steps that were taken in a visit.
+    pub fn spent(&self) -> u32 {
+        self.allowance.as_ref().map_or(0, |allowance| allowance.spent())
     }
 
     /// Notes what a step left behind, under its id. An earlier output of the same step is gone.

@@ -194,6 +194,12 @@ impl Fault {
         Self::new(ErrorCode::BudgetExceeded, at, "this takes more work than an expression may cost")
     }
 
+    pub fn budget_of_visit(at: u32) -> Self {
+        let message = "the expressions of this step take more work together than one step may cost; give it fewer items or cases, \
+                       or simpler expressions";
+        Self::new(ErrorCode::BudgetExceeded, at, message)
+    }
+
     pub fn in_text(self, source: &str) -> ExpressionError {
         let FaultDetails { code, message, at, end } = *self.0;
         let message = match end {

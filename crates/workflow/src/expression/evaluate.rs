@@ -20,7 +20,7 @@ pub(super) struct Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     pub fn new(context: &'a Context) -> Self {
-        Self { context, budget: Budget::new() }
+        Self { context, budget: Budget::new(context.allowance()) }
     }
 
     /// The value of `node`. What is missing is an error.

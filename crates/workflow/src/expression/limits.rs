@@ -17,6 +17,16 @@ pub const RESULT_BYTES_MAX: usize = 256 * 1024;
 pub const WORK_BYTES_MAX: usize = 1024 * 1024;
 /// The longest pattern that `matches` takes.
 pub const PATTERN_BYTES_MAX: usize = 256;
+/// Different patterns of one definition.
+pub const PATTERNS_MAX: usize = 1_000;
+/// What the patterns of one definition may become together once they are compiled.
+pub const PATTERNS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The same of a text that stands alone, such as the condition of a breakpoint.
+pub const PATTERNS_OF_A_TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// What all expressions that one visit of a node evaluates may do together: a loop evaluates its own for each item.
+pub const VISIT_STEPS_MAX: u32 = 1_000_000;
+/// Text that they may make on their way, all of it together.
+pub const VISIT_WORK_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The longest name of a variable.
 pub const VARIABLE_NAME_BYTES_MAX: usize = 128;
 

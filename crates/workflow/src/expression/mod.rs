@@ -35,6 +35,7 @@ mod value;
 pub use context::{Context, check_variable_name};
 pub use error::{ErrorCode, ExpressionError, Place};
 pub use insert::Insert;
+pub(crate) use pattern::Patterns;
 pub use references::Reference;
 pub use scope::{Root, Scope};
 pub use template::Template;

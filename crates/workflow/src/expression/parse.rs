@@ -6,7 +6,7 @@ use super::{
     error::{ErrorCode, Fault, Place, shown},
     functions::Function,
     limits::DEPTH_MAX,
-    pattern::Pattern,
+    pattern::Patterns,
     references::Reference,
     scope::Scope,
     syntax::{Arithmetic, Call, Choice, Comparison, Key, Kind, Node, Segment, Test},
@@ -26,10 +26,11 @@ pub(super) fn parse(
     ending: Ending,
     scope: Scope,
     references: &mut Vec<Reference>,
+    patterns: &mut Patterns,
 ) -> Result<Parsed, Fault> {
     let mut tokens = Tokens::new(source, start, ending);
     let (token, at) = tokens.next()?;
-    let mut parser = Parser { tokens, token, at, previous_end: start, depth: 0, ending, scope, references };
+    let mut parser = Parser { tokens, token, at, previous_end: start, depth: 0, ending, scope, references, patterns };
     if parser.token == Token::End {
         return Err(Fault::new(ErrorCode::Syntax, offset(start), "there is no expression here"));
     }
@@ -51,6 +52,7 @@ struct Parser<'s, 'r> {
     ending: Ending,
     scope: Scope,
     references: &'r mut Vec<Reference>,
+    patterns: &'r mut Patterns,
 }
 
 /// How much an operator binds: what comes later binds more.
@@ -293,7 +295,7 @@ impl<'s> Parser<'s, '_> {
         })
     }
 
-    fn call(&self, function: Function, at: u32, arguments: Vec<Node>) -> Result<Call, Fault> {
+    fn call(&mut self, function: Function, at: u32, arguments: Vec<Node>) -> Result<Call, Fault> {
         // The first argument is what stands before the `|`, or was taken out of the parentheses.
         let (least, most) = function.arguments();
         if !(least..=most).contains(&(arguments.len() + 1)) {
@@ -308,7 +310,7 @@ impl<'s> Parser<'s, '_> {
         }
         let pattern = match (function, arguments.first()) {
             (Function::Matches, Some(Node { kind: Kind::Constant(Value::String(pattern)), at })) => {
-                Some(Pattern::compile(pattern, *at)?)
+                Some(self.patterns.compile(pattern, *at)?)
             }
             (Function::Matches, _) => {
                 // A pattern from outside would be a program from outside.

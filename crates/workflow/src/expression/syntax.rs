@@ -3,6 +3,8 @@
 //! Chains are lists here (`a ~ b ~ c`, `x | f | g`), so that the tree is only as deep as its writer nested it, and whoever
 //! walks it needs no more stack than that.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{functions::Function, pattern::Pattern, scope::Root};
@@ -61,7 +63,7 @@ pub(super) struct Call {
     pub at: u32,
     pub arguments: Box<[Node]>,
     /// What `matches` looks for, compiled once.
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<Arc<Pattern>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use super::{
     insert::{Insert, Surroundings},
     limits::{DEPTH_MAX, PLACES_MAX, RESULT_BYTES_MAX},
     parse::parse,
+    pattern::Patterns,
     references::{Reference, count_lines},
     scope::Scope,
     syntax::Node,
@@ -47,16 +48,27 @@ enum Part {
 impl Template {
     /// Reads a text. Only names that the scope has may begin a path in it.
     pub fn compile(text: &str, scope: Scope) -> Result<Self, ExpressionError> {
+        Self::compile_with(text, scope, &mut Patterns::of_text())
+    }
+
+    /// The same for a text of a definition, whose patterns have a budget together.
+    pub(crate) fn compile_with(text: &str, scope: Scope, patterns: &mut Patterns) -> Result<Self, ExpressionError> {
         let mut references = Vec::new();
-        let shape = shape(text, scope, &mut references).map_err(|fault| fault.in_text(text))?;
+        let shape = shape(text, scope, &mut references, patterns).map_err(|fault| fault.in_text(text))?;
         Ok(Self::new(text, shape, references))
     }
 
     /// Reads a condition: an expression, with or without braces around it or around parts of it. `{{ a }} == {{ b }}` is
     /// `(a) == (b)`, where a text would have become "1 == 2", which nobody can call true or false.
     pub fn condition(text: &str, scope: Scope) -> Result<Self, ExpressionError> {
+        Self::condition_with(text, scope, &mut Patterns::of_text())
+    }
+
+    /// The same for a condition of a definition.
+    pub(crate) fn condition_with(text: &str, scope: Scope, patterns: &mut Patterns) -> Result<Self, ExpressionError> {
         let mut references = Vec::new();
-        let parsed = parse(text, 0, Ending::Text, scope, &mut references).map_err(|fault| fault.in_text(text))?;
+        let parsed = parse(text, 0, Ending::Text, scope, &mut references, patterns);
+        let parsed = parsed.map_err(|fault| fault.in_text(text))?;
         Ok(Self::new(text, Shape::Lone(parsed.node), references))
     }
 
@@ -176,7 +188,7 @@ pub(super) fn too_large(oversize: Oversize, at: u32) -> Fault {
 }
 
 /// Finds the places. `{{{{` is two braces that are meant as such.
-fn shape(source: &str, scope: Scope, references: &mut Vec<Reference>) -> Result<Shape, Fault> {
+fn shape(source: &str, scope: Scope, references: &mut Vec<Reference>, patterns: &mut Patterns) -> Result<Shape, Fault> {
     let mut parts = Vec::new();
     let mut places = 0;
     let mut literal = String::new();
@@ -198,7 +210,7 @@ fn shape(source: &str, scope: Scope, references: &mut Vec<Reference>) -> Result<
         if !literal.is_empty() {
             parts.push(Part::Literal(std::mem::take(&mut literal), literal_at));
         }
-        let parsed = parse(source, start + 2, Ending::Braces, scope, references)?;
+        let parsed = parse(source, start + 2, Ending::Braces, scope, references, patterns)?;
         parts.push(Part::Place(parsed.node, Surroundings::default()));
         position = parsed.end;
         literal_at = offset(position);

@@ -9,6 +9,7 @@ use super::{
     error::{ErrorCode, ExpressionError, Fault},
     evaluate::Evaluation,
     limits::{DEPTH_MAX, RESULT_BYTES_MAX},
+    pattern::Patterns,
     references::Reference,
     scope::Scope,
     template::{Template, too_large},
@@ -34,11 +35,24 @@ enum Branch {
     Object(Vec<(String, Branch)>),
 }
 
+/// What the texts of a tree are compiled with.
+struct Compiling<'c> {
+    scope: Scope,
+    references: &'c mut Vec<Reference>,
+    patterns: &'c mut Patterns,
+}
+
 impl TemplateTree {
     /// Reads all texts of a tree. An error says which one it is about, with a JSON pointer.
     pub fn compile(value: &Value, scope: Scope) -> Result<Self, ExpressionError> {
-        let mut references = Vec::new();
-        let branch = Branch::compile(value, scope, &mut Vec::new(), &mut references)?;
+        Self::compile_with(value, scope, &mut Patterns::of_text())
+    }
+
+    /// The same for a tree of a definition, whose patterns have a budget together.
+    pub(crate) fn compile_with(value: &Value, scope: Scope, patterns: &mut Patterns) -> Result<Self, ExpressionError> {
+        let (mut pointer, mut references) = (Vec::new(), Vec::new());
+        let branch =
+            Branch::compile(value, &mut pointer, &mut Compiling { scope, references: &mut references, patterns })?;
         Ok(Self(Arc::new(Inner { branch, references: references.into() })))
     }
 
@@ -60,9 +74,8 @@ impl TemplateTree {
 impl Branch {
     fn compile<'v>(
         value: &'v Value,
-        scope: Scope,
         pointer: &mut Vec<Cow<'v, str>>,
-        references: &mut Vec<Reference>,
+        compiling: &mut Compiling<'_>,
     ) -> Result<Self, ExpressionError> {
         if pointer.len() >= DEPTH_MAX {
             let message = format!("a tree with places is at most {DEPTH_MAX} levels deep");
@@ -71,12 +84,12 @@ impl Branch {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(Self::Fixed(value.clone())),
             Value::String(text) => {
-                let template = Template::compile(text, scope)?;
+                let template = Template::compile_with(text, compiling.scope, compiling.patterns)?;
                 if let Some(literal) = template.as_literal() {
                     return Ok(Self::Fixed(Value::String(literal.to_owned())));
                 }
                 let written = written(pointer);
-                references.extend(template.references().iter().cloned().map(|mut reference| {
+                compiling.references.extend(template.references().iter().cloned().map(|mut reference| {
                     reference.place.pointer.clone_from(&written);
                     reference
                 }));
@@ -86,7 +99,7 @@ impl Branch {
                 let mut branches = Vec::with_capacity(list.len());
                 for (index, value) in list.iter().enumerate() {
                     let key = index.to_string();
-                    branches.push(Self::child(value, Cow::Owned(key), scope, pointer, references)?);
+                    branches.push(Self::child(value, Cow::Owned(key), pointer, compiling)?);
                 }
                 if branches.iter().all(Self::is_fixed) {
                     return Ok(Self::Fixed(branches.into_iter().filter_map(Self::fixed).collect()));
@@ -96,7 +109,7 @@ impl Branch {
             Value::Object(object) => {
                 let mut branches = Vec::with_capacity(object.len());
                 for (key, value) in object {
-                    branches.push((key.clone(), Self::child(value, Cow::Borrowed(key), scope, pointer, references)?));
+                    branches.push((key.clone(), Self::child(value, Cow::Borrowed(key), pointer, compiling)?));
                 }
                 if branches.iter().all(|(_, branch)| branch.is_fixed()) {
                     let fixed = branches.into_iter().filter_map(|(key, branch)| Some((key, branch.fixed()?)));
@@ -110,12 +123,11 @@ impl Branch {
     fn child<'v>(
         value: &'v Value,
         key: Cow<'v, str>,
-        scope: Scope,
         pointer: &mut Vec<Cow<'v, str>>,
-        references: &mut Vec<Reference>,
+        compiling: &mut Compiling<'_>,
     ) -> Result<Self, ExpressionError> {
         pointer.push(key.clone());
-        let branch = Self::compile(value, scope, pointer, references).map_err(|error| error.under(&key));
+        let branch = Self::compile(value, pointer, compiling).map_err(|error| error.under(&key));
         pointer.pop();
         branch
     }

@@ -125,7 +125,7 @@ pub fn shadow(
         let mut mint = || JobId::mint(Timestamp::default(), [0; 10]);
         // What people said after a step must be heard before the next one.
         let limit = if said.is_empty() { LOOK_AFTER_STEPS } else { 1 };
-        let turn = flow.turn([], &mut Turning { now, expires: true, mint: &mut mint, limit });
+        let turn = flow.turn([], &mut Turning { now, expires: true, mint: &mut mint, limit, work: u32::MAX });
         let mut stuck = !turn.more;
         let mut taken: Vec<Step> = turn.records.iter().filter_map(Record::as_step).cloned().collect();
         if !asked.is_empty() {
@@ -251,7 +251,8 @@ impl Flow {
             return None;
         }
         let own = &self.program.nodes[token.node];
-        let visiting = Visit { context: &self.context, now, number: visit, policy: &own.policy };
+        let context = self.context.for_visit();
+        let visiting = Visit { context: &context, now, number: visit, policy: &own.policy };
         match own.node.enter(visiting) {
             Ok(Next::Wait(Wait::Call(call))) => Some(*call),
             _ => None,

@@ -309,6 +309,11 @@ impl Flow {
         self.debug.breakpoints.extend(points.into_iter().map(|point| (point.node, point.when)));
     }
 
+    /// Whether each step is little work; see [`Program::is_light`]. A condition of a breakpoint is compiled when it is asked for.
+    pub fn is_light(&self) -> bool {
+        self.program.is_light() && self.debug.breakpoints.values().all(Option::is_none)
+    }
+
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }

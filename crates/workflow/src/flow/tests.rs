@@ -71,8 +71,10 @@ impl Run {
             *minted += 1;
             JobId::mint(Timestamp::from_millis(*minted), [0; 10])
         };
-        let turn =
-            self.flow.turn(messages, &mut Turning { now: self.now, expires: true, mint: &mut mint, limit: 1_000 });
+        let turn = self.flow.turn(
+            messages,
+            &mut Turning { now: self.now, expires: true, mint: &mut mint, limit: 1_000, work: u32::MAX },
+        );
         let over = turn.records.iter().filter_map(|record| match record {
             Record::Step(step) => Some(step.node.to_string()),
             _ => None,
@@ -500,6 +502,29 @@ fn an_edit_remembers_what_was_there_before() {
         .filter_map(|record| if let Record::Steered { before, .. } = record { Some(before) } else { None })
         .collect();
     assert_eq!(befores, [&Map::from_iter([("n".to_owned(), json!(0))]), &Map::new()]);
+}
+
+#[test]
+fn many_edits_in_a_row_put_a_question_once_more() {
+    let mut run = Run::new(around("approval", &json!({"title": "Pay {{variables.n}}?"}), "success"));
+    run.hear([]);
+    let asked = |run: &Run| run.records.iter().filter(|record| matches!(record, Record::Began { .. })).count();
+    assert_eq!(asked(&run), 1);
+    let edit = |n: u32| Message::Steer {
+        order: Order::Edit(Map::from_iter([("n".to_owned(), json!(n))])),
+        by: "ada".to_owned(),
+        reason: None,
+    };
+    run.hear((0..100).map(edit));
+    assert_eq!(asked(&run), 2, "not once for each of them");
+    let titles = run.flow.places().filter_map(|(_, _, wait)| match wait {
+        Some(Waiting::Approval { title, .. }) => Some(title.clone()),
+        _ => None,
+    });
+    assert_eq!(titles.collect::<Vec<_>>(), ["Pay 99?"]);
+    // Nothing changed, so nothing is put again.
+    run.hear([Message::GoOn]);
+    assert_eq!(asked(&run), 2);
 }
 
 /// Three tasks in a row, the first in a loop that is gone round twice, each undone by another task; then one that fails.

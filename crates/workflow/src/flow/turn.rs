@@ -23,6 +23,8 @@ pub struct Turning<'a> {
     pub mint: &'a mut dyn FnMut() -> JobId,
     /// Steps that one turn takes at most.
     pub limit: u32,
+    /// Steps of expressions after which a turn goes no further. The visit that exceeds them is completed.
+    pub work: u32,
 }
 
 impl std::fmt::Debug for Turning<'_> {
@@ -47,6 +49,10 @@ pub struct Turn {
     pub closed: Vec<(NodeId, u32)>,
     /// There is more to do.
     pub more: bool,
+    /// Steps of expressions that were evaluated.
+    pub work: u32,
+    /// Something was changed by hand since open questions were put last.
+    changed: bool,
 }
 
 /// Paths of a run at once. Each is remembered and looked at, and a few nodes that lead to each other can make millions.
@@ -96,10 +102,21 @@ impl Flow {
             turn.add(self, Record::Opened { at: turning.now });
         }
         for message in messages {
+            // Several changes by hand in a row put what is asked once more, not once for each of them.
+            if !matches!(message, Message::Steer { .. }) {
+                self.ask_again_if_changed(&mut turn, turning);
+            }
             self.hear(&mut turn, message, turning);
         }
+        self.ask_again_if_changed(&mut turn, turning);
         self.go_on(&mut turn, turning);
         turn
+    }
+
+    fn ask_again_if_changed(&mut self, turn: &mut Turn, turning: &mut Turning<'_>) {
+        if std::mem::take(&mut turn.changed) {
+            self.ask_again(turn, turning);
+        }
     }
 
     /// Hears what came in and then ends with this error, without beginning anything else or undoing what was done. Retried, it
@@ -117,6 +134,7 @@ impl Flow {
         for message in messages {
             self.hear(&mut turn, message, turning);
         }
+        self.ask_again_if_changed(&mut turn, turning);
         turn.launches.clear();
         if self.ending.is_none() {
             turn.cancels.extend(self.jobs());
@@ -181,9 +199,7 @@ impl Flow {
                     let before = edited.map(|(name, value)| (name.to_string(), value.clone())).collect();
                     let changes = order.changes_what_follows();
                     turn.add(self, Record::Steered { order, by, reason, at, before });
-                    if changes {
-                        self.ask_again(turn, turning);
-                    }
+                    turn.changed |= changes;
                 }
             }
         }
@@ -199,8 +215,10 @@ impl Flow {
         for (token, held) in waiting().filter(|(_, held)| held.began_at > after) {
             let Waiting::Until(until) = &held.wait else { continue };
             let own = &self.program.nodes[token.node];
-            let entered =
-                |now| own.node.enter(Visit { context: &self.context, now, number: token.visit, policy: &own.policy });
+            let entered = |now| {
+                let context = self.context.for_visit();
+                own.node.enter(Visit { context: &context, now, number: token.visit, policy: &own.policy })
+            };
             let began_at = held.began_at.plus_micros(by_us);
             // A sleep until a moment that somebody named ends at that moment.
             let until = match entered(began_at) {
@@ -230,8 +248,11 @@ impl Flow {
             let Some(place) = self.token(&own.id, visit) else { continue };
             let Some(held) = &self.tokens[place].held else { continue };
             let (began_at, before) = (held.began_at, held.wait.clone());
-            let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
-            let wait = match (own.node.enter(visiting), before) {
+            let context = self.context.for_visit();
+            let entered =
+                own.node.enter(Visit { context: &context, now: turning.now, number: visit, policy: &own.policy });
+            turn.work = turn.work.saturating_add(context.spent());
+            let wait = match (entered, before) {
                 // The time to answer does not begin anew.
                 (Ok(Next::Wait(Wait::Approval { title, rule, .. })), Waiting::Approval { expires_at, .. }) => {
                     Waiting::Approval { title, expires_at, rule }
@@ -331,6 +352,10 @@ impl Flow {
     fn go_on(&mut self, turn: &mut Turn, turning: &mut Turning<'_>) {
         let mut taken = 0;
         while self.ending.is_none() {
+            if turn.work >= turning.work {
+                turn.more = true;
+                return;
+            }
             if let Some(finishing) = self.finishing.clone() {
                 turn.cancels.extend(self.jobs());
                 if let Finishing::Badly { error } = &finishing
@@ -472,7 +497,9 @@ impl Flow {
             self.over(turn, node.id.clone(), visit, result, (now, now), Origin::Pinned);
             return;
         }
-        let entered = node.node.enter(Visit { context: &self.context, now, number: visit, policy: &node.policy });
+        let context = self.context.for_visit();
+        let entered = node.node.enter(Visit { context: &context, now, number: visit, policy: &node.policy });
+        turn.work = turn.work.saturating_add(context.spent());
         self.follow(turn, at, visit, entered, now, turning);
     }
 
@@ -482,12 +509,14 @@ impl Flow {
         let (at, visit) = (self.tokens[place].node, self.tokens[place].visit);
         let began_at = self.tokens[place].held.as_ref().map_or(turning.now, |held| held.began_at);
         let node = &program.nodes[at];
-        let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &node.policy };
+        let context = self.context.for_visit();
+        let visiting = Visit { context: &context, now: turning.now, number: visit, policy: &node.policy };
         let next = if self.canceling {
             Err(RunError::new(ErrorClass::Permanent, "canceled"))
         } else {
             node.node.answered(visiting, answer)
         };
+        turn.work = turn.work.saturating_add(context.spent());
         self.follow(turn, at, visit, next, began_at, turning);
     }
 
@@ -529,7 +558,8 @@ impl Flow {
                 // Nobody to wait for.
                 let program = Arc::clone(&self.program);
                 let own = &program.nodes[at];
-                let visiting = Visit { context: &self.context, now: turning.now, number: visit, policy: &own.policy };
+                let context = self.context.for_visit();
+                let visiting = Visit { context: &context, now: turning.now, number: visit, policy: &own.policy };
                 let result = match own.node.answered(visiting, Answer::Each(Vec::new())) {
                     Ok(Next::Done(done)) => Ok(done),
                     Ok(Next::Wait(_)) => Err(RunError::new(ErrorClass::Handler, "waits for nobody").into()),

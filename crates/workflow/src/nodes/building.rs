@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::fields::{Condition, Text, Tree};
 use crate::compile::{Mistakes, path_under, read_at};
-use crate::expression::{ExpressionError, Reference, Scope, Template, TemplateTree};
+use crate::expression::{ExpressionError, Patterns, Reference, Scope, Template, TemplateTree};
 
 /// One node while it is made.
 pub(crate) struct Building<'b> {
@@ -19,12 +19,22 @@ pub(crate) struct Building<'b> {
     /// What the edges that leave the node are taken on.
     edges: &'b [&'b str],
     mistakes: &'b mut Mistakes,
+    /// Those of the whole definition.
+    patterns: &'b mut Patterns,
     references: Vec<Reference>,
+    /// How many texts and trees were compiled that have places.
+    compiled: usize,
 }
 
 impl<'b> Building<'b> {
-    pub fn new(base: &'b str, edges: &'b [&'b str], mistakes: &'b mut Mistakes) -> Self {
-        Self { base, pointer: String::new(), scope: Scope::workflow(), edges, mistakes, references: Vec::new() }
+    pub fn new(base: &'b str, edges: &'b [&'b str], mistakes: &'b mut Mistakes, patterns: &'b mut Patterns) -> Self {
+        let (pointer, scope) = (String::new(), Scope::workflow());
+        Self { base, pointer, scope, edges, mistakes, patterns, references: Vec::new(), compiled: 0 }
+    }
+
+    /// How many texts and trees with places have been compiled.
+    pub const fn compiled(&self) -> usize {
+        self.compiled
     }
 
     /// Whether an edge with this name leaves the node.
@@ -55,7 +65,8 @@ impl<'b> Building<'b> {
 
     /// A text with places.
     pub fn text(&mut self, at: &str, text: &str) -> Text {
-        let compiled = Template::compile(text, self.scope);
+        let compiled = Template::compile_with(text, self.scope, self.patterns);
+        self.compiled += usize::from(text.contains("{{"));
         let template = self.keep(at, compiled, Template::references).unwrap_or_else(|| self.nothing());
         Text::new(at, template)
     }
@@ -67,21 +78,24 @@ impl<'b> Building<'b> {
 
     /// An expression, with or without braces.
     pub fn expression(&mut self, at: &str, text: &str) -> Text {
-        let compiled = Template::condition(text, self.scope);
+        let compiled = Template::condition_with(text, self.scope, self.patterns);
+        self.compiled += 1;
         let template = self.keep(at, compiled, Template::references).unwrap_or_else(|| self.nothing());
         Text::new(at, template)
     }
 
     /// A condition, with or without braces.
     pub fn condition(&mut self, at: &str, text: &str) -> Condition {
-        let compiled = Template::condition(text, self.scope);
+        let compiled = Template::condition_with(text, self.scope, self.patterns);
+        self.compiled += 1;
         let template = self.keep(at, compiled, Template::references).unwrap_or_else(|| self.nothing());
         Condition::new(at, template)
     }
 
     /// JSON with places in its texts.
     pub fn tree(&mut self, at: &str, value: &Value) -> Tree {
-        let compiled = TemplateTree::compile(value, self.scope);
+        let compiled = TemplateTree::compile_with(value, self.scope, self.patterns);
+        self.compiled += 1;
         let tree = self.keep(at, compiled, TemplateTree::references).unwrap_or_else(|| {
             TemplateTree::compile(&Value::Null, self.scope).expect("null has no place that could be wrong")
         });

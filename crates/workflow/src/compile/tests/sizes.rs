@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{compile, lines};
 use crate::compile::{EDGES_MAX, MISTAKES_MAX, NODES_MAX, STEPS_MAX};
+use crate::expression::limits::PATTERNS_MAX;
 use crate::program::Program;
 
 fn chain(length: usize) -> Value {
@@ -48,6 +49,37 @@ fn the_last_of_a_long_row_cannot_be_used_by_the_first() {
     let expected =
         "nodes[1].config.value: line 1, column 4: `n4999` cannot have run before: no path leads from it to this node\n";
     assert_eq!(lines(value), expected);
+}
+
+/// So many conditions, each with a pattern of its own.
+fn with_patterns(count: usize, pattern: impl Fn(usize) -> String) -> Value {
+    let node = |n: usize| match n {
+        0 => json!({"id": "n0", "type": "start"}),
+        n => json!({"id": format!("n{n}"), "type": "transform", "config": {
+            "value": format!("{{{{ 'a' | matches('{}') }}}}", pattern(n)),
+        }}),
+    };
+    let nodes: Vec<_> = (0..=count).map(node).collect();
+    let edges: Vec<_> =
+        (1..=count).map(|n| json!({"source": format!("n{}", n - 1), "target": format!("n{n}")})).collect();
+    json!({"nodes": nodes, "edges": edges})
+}
+
+#[test]
+fn thousands_of_large_patterns_are_refused_and_thousands_of_the_same_are_not() {
+    let what = |errors: Vec<crate::program::DefinitionMistake>| {
+        errors.first().map(|error| error.what.clone()).unwrap_or_default()
+    };
+    let large = compile(with_patterns(5_000, |n| format!("[a-z{n}]{{900}}"))).unwrap_err();
+    assert_eq!(large.len(), MISTAKES_MAX);
+    assert!(what(large).contains("the patterns of this definition are too large"));
+    let many = compile(with_patterns(PATTERNS_MAX + 1, |n| format!("a{n}"))).unwrap_err();
+    assert_eq!(many.len(), 1);
+    assert!(what(many).contains("more than 1000 different patterns"));
+    let same = compile(with_patterns(5_000, |_| "^[a-z]{100}$".to_owned())).expect("one pattern");
+    assert!((1..1 << 20).contains(&same.size.pattern_bytes), "{} bytes", same.size.pattern_bytes);
+    assert!(!same.is_light());
+    assert!(compile(chain(10)).expect("a chain").is_light());
 }
 
 /// Around a bound as often as far below it.

@@ -98,7 +98,7 @@ pub(super) fn apply<'a>(
         Function::Upper => text::upper(&subject, &mut evaluation.budget, at),
         Function::Lower => text::lower(&subject, &mut evaluation.budget, at),
         Function::Trim => text::trim(subject, &mut evaluation.budget, at),
-        Function::Matches => text::matches(&subject, call.pattern.as_ref(), &mut evaluation.budget, at),
+        Function::Matches => text::matches(&subject, call.pattern.as_deref(), &mut evaluation.budget, at),
         Function::Split => {
             let separator = argument(evaluation, 0)?.unwrap_or(Val::Null);
             text::split(&subject, &separator, &mut evaluation.budget, at)

@@ -6,6 +6,7 @@ mod language;
 mod messages;
 mod properties;
 mod trees;
+mod visits;
 
 use serde_json::{Value, json};
 

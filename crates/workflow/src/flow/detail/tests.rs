@@ -198,8 +198,10 @@ fn carry_out(program: &Arc<Program>, rolls: &[u8]) -> (Context, Vec<Record>) {
             minted += 1;
             JobId::mint(Timestamp::from_millis(minted), [0; 10])
         };
-        let turn = flow
-            .turn(std::mem::take(&mut messages), &mut Turning { now, expires: true, mint: &mut mint, limit: 1_000 });
+        let turn = flow.turn(
+            std::mem::take(&mut messages),
+            &mut Turning { now, expires: true, mint: &mut mint, limit: 1_000, work: u32::MAX },
+        );
         records.extend(turn.records);
         let roll = rolls.next().copied().unwrap_or_default();
         if roll % 5 == 0 {
@@ -324,7 +326,7 @@ fn a_pinned_node_received_nothing() {
     let mut mint = || JobId::mint(Timestamp::default(), [0; 10]);
     let steer = Message::Steer { order: pin, by: "ann".to_owned(), reason: None };
     let now = Timestamp::from_millis(1_800_000_000_000);
-    let turn = flow.turn([steer], &mut Turning { now, expires: true, mint: &mut mint, limit: 10 });
+    let turn = flow.turn([steer], &mut Turning { now, expires: true, mint: &mut mint, limit: 10, work: u32::MAX });
     let shown: Vec<_> = turn.records.iter().filter_map(|record| details.apply(record)).collect();
     let (n, detail) = shown.first().expect("the step");
     assert_eq!((*n, detail.as_ref().map(|detail| &detail.input)), (2, Some(&Value::Null)));
