@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bowline_backbone::BlobStore;
 use bowline_model::{JobId, JobKind, JobStatus, RunStatus, TenantId};
-use bowline_store::{Clock, JobOrder, Ledger, OrderAnswer, StoreResult};
+use bowline_store::{Clock, InboxItem, JobOrder, Ledger, OrderAnswer, StoreResult};
 use bowline_supervise::{Meters, Supervisor, TaskKind};
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ use crate::checks::Checks;
 use crate::dispatcher::Dispatcher;
 use crate::evaluations::{self, Subject};
 use crate::fleet::{Commands, Inventories, Resources, conduct_forever, explain_command};
-use crate::flow::{Flows, Hands, Standing, turn_forever};
+use crate::flow::{Flows, Hands, Round, Standing, turn_forever};
 use crate::intake::Intake;
 use crate::quotas::{QuotaCounter, Quotas};
 use crate::results::Results;
@@ -258,14 +258,27 @@ impl Engine {
         }
     }
 
-    /// Gives every run of a workflow its turn that something came in for, and says how many had one. Whoever has told a run
-    /// something may call this to see it heard at once; otherwise the turner does.
-    pub async fn turn_flows(&self) -> StoreResult<usize> {
-        let round = self.flows.round(self.hands()).await?;
+    /// Gives a run of a workflow its turn if something came in for it. Whoever has told it something may call this to see it heard
+    /// at once; otherwise the turner does.
+    pub async fn turn_flow(&self, tenant: TenantId, job: JobId) -> StoreResult<()> {
+        let Some(flow) = self.ledger.flow_number(tenant, job).await? else { return Ok(()) };
+        let round = self.flows.round_of(self.hands(), flow).await?;
+        self.stop_unwanted(round).await;
+        Ok(())
+    }
+
+    /// Gives runs of one tenant their turns, to hear what came in for them; how many had one.
+    pub(crate) async fn turn_some_flows(&self, inbox: Vec<InboxItem>) -> StoreResult<usize> {
+        let round = self.flows.turns(self.hands(), inbox).await?;
+        let turned = round.turned;
+        self.stop_unwanted(round).await;
+        Ok(turned)
+    }
+
+    async fn stop_unwanted(&self, round: Round) {
         for (tenant, job) in round.unwanted {
             self.stop_builtin(tenant, job).await;
         }
-        Ok(round.turned)
     }
 
     /// What runs of workflows begin jobs with.

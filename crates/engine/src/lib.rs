@@ -28,6 +28,7 @@ pub mod secrets;
 mod settings;
 mod starter;
 mod tail;
+mod tenants;
 mod timers;
 pub mod triggers;
 mod watermark;

@@ -1,9 +1,13 @@
 //! The scheduler: starts what schedules say, once for each instant.
 //!
+//! Each tenant's schedules are considered in a task of their own: to resolve what one starts may take seconds, and others' schedules
+//! do not wait for that.
+//!
 //! A reconciler like the others: woken by a bell or a timer, it asks the ledger which schedules are due, decides about their
 //! instants by the ledger's own time (`ScheduleSpec::look`), and stores the jobs together with how far it has come. Another
 //! server that decided the same is overtaken and stores nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +16,17 @@ use bowline_model::idempotency::{KeyScope, RequestHash};
 use bowline_model::schedule::{Overlap, ScheduleSpec};
 use bowline_model::{JobId, ResourceName, TenantId, Timestamp};
 use bowline_store::{
-    Fired, Firing, Ledger, NewJob, Origin, ScheduleRecord, StoreError, StoreResult, Submitted, Trigger, Triggered,
+    DueSchedules, Fired, Firing, Ledger, NewJob, Origin, ScheduleRecord, StoreError, StoreResult, Submitted, Trigger,
+    Triggered,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::evaluations;
 use crate::intake::{Intake, JobRequest, as_unknown};
 use crate::rights;
 use crate::starter::{StartError, Starter};
+use crate::tenants::Tenants;
 
 /// Schedules of one look at the ledger.
 const BITE: u32 = 200;
@@ -30,6 +37,8 @@ const SAFETY_NET: Duration = Duration::from_secs(1);
 /// A schedule that is set aside is considered again after this: a person may have let it go on.
 const ASIDE_MS: i64 = 5_000;
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
+/// However soon something is due.
+const LEAST_PAUSE: Duration = Duration::from_millis(2);
 /// How often a lost answer is asked for before the caller is told to ask later.
 const ASKS_MAX: u32 = 4;
 
@@ -75,22 +84,68 @@ impl Scheduler {
     /// Looks until the house closes.
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
         let mut bell = self.ledger.timer_wake().listen();
+        let mut tenants = Tenants::new();
         loop {
             bell.forget();
-            let wait = match self.look().await {
-                Ok(looked) => looked.quiet.min(SAFETY_NET),
+            let began = Instant::now();
+            let wait = match self.start_due(&mut tenants).await {
+                Ok((has_started, quiet)) => tenants.pause(has_started, began.elapsed(), quiet.min(SAFETY_NET)),
                 Err(error) => {
                     tracing::warn!(%error, "cannot evaluate schedules, retrying");
                     AFTER_FAILURE
                 }
             };
+            let is_idle = tenants.is_idle();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(()),
+                () = stop.cancelled() => break,
+                (tenant, ended) = tenants.ended(), if !is_idle => match ended {
+                    Some(Ok(Looked { quiet, .. })) if quiet != AFTER_FAILURE => tenants.rest(tenant, LEAST_PAUSE),
+                    Some(Ok(_)) => tenants.rest(tenant, AFTER_FAILURE),
+                    Some(Err(error)) => {
+                        tracing::warn!(%tenant, "schedules of a tenant are late: {error}");
+                        tenants.rest(tenant, AFTER_FAILURE);
+                    }
+                    None => {
+                        tracing::error!(%tenant, "considering the schedules of a tenant failed: an internal error, retrying");
+                        tenants.rest(tenant, SAFETY_NET);
+                    }
+                },
                 () = tokio::time::sleep(wait) => {}
-                () = bell.rung() => {}
+                () = bell.rung(), if is_idle => {}
             }
         }
+        while !tenants.is_idle() {
+            drop(tenants.ended().await);
+        }
+        Ok(())
+    }
+
+    /// Starts considering what is due of everybody of whom nothing is considered. Whether there was anything, and how long
+    /// nothing is due.
+    async fn start_due(self: &Arc<Self>, tenants: &mut Tenants<StoreResult<Looked>>) -> StoreResult<(bool, Duration)> {
+        // What is due by a clock that is not believed may not be due.
+        if self.ledger.clock_status().is_held() || tenants.is_full() {
+            return Ok((false, SAFETY_NET));
+        }
+        let DueSchedules { due, next_at, now } = self.ledger.due_schedules(BITE, tenants.passed_over()).await?;
+        let mut places: HashMap<TenantId, usize> = HashMap::new();
+        let mut by_tenant: Vec<(TenantId, Vec<ScheduleRecord>)> = Vec::new();
+        for record in due {
+            let place = *places.entry(record.tenant).or_insert_with(|| {
+                by_tenant.push((record.tenant, Vec::new()));
+                by_tenant.len() - 1
+            });
+            by_tenant[place].1.push(record);
+        }
+        let mut has_started = false;
+        for (tenant, due) in by_tenant {
+            let scheduler = Arc::clone(self);
+            let due = DueSchedules { due, next_at: None, now };
+            has_started |= tenants.start(tenant, async move { scheduler.consider(due).await });
+        }
+        let quiet = next_at.map_or(SAFETY_NET, |at| until(now, at));
+        Ok((has_started, quiet))
     }
 
     /// Considers every schedule that is due, once.
@@ -99,7 +154,12 @@ impl Scheduler {
         if self.ledger.clock_status().is_held() {
             return Ok(Looked { started: 0, quiet: SAFETY_NET });
         }
-        let found = self.ledger.due_schedules(BITE).await?;
+        let found = self.ledger.due_schedules(BITE, Vec::new()).await?;
+        self.consider(found).await
+    }
+
+    /// Considers schedules that are due.
+    async fn consider(&self, found: DueSchedules) -> StoreResult<Looked> {
         let mut next_at = found.next_at;
         let mut late = found.due.len() == BITE as usize;
         let (mut started, mut jobs, mut firings) = (0, 0, Vec::new());
@@ -126,10 +186,7 @@ impl Scheduler {
         let quiet = match next_at {
             _ if late => AFTER_FAILURE,
             None => SAFETY_NET,
-            Some(at) => {
-                let micros = at.as_micros().saturating_sub(found.now.as_micros());
-                Duration::from_micros(u64::try_from(micros).unwrap_or(0)).max(Duration::from_millis(2))
-            }
+            Some(at) => until(found.now, at),
         };
         Ok(Looked { started, quiet })
     }
@@ -298,6 +355,11 @@ impl Scheduler {
             }
         }
     }
+}
+
+fn until(now: Timestamp, at: Timestamp) -> Duration {
+    let micros = at.as_micros().saturating_sub(now.as_micros());
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0)).max(LEAST_PAUSE)
 }
 
 /// Under which name an instant is known.

@@ -63,6 +63,7 @@ pub fn simulate_flows(seed: u64) -> anyhow::Result<Report> {
 }
 
 fn run(scene: Scene, seed: u64) -> anyhow::Result<Report> {
+    bowline_engine::aside::stay_on_this_thread();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     LocalSet::new().block_on(&runtime, live(scene, seed))
 }
@@ -158,7 +159,7 @@ async fn live(scene: Scene, seed: u64) -> anyhow::Result<Report> {
     let mut violations = std::mem::take(&mut world.notes.borrow_mut().violations);
     if !rested {
         let depths = world.ledger.lane_depths(None).await?;
-        let unheard = world.ledger.flow_inbox(10).await?;
+        let unheard = world.ledger.flow_inbox(10, bowline_store::InboxPart::all()).await?.items;
         let stirs = format!("lanes {depths:?}, unheard {unheard:?}");
         violations.push(Violation::new("C14", format!("not at rest {REST_S} s after the last fault: {stirs}")));
     }

@@ -211,7 +211,33 @@ pub enum TurnAnswer {
 pub struct InboxItem {
     pub id: i64,
     pub flow: i64,
+    /// Whose execution it is.
+    pub tenant: TenantId,
     pub message: InboxMessage,
+}
+
+/// Which part of what came in is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InboxPart {
+    /// What came after this message, but for what came for executions of these tenants.
+    After { id: i64, except: Vec<TenantId> },
+    /// What came for this execution.
+    Of(i64),
+}
+
+impl InboxPart {
+    /// Everything, from the oldest message on.
+    pub const fn all() -> Self {
+        Self::After { id: 0, except: Vec::new() }
+    }
+}
+
+/// What came in, as far as it was read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Inbox {
+    pub items: Vec<InboxItem>,
+    /// After which message there may be more.
+    pub next: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -391,7 +417,7 @@ pub struct NewSignal {
 pub const PENDING_SIGNALS_MAX: Remembered = Remembered { signals: 1_000, bytes: 32 << 20 };
 
 /// Bytes of messages that are read at a time.
-pub const INBOX_BYTES: u64 = 32 << 20;
+pub const INBOX_BYTES: u64 = 8 << 20;
 /// Bytes of records that are read at a time.
 pub const RECORDS_BYTES: u64 = 4 << 20;
 
@@ -403,8 +429,9 @@ pub trait FlowStore: Send + Sync {
 
     async fn find_definition(&self, id: i64) -> StoreResult<Option<String>>;
 
-    /// What came in and was not heard yet, oldest first: so many messages at most, and not much more than [`INBOX_BYTES`].
-    async fn flow_inbox(&self, limit: u32) -> StoreResult<Vec<InboxItem>>;
+    /// What came in and was not heard yet, oldest first: so many messages at most, and not much more than [`INBOX_BYTES`]. Of many
+    /// messages only some are looked at.
+    async fn flow_inbox(&self, limit: u32, part: InboxPart) -> StoreResult<Inbox>;
 
     /// How many bytes [`Self::load_flows`] would read of each execution, by its number.
     async fn flow_sizes(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<(i64, u64)>>;

@@ -121,8 +121,8 @@ pub enum Triggered {
 
 #[async_trait]
 pub trait ScheduleStore: Send + Sync {
-    /// The schedules of all tenants that are due, up to a limit.
-    async fn due_schedules(&self, limit: u32) -> StoreResult<DueSchedules>;
+    /// The schedules of all tenants but these that are due, up to a limit.
+    async fn due_schedules(&self, limit: u32, except: Vec<TenantId>) -> StoreResult<DueSchedules>;
 
     /// Notes what was considered and stores the jobs, each firing by itself. The answers are in the order of the firings.
     async fn fire_schedules(&self, firings: Vec<Firing>) -> StoreResult<Vec<Fired>>;

@@ -124,7 +124,7 @@ async fn decide_flow(
     let vote = VoteRequest { by: known.author(), yes, reason: reason_of(body.reason)?, seen };
     let answer = app.engine.flows.vote(tenant, job, body.node.as_deref(), vote).await?;
     not_taken(answer)?;
-    hear(app).await;
+    hear(app, tenant, job).await;
     let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
     let (decision, missing) = match (answer, yes) {
         (FlowAnswer::Noted { missing }, _) => ("noted", missing),

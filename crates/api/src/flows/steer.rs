@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use bowline_auth::Scope;
-use bowline_model::JobId;
 use bowline_model::wording::in_plain_words;
+use bowline_model::{JobId, TenantId};
 use bowline_store::{FlowAnswer, StoreError};
 use bowline_workflow::flow::Order;
 use hyper::HeaderMap;
@@ -93,9 +93,9 @@ pub async fn steer(
     Ok(Json(SteeredView { replayed: answer == FlowAnswer::Replayed, ..view }))
 }
 
-/// Lets runs hear what they were told. It is stored already: where this fails, they hear it a little later.
-pub async fn hear(app: &App) {
-    if let Err(error) = app.engine.turn_flows().await {
+/// Lets a run hear what it was told. It is stored already: where this fails, the run hears it a little later.
+pub async fn hear(app: &App, tenant: TenantId, job: JobId) {
+    if let Err(error) = app.engine.turn_flow(tenant, job).await {
         tracing::warn!("runs of workflows hear what they were told a little later: {error}");
     }
 }
@@ -103,7 +103,7 @@ pub async fn hear(app: &App) {
 /// The run, as soon as it has heard what it was told.
 async fn show(app: &App, known: &Known, job: JobId) -> Result<SteeredView, Problem> {
     let tenant = known.tenant()?;
-    hear(app).await;
+    hear(app, tenant, job).await;
     let (record, _) = app.engine.ledger.find_job(tenant, job).await?.ok_or_else(no_job)?;
     let flow = app.engine.ledger.find_flow(tenant, job).await?.ok_or_else(no_job)?;
     Ok(SteeredView {

@@ -32,7 +32,7 @@ pub use shadow::ShadowView;
 pub use start::{Begun, BlueprintChoice, FlowError, FlowRequest, FlowSubmitted, Going, INLINE, WorkflowChoice};
 pub use steer::Told;
 pub use steps::{SKIPPED_MAX, STEP_INPUT_BYTES_MAX, SkippedNode, StepInput, StepView, StepsPage};
-pub use turner::turn_forever;
+pub use turner::{Round, turn_forever};
 pub use why::Standing;
 
 use std::collections::HashMap;

@@ -1,5 +1,8 @@
 //! The turner: gives runs their turn when something came in for them. A reconciler like the others: woken by a bell, it
 //! looks and does what there is to do; running it twice, or on two servers, does it once.
+//!
+//! Each tenant's runs have their turns in a task of their own, one task at a time. So one whose evaluations take long, or whose
+//! runs cannot be stored, holds up nobody else: neither by its turns nor by the messages that wait for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -8,12 +11,14 @@ use std::time::Duration;
 
 use bowline_model::{ErrorClass, JobId, JobStatus, RunError, TenantId};
 use bowline_store::{
-    FlowStanding, InboxItem, InboxMessage, NewTurn, StoreError, StoreResult, StoredFlow, TurnAnswer, TurnOrder,
+    FlowStanding, InboxItem, InboxMessage, InboxPart, NewTurn, StoreError, StoreResult, StoredFlow, TurnAnswer,
+    TurnOrder,
 };
 use bowline_workflow::flow::{Flow, Message, Snapshot, read_records, write_records};
 use bowline_workflow::node::Ended;
 use bowline_workflow::program::Program;
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -26,6 +31,7 @@ use super::{Flows, Hands};
 use crate::engine::Engine;
 use crate::quotas::{QuotaExceeded, Room};
 use crate::results;
+use crate::tenants::Tenants;
 
 /// Messages of one round.
 const ROUND: u32 = 2_000;
@@ -33,39 +39,117 @@ const ROUND: u32 = 2_000;
 const ROUND_MS: i64 = 100;
 /// How often signals that others left are looked for.
 const SPREAD_MS: i64 = 200;
-/// Bytes of executions that are read for one round.
-const ROUND_BYTES: u64 = 64 << 20;
+/// Bytes of executions that are read for one round of a tenant. One execution always is, whatever its size.
+const ROUND_BYTES: u64 = 8 << 20;
 /// An execution may end with so much, also when its tenant has no room for it.
 const ENDING_BYTES: u64 = 16 * 1_024;
 /// Even when nothing rings, look this often: another server may have left something.
 const SAFETY_NET: Duration = Duration::from_secs(1);
 
+/// After a failure of the ledger.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+
+/// What is under way, and how far messages were looked at that others' stand before.
+struct Turner {
+    engine: Arc<Engine>,
+    tenants: Tenants<StoreResult<usize>>,
+    after: i64,
+}
+
 /// Gives runs their turns until the house closes.
 pub async fn turn_forever(engine: Arc<Engine>, stop: CancellationToken) -> anyhow::Result<()> {
     let mut bell = engine.ledger.flow_wake().listen();
+    let mut turner = Turner { engine, tenants: Tenants::new(), after: 0 };
     loop {
         bell.forget();
-        let wait = match engine.turn_flows().await {
-            Ok(0) => SAFETY_NET,
-            Ok(_) => Duration::ZERO,
+        let began = Instant::now();
+        let wait = match turner.start_turns().await {
+            Ok(has_started) => turner.tenants.pause(has_started, began.elapsed(), SAFETY_NET),
             Err(error) => {
                 tracing::warn!(%error, "cannot advance executions, retrying");
-                Duration::from_millis(250)
+                AFTER_FAILURE
             }
         };
-        if wait.is_zero() {
-            if stop.is_cancelled() {
-                return Ok(());
-            }
-            continue;
-        }
+        // While somebody's turns are under way, others are looked for now and then: each look passes over what waits for those.
+        let is_idle = turner.tenants.is_idle();
         tokio::select! {
             biased;
-            () = stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => break,
+            (tenant, ended) = turner.tenants.ended(), if !is_idle => turner.note(tenant, ended),
             () = tokio::time::sleep(wait) => {}
-            () = bell.rung() => {}
+            () = bell.rung(), if is_idle => {}
         }
     }
+    // What is under way is stored.
+    while !turner.tenants.is_idle() {
+        turner.tenants.ended().await;
+    }
+    Ok(())
+}
+
+impl Turner {
+    /// Starts turns for everybody for whom something came in and nothing is under way. Whether there was anybody.
+    async fn start_turns(&mut self) -> StoreResult<bool> {
+        let engine = Arc::clone(&self.engine);
+        engine.flows.spread_signals().await?;
+        if self.tenants.is_full() {
+            return Ok(false);
+        }
+        let except = self.tenants.passed_over();
+        let read = |after| engine.ledger.flow_inbox(ROUND, InboxPart::After { id: after, except: except.clone() });
+        let inbox = read(0).await?;
+        if self.start(inbox.items) {
+            return Ok(true);
+        }
+        // All that was looked at is for those that are passed over. Others may stand behind; the next look continues there.
+        let Some(next) = inbox.next else {
+            self.after = 0;
+            return Ok(false);
+        };
+        let inbox = read(self.after.max(next)).await?;
+        self.after = inbox.next.unwrap_or(0);
+        Ok(self.start(inbox.items))
+    }
+
+    fn start(&mut self, items: Vec<InboxItem>) -> bool {
+        let mut has_started = false;
+        for (tenant, items) in by_tenant(items) {
+            let engine = Arc::clone(&self.engine);
+            has_started |= self.tenants.start(tenant, async move { engine.turn_some_flows(items).await });
+        }
+        has_started
+    }
+
+    fn note(&mut self, tenant: TenantId, ended: Option<StoreResult<usize>>) {
+        let pause = match ended {
+            // Perhaps not even that a run is given up could be stored.
+            Some(Ok(0)) => SAFETY_NET,
+            Some(Ok(_)) => return,
+            Some(Err(error)) => {
+                tracing::warn!(%tenant, %error, "cannot advance executions of a tenant, retrying");
+                AFTER_FAILURE
+            }
+            None => {
+                tracing::error!(%tenant, "advancing executions of a tenant failed: an internal error, retrying");
+                SAFETY_NET
+            }
+        };
+        self.tenants.rest(tenant, pause);
+    }
+}
+
+/// What came in for executions of each tenant; who has waited longest comes first.
+fn by_tenant(items: Vec<InboxItem>) -> Vec<(TenantId, Vec<InboxItem>)> {
+    let mut places: HashMap<TenantId, usize> = HashMap::new();
+    let mut all: Vec<(TenantId, Vec<InboxItem>)> = Vec::new();
+    for item in items {
+        let place = *places.entry(item.tenant).or_insert_with(|| {
+            all.push((item.tenant, Vec::new()));
+            all.len() - 1
+        });
+        all[place].1.push(item);
+    }
+    all
 }
 
 /// What came of a round.
@@ -77,10 +161,27 @@ pub struct Round {
 }
 
 impl Flows {
-    /// Hears what came in, and gives every run that heard something its turn.
+    /// Hears what came in, and gives every run that heard something its turn: one tenant's after the other's.
     pub async fn round(&self, hands: Hands<'_>) -> StoreResult<Round> {
         self.spread_signals().await?;
-        let inbox = self.ledger.flow_inbox(ROUND).await?;
+        let inbox = self.ledger.flow_inbox(ROUND, InboxPart::all()).await?;
+        let mut whole = Round::default();
+        for (_, items) in by_tenant(inbox.items) {
+            let round = self.turns(hands, items).await?;
+            whole.turned += round.turned;
+            whole.unwanted.extend(round.unwanted);
+        }
+        Ok(whole)
+    }
+
+    /// The same for one run.
+    pub async fn round_of(&self, hands: Hands<'_>, flow: i64) -> StoreResult<Round> {
+        let inbox = self.ledger.flow_inbox(ROUND, InboxPart::Of(flow)).await?;
+        self.turns(hands, inbox.items).await
+    }
+
+    /// Gives runs of one tenant their turns, to hear this.
+    pub(crate) async fn turns(&self, hands: Hands<'_>, inbox: Vec<InboxItem>) -> StoreResult<Round> {
         if inbox.is_empty() {
             return Ok(Round::default());
         }
@@ -295,8 +396,8 @@ impl Flows {
     }
 }
 
-/// Adds up a run that is about to take its turn; a large one on a blocking thread. Turns are given to all tenants by one task,
-/// so it does not wait for the share of a tenant that looks at many runs.
+/// Adds up a run that is about to take its turn; a large one on a blocking thread. It does not wait for the share of a tenant that
+/// looks at many runs.
 async fn fold_for_turn(program: Arc<Program>, stored: StoredFlow) -> StoreResult<Kept> {
     if size_of(&stored) <= BYTES_HERE {
         return fold(program, &stored, None);

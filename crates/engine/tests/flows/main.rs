@@ -13,6 +13,7 @@ mod quotas;
 mod steering;
 mod step_details;
 mod stepping;
+mod tenants;
 mod time_travel;
 mod undo;
 mod wait_events;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bowline_engine::fleet::PutError;
 use bowline_model::resource::Spec;
 use bowline_model::{JobId, ResourceName, TaskType, TenantId};
-use bowline_store::{FlowStore, JobFilter, JobRecord, JobStore, StoreError, StoreResult};
+use bowline_store::{FlowStore, InboxPart, JobFilter, JobRecord, JobStore, StoreError, StoreResult};
 use bowline_workflow::flow::Order;
 use tokio::task::{JoinHandle, spawn_local};
 
@@ -107,7 +107,7 @@ pub async fn let_go(world: &Rc<World>) -> anyhow::Result<()> {
 /// Whether every run was seen to end and has heard everything.
 pub async fn at_rest(world: &World) -> anyhow::Result<bool> {
     let over = world.notes.borrow().flow.seen.values().all(|seen| seen.status.is_terminal());
-    Ok(over && world.ledger.flow_inbox(1).await?.is_empty())
+    Ok(over && world.ledger.flow_inbox(1, InboxPart::all()).await?.items.is_empty())
 }
 
 /// Every record of every run, as part of the trace.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bowline_model::{JobId, TenantId};
 use bowline_store::{
-    FlowAnswer, FlowOrder, FlowRecord, FlowStore, InboxItem, NewSignal, Page, Signaled, StoreResult, StoredFlow,
+    FlowAnswer, FlowOrder, FlowRecord, FlowStore, Inbox, InboxPart, NewSignal, Page, Signaled, StoreResult, StoredFlow,
     TurnAnswer, TurnOrder, WaitKind, WaitPlace, WaitRecord,
 };
 
@@ -22,8 +22,8 @@ impl FlowStore for SqlLedger {
         self.look(move |db| Box::pin(read::find_definition(db, id))).await
     }
 
-    async fn flow_inbox(&self, limit: u32) -> StoreResult<Vec<InboxItem>> {
-        self.look(move |db| Box::pin(read::flow_inbox(db, limit))).await
+    async fn flow_inbox(&self, limit: u32, part: InboxPart) -> StoreResult<Inbox> {
+        self.look(move |db| Box::pin(read::flow_inbox(db, limit, part))).await
     }
 
     async fn flow_sizes(&self, flows: Vec<i64>, until_step: Option<u32>) -> StoreResult<Vec<(i64, u64)>> {

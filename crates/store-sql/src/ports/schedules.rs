@@ -11,8 +11,8 @@ use crate::{SqlLedger, read};
 
 #[async_trait]
 impl ScheduleStore for SqlLedger {
-    async fn due_schedules(&self, limit: u32) -> StoreResult<DueSchedules> {
-        self.look(move |db| Box::pin(read::due_schedules(db, limit))).await
+    async fn due_schedules(&self, limit: u32, except: Vec<TenantId>) -> StoreResult<DueSchedules> {
+        self.look(move |db| Box::pin(read::due_schedules(db, limit, except))).await
     }
 
     async fn fire_schedules(&self, firings: Vec<Firing>) -> StoreResult<Vec<Fired>> {

@@ -8,8 +8,8 @@ use bowline_model::person::Person;
 use bowline_model::question::AskRule;
 use bowline_model::{ErrorClass, JobId, RunError, TenantId, Timestamp};
 use bowline_store::{
-    FlowRecord, INBOX_BYTES, InboxItem, InboxMessage, NewQuestion, NewWait, Page, RECORDS_BYTES, StoreError,
-    StoreResult, StoredFlow, WaitKind, WaitPlace, WaitRecord,
+    FlowRecord, INBOX_BYTES, Inbox, InboxItem, InboxMessage, InboxPart, NewQuestion, NewWait, Page, RECORDS_BYTES,
+    StoreError, StoreResult, StoredFlow, WaitKind, WaitPlace, WaitRecord,
 };
 
 use super::jobs::result_bytes;
@@ -39,11 +39,25 @@ pub async fn has_signals(db: &mut impl Db) -> StoreResult<bool> {
 }
 
 /// What came in and was not heard yet, oldest first.
-pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxItem>> {
+pub async fn flow_inbox(db: &mut impl Db, limit: u32, part: InboxPart) -> StoreResult<Inbox> {
+    // One tenant may have any number of messages that are passed over.
+    let (sizes, messages, from, except, until) = match part {
+        InboxPart::After { id, except } => {
+            let until = db.query(INBOX_UNTIL, &[Val::Int(id), Val::Int(INBOX_ROWS)], |row| row.int(0)).await?;
+            (INBOX_SIZES, INBOX, id, except, until.into_iter().next())
+        }
+        InboxPart::Of(flow) => (INBOX_SIZES_OF, INBOX_OF, flow, Vec::new(), None),
+    };
+    let except: Vec<String> = except.iter().map(|tenant| tenant.as_uuid().simple().to_string()).collect();
+    let except = except.join(",");
+    let last = until.unwrap_or(i64::MAX);
     // Their sizes first: what is read of them is held in memory, whoever sent it.
-    let waiting = db.query(INBOX_SIZES, &[Val::Int(i64::from(limit))], |row| Ok((row.int(0)?, row.int(1)?))).await?;
-    let Some(last) = within(INBOX_BYTES, &waiting) else { return Ok(Vec::new()) };
-    db.query(INBOX, &[Val::Int(i64::from(limit)), Val::Int(last)], |row| {
+    let params = [Val::Int(i64::from(limit)), Val::Int(from), Val::Int(last), Val::Text(&except)];
+    let waiting = db.query(sizes, &params, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+    let Some(last) = within(INBOX_BYTES, &waiting) else { return Ok(Inbox { items: Vec::new(), next: until }) };
+    let is_cut = waiting.len() >= limit as usize || waiting.last().is_some_and(|(id, _)| *id > last);
+    let params = [Val::Int(i64::from(limit)), Val::Int(from), Val::Int(last), Val::Text(&except)];
+    let items = db.query(messages, &params, |row| {
         let message = match (row.opt_text(2)?, row.opt_id(3)?) {
             (Some(told), _) => InboxMessage::Told(told),
             (None, Some(job)) => InboxMessage::Ended {
@@ -61,9 +75,9 @@ pub async fn flow_inbox(db: &mut impl Db, limit: u32) -> StoreResult<Vec<InboxIt
             // The job is gone, and so is whoever waited for it.
             (None, None) => InboxMessage::Told(r#"{"is":"go_on"}"#.to_owned()),
         };
-        Ok(InboxItem { id: row.int(0)?, flow: row.int(1)?, message })
-    })
-    .await
+        Ok(InboxItem { id: row.int(0)?, flow: row.int(1)?, tenant: TenantId::from_uuid(row.id(8)?), message })
+    });
+    Ok(Inbox { items: items.await?, next: if is_cut { Some(last) } else { until } })
 }
 
 /// How many bytes would be read of each execution.
@@ -249,26 +263,69 @@ pub(crate) const WAITING: Sql = Sql::Each {
 /// Executions of each tenant that live. Their timers are limits, not places in a line, so no other question counts them.
 pub(super) const LIVE: Sql = Sql::Same("select tenant, count(*) from flow where live group by tenant");
 const DEFINITION: Sql = Sql::Same("select body from flow_definition where id = $1");
+/// Messages of others that one question passes over at most.
+const INBOX_ROWS: i64 = 20_000;
+const INBOX_UNTIL: Sql = Sql::Same("select id from flow_inbox where id > $1 order by id limit 1 offset $2");
 /// What is said to a run that has not begun (2: pending) waits with it.
-const INBOX: Sql = Sql::Same(concat!(
-    "select i.id, i.flow, coalesce(i.body, s.body), j.id, j.status, j.result, j.error, ",
-    result_bytes!(),
-    " from flow_inbox i left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
-     where i.id <= $2 and not exists (select 1 from job r where r.number = i.flow and r.status = 2)
-     order by i.id limit $1",
-));
+macro_rules! inbox {
+    ($($which:tt)+) => {
+        concat!(
+            "select i.id, i.flow, coalesce(i.body, s.body), j.id, j.status, j.result, j.error, ",
+            result_bytes!(),
+            ", f.tenant from flow_inbox i join flow f on f.number = i.flow
+             left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
+             where ",
+            $($which)+,
+            " and i.id <= $3 and not exists (select 1 from job r where r.number = i.flow and r.status = 2)
+             order by i.id limit $1"
+        )
+    };
+}
+macro_rules! inbox_sizes {
+    ($result:literal, $($which:tt)+) => {
+        concat!(
+            "select i.id, cast(coalesce(octet_length(i.body), octet_length(s.body), 0) + coalesce(octet_length(",
+            $result,
+            "), 0) as bigint)
+             from flow_inbox i join flow f on f.number = i.flow
+             left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
+             where ",
+            $($which)+,
+            " and i.id <= $3 and not exists (select 1 from job r where r.number = i.flow and r.status = 2)
+             order by i.id limit $1"
+        )
+    };
+}
+/// Why two texts each: a list of tenants is a text, which each engine takes apart in its own way.
+macro_rules! after {
+    (sqlite) => {
+        "i.id > $2 and instr($4, lower(hex(f.tenant))) = 0"
+    };
+    (postgres) => {
+        "i.id > $2 and f.tenant <> all (string_to_array($4::text, ',')::uuid[])"
+    };
+}
+macro_rules! of_flow {
+    (sqlite) => {
+        "i.flow = $2 and $4 = ''"
+    };
+    (postgres) => {
+        "i.flow = $2 and $4::text = ''"
+    };
+}
+const INBOX: Sql = Sql::Each { sqlite: inbox!(after!(sqlite)), postgres: inbox!(after!(postgres)) };
+const INBOX_OF: Sql = Sql::Each { sqlite: inbox!(of_flow!(sqlite)), postgres: inbox!(of_flow!(postgres)) };
+const INBOX_SIZES: Sql = Sql::Each {
+    sqlite: inbox_sizes!("j.result", after!(sqlite)),
+    postgres: inbox_sizes!("j.result::text", after!(postgres)),
+};
+const INBOX_SIZES_OF: Sql = Sql::Each {
+    sqlite: inbox_sizes!("j.result", of_flow!(sqlite)),
+    postgres: inbox_sizes!("j.result::text", of_flow!(postgres)),
+};
 const SIGNALS: Sql = Sql::Same(
     "select 1 from flow_signal s where s.spreading or not exists (select 1 from flow_inbox i where i.signal = s.id) limit 1",
 );
-const INBOX_SIZES: Sql = Sql::Each {
-    sqlite: "select i.id, coalesce(octet_length(i.body), octet_length(s.body), 0) + coalesce(octet_length(j.result), 0)
-             from flow_inbox i left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
-             where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit ?1",
-    postgres: "select i.id, (coalesce(octet_length(i.body), octet_length(s.body), 0)
-                             + coalesce(octet_length(j.result::text), 0))::bigint
-               from flow_inbox i left join job j on j.number = i.child left join flow_signal s on s.id = i.signal
-               where not exists (select 1 from job r where r.number = i.flow and r.status = 2) order by i.id limit $1",
-};
 /// What [`SNAPSHOTS`] and [`TURNS`] find, and the payload.
 const SIZES: Sql = Sql::Each {
     sqlite: "with snapshot as (select turn, body from flow_snapshot

@@ -148,7 +148,7 @@ pub async fn nothing_waits_for_a_future_that_was_wrong(bench: &Bench) {
     bench.ledger.accept_clock("ops".into(), None).await.expect("accepted, rightly");
     assert_eq!(now(bench).await, bench.now());
     assert_eq!(bench.status(failed.job).await, JobStatus::Queued, "it waits no longer");
-    let due = bench.ledger.due_schedules(10).await.expect("read");
+    let due = bench.ledger.due_schedules(10, Vec::new()).await.expect("read");
     assert_eq!(due.due.len(), 1, "the schedule is looked at again: {due:?}");
     // A silent worker is noticed in the time of a lease, not after 400 days.
     bench.pass_ms(60_000);

@@ -9,16 +9,16 @@ use bowline_model::job::JobKind;
 use bowline_model::person::Person;
 use bowline_model::question::{AskRule, question_hash};
 use bowline_model::resource::ResourceKind;
-use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceName, RunError, Timestamp};
+use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceName, RunError, TenantId, Timestamp};
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, body};
 use crate::{
-    Deleted, Encoding, FlowAnswer, FlowChange, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, JobFilter,
-    JobOrder, KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey, OrderAnswer, Origin,
-    OutputRange, PruneMark, RECORDS_BYTES, REMEMBERED_MAX, Remembered, ResourceKey, ResourceOrder, ResourcePut,
-    Retention, RetryNeeds, Signaled, StoredFlow, StoredResult, Submitted, TurnAnswer, TurnOrder, WaitKind,
+    Deleted, Encoding, FlowAnswer, FlowChange, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, InboxPart,
+    JobFilter, JobOrder, KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey,
+    OrderAnswer, Origin, OutputRange, PruneMark, RECORDS_BYTES, REMEMBERED_MAX, Remembered, ResourceKey, ResourceOrder,
+    ResourcePut, Retention, RetryNeeds, Signaled, StoredFlow, StoredResult, Submitted, TurnAnswer, TurnOrder, WaitKind,
 };
 
 /// A turn that says so much and no more.
@@ -64,7 +64,7 @@ async fn number(bench: &Bench, job: JobId) -> i64 {
 }
 
 pub(super) async fn inbox(bench: &Bench) -> Vec<InboxItem> {
-    bench.ledger.flow_inbox(1_000).await.expect("read")
+    bench.ledger.flow_inbox(1_000, InboxPart::all()).await.expect("read").items
 }
 
 async fn load(bench: &Bench, flow: i64) -> StoredFlow {
@@ -214,6 +214,36 @@ pub async fn a_message_is_heard_once_whatever_version_the_listener_knows(bench: 
     assert_eq!(add(bench, flow, 2, heard, turn("[]", JobStatus::Running)).await, TurnAnswer::Stale);
     assert_eq!(load(bench, flow).await.version, 2);
     assert_eq!(add(bench, flow, 2, Vec::new(), turn("[]", JobStatus::Running)).await, TurnAnswer::Stored);
+}
+
+pub async fn messages_of_tenants_that_are_passed_over_do_not_stand_in_the_way_of_others(bench: &Bench) {
+    let other = TenantId::mint(Bench::START, [2; 10]);
+    let (job, first) = running(bench).await;
+    for _ in 0..3 {
+        bench.ledger.steer_flow(order(bench, job, None)).await.expect("taken");
+    }
+    let id = bench.ledger.keep_definition(other, [7; 32], "{}".into()).await.expect("kept");
+    let definition = KeptDefinition { id, hash: [7; 32], body: "{}".into() };
+    let theirs = NewJob { tenant: other, ..flow_of(bench, definition, Some(turn("[1]", JobStatus::Running))) };
+    let job = bench.submit(theirs).await;
+    let second = bench.ledger.flow_number(other, job).await.expect("read").expect("a run");
+    bench.ledger.steer_flow(FlowOrder { tenant: other, ..order(bench, job, None) }).await.expect("taken");
+    let read = async |limit: u32, part: InboxPart| {
+        let inbox = bench.ledger.flow_inbox(limit, part).await.expect("read");
+        (inbox.items.iter().map(|item| (item.flow, item.tenant)).collect::<Vec<_>>(), inbox.next.is_some())
+    };
+    let (ours, theirs) = ((first, bench.tenant), (second, other));
+    assert_eq!(read(10, InboxPart::all()).await, (vec![ours, ours, ours, theirs], false));
+    let after = |id, except: &[TenantId]| InboxPart::After { id, except: except.to_vec() };
+    assert_eq!(read(10, after(0, &[bench.tenant])).await, (vec![theirs], false));
+    assert_eq!(read(10, after(0, &[other])).await, (vec![ours, ours, ours], false));
+    assert_eq!(read(10, after(0, &[bench.tenant, other])).await, (vec![], false));
+    assert_eq!(read(10, InboxPart::Of(second)).await, (vec![theirs], false));
+    // What is cut off is behind the last that was read.
+    let inbox = bench.ledger.flow_inbox(2, InboxPart::all()).await.expect("read");
+    let next = inbox.next.expect("there is more");
+    assert_eq!(next, inbox.items[1].id);
+    assert_eq!(read(10, after(next, &[])).await, (vec![ours, theirs], false));
 }
 
 pub async fn the_end_of_a_job_comes_to_the_run_that_began_it(bench: &Bench) {
@@ -634,9 +664,13 @@ pub async fn signals_that_are_not_taken_in_are_bounded(bench: &Bench) {
     assert!(matches!(send().await, Signaled::Full(has) if has.signals == 3));
     bench.ledger.spread_signals().await.expect("stored");
     assert!(matches!(send().await, Signaled::Full(_)), "they are spread, and nobody has taken them in");
-    let heard: Vec<i64> = inbox(bench).await.iter().map(|item| item.id).collect();
-    assert_eq!(heard.len(), 3);
-    assert_eq!(add(bench, flow, 2, heard, turn("[3]", JobStatus::Paused)).await, TurnAnswer::Stored);
+    // They are not read all at once.
+    for version in 2..5 {
+        let heard: Vec<i64> = inbox(bench).await.iter().map(|item| item.id).collect();
+        assert_eq!(heard.len(), 1);
+        assert_eq!(add(bench, flow, version, heard, turn("[3]", JobStatus::Paused)).await, TurnAnswer::Stored);
+    }
+    assert!(inbox(bench).await.is_empty());
     bench.ledger.spread_signals().await.expect("stored");
     assert_eq!(send().await, Signaled::Told(1));
 }

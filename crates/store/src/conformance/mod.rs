@@ -150,6 +150,7 @@ macro_rules! for_each_promise {
                 what_a_stale_turn_heard_is_heard_again
                 a_message_is_heard_once_whatever_version_the_listener_knows
                 the_end_of_a_job_comes_to_the_run_that_began_it
+                messages_of_tenants_that_are_passed_over_do_not_stand_in_the_way_of_others
                 a_large_result_of_a_job_is_heard_of_by_its_length
                 jobs_that_a_run_no_longer_wants_are_stopped
                 a_paused_run_is_woken_at_its_moment

@@ -3,7 +3,7 @@
 use bowline_model::audit::Chain;
 use bowline_model::idempotency::KeyScope;
 use bowline_model::resource::ResourceKind;
-use bowline_model::{EventKind, JobId, ResourceName, Timestamp};
+use bowline_model::{EventKind, JobId, ResourceName, TenantId, Timestamp};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, body};
@@ -47,7 +47,7 @@ async fn state(bench: &Bench, text: &str) -> ScheduleState {
 
 /// The names of those that are due, in their order.
 async fn due(bench: &Bench) -> Vec<String> {
-    let found = bench.ledger.due_schedules(100).await.expect("the ledger can be read");
+    let found = bench.ledger.due_schedules(100, Vec::new()).await.expect("the ledger can be read");
     assert_eq!(found.now, bench.now());
     found.due.iter().map(|record| record.name.to_string()).collect()
 }
@@ -158,7 +158,7 @@ pub async fn a_firing_stores_its_jobs_and_moves_on(bench: &Bench) {
     assert_eq!((state.fired, state.job), (Some((last, bench.now())), Some(ids[1])));
     assert_eq!((state.missed, state.passed_over, state.refused), (3, 0, None));
     assert!(due(bench).await.is_empty());
-    let next = bench.ledger.due_schedules(100).await.expect("the ledger can be read").next_at;
+    let next = bench.ledger.due_schedules(100, Vec::new()).await.expect("the ledger can be read").next_at;
     assert_eq!(next, Some(again));
     let missed = told(bench, EventKind::ScheduleMissed, 1).await;
     assert!(missed.len() == 1 && missed[0].starts_with("schedule hourly: 3 since"), "{missed:?}");
@@ -182,7 +182,7 @@ pub async fn servers_at_once_start_one_job_for_each_instant(bench: &Bench) {
         put(bench, &format!("s{n}"), "1").await;
     }
     bench.pass_ms(1_000);
-    let records = bench.ledger.due_schedules(100).await.expect("the ledger can be read").due;
+    let records = bench.ledger.due_schedules(100, Vec::new()).await.expect("the ledger can be read").due;
     assert_eq!(records.len(), 5);
     let mut servers = JoinSet::new();
     for server in 0..8 {
@@ -290,8 +290,13 @@ pub async fn schedules_that_are_due_come_longest_waiting_first(bench: &Bench) {
     let record = find(bench, "b").await;
     fire(bench, Firing { due_at: Some(bench.now().plus_millis(1)), ..firing(bench, &record) }).await;
     assert_eq!(due(bench).await, ["c", "a"]);
-    let two = bench.ledger.due_schedules(1).await.expect("the ledger can be read");
+    let two = bench.ledger.due_schedules(1, Vec::new()).await.expect("the ledger can be read");
     assert_eq!((two.due.len(), two.next_at), (1, Some(bench.now().plus_millis(1))));
+    let other = TenantId::mint(Bench::START, [2; 10]);
+    for (except, names) in [(vec![other], 2), (vec![bench.tenant], 0), (vec![other, bench.tenant], 0)] {
+        let found = bench.ledger.due_schedules(100, except.clone()).await.expect("the ledger can be read");
+        assert_eq!(found.due.len(), names, "{except:?}");
+    }
 }
 
 pub async fn an_activation_rings(bench: &Bench) {
@@ -397,7 +402,7 @@ pub async fn nobody_sees_or_fires_a_neighbours_schedule(bench: &Bench) {
         seen: None,
     };
     bench.ledger.put_resource(neighbours).await.expect("the ledger takes resources");
-    let records = bench.ledger.due_schedules(10).await.expect("the ledger can be read").due;
+    let records = bench.ledger.due_schedules(10, Vec::new()).await.expect("the ledger can be read").due;
     let tenants: Vec<_> = records.iter().map(|record| record.tenant).collect();
     assert_eq!(tenants.len(), 2);
     assert!(tenants.contains(&bench.tenant) && tenants.contains(&bench.neighbour));
@@ -429,7 +434,7 @@ pub async fn a_schedule_belongs_to_the_one_who_applied_it_last(bench: &Bench) {
     assert_eq!(find(bench, "nightly").await.owner, "token:bob");
     assert_eq!(state(bench, "nightly").await.seen, seen, "what was considered stays considered");
     assert_eq!(due(bench).await, ["nightly"]);
-    assert_eq!(bench.ledger.due_schedules(1).await.expect("read").due[0].owner, "token:bob");
+    assert_eq!(bench.ledger.due_schedules(1, Vec::new()).await.expect("read").due[0].owner, "token:bob");
     assert_eq!(owned("token:ann").await, Vec::<String>::new());
     assert_eq!(owned("token:bob").await, ["schedule nightly token:bob"]);
     // A version that is stored and does not count changes nothing; one that is activated does.
