@@ -35,6 +35,17 @@ pub struct ResourceRecord {
     pub version: VersionRecord,
 }
 
+/// Which version of a resource counts. While it is the same, so is what the resource says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveStamp {
+    pub id: i64,
+    pub tenant: TenantId,
+    pub name: ResourceName,
+    pub version: u32,
+    /// With whose rights a schedule or trigger starts jobs.
+    pub owner: String,
+}
+
 /// A schedule or trigger that is active, by whose rights it starts jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedResource {
@@ -158,6 +169,14 @@ pub trait ResourceStore: Send + Sync {
         after: i64,
         limit: u32,
     ) -> StoreResult<Page<(TenantId, ResourceRecord), i64>>;
+
+    /// Which versions of a kind count, as [`Self::list_active`] has them, without what they say.
+    async fn list_active_stamps(
+        &self,
+        kind: ResourceKind,
+        after: i64,
+        limit: u32,
+    ) -> StoreResult<Page<ActiveStamp, i64>>;
 
     /// The active schedules and triggers of these owners, of all tenants, by kind and name.
     async fn list_owned(&self, owners: Vec<String>) -> StoreResult<Vec<OwnedResource>>;

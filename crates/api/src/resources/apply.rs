@@ -251,7 +251,7 @@ impl Order<'_> {
         let name = ResourceName::new(&document.name).map_err(Problem::validation)?;
         let source = source::checked(tenant, source, kind, &name, &spec).await?;
         let spec = spec::read(app, self.known, kind, spec).await?;
-        app.engine.resources.check(tenant, &spec, self.with).await?;
+        app.engine.resources.check(tenant, &name, &spec, self.with).await?;
         Ok(Applying::Resource(ResourcePut {
             key: key(tenant, kind, name),
             spec: spec.canonical().into(),

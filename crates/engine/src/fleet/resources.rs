@@ -1,22 +1,24 @@
 //! Resources: what somebody wrote is checked whole before a version is made of it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bowline_model::audit::Author;
-use bowline_model::blueprint::BlueprintSpec;
 use bowline_model::fleet::CommandSpec;
 use bowline_model::resource::{BadSpec, ResourceKind, Spec};
-use bowline_model::workflow::WorkflowSpec;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{Ledger, ResourceKey, ResourcePut, ResourceStored, StoreError};
-use bowline_workflow::program::{DefinitionMistake, Program};
+use bowline_workflow::program::DefinitionMistake;
 
 use super::params::check_schema;
 use crate::checks::Checks;
 use crate::fleet::CommandError;
-use crate::flow::DefinitionError;
+use crate::flow::{Definition, DefinitionError, compile_definition};
 use crate::secrets::Secrets;
 use crate::starter::{StartError, Starter};
+
+/// Triggers that a tenant may have, also those that are not active.
+const TRIGGERS_MAX: u32 = 200;
 
 /// Why a resource was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -38,14 +40,15 @@ pub(super) async fn check_command_spec(tenant: TenantId, spec: &CommandSpec) -> 
     }
 }
 
-/// Whether a workflow could run. Everything that is wrong is said at once.
-fn check_workflow_spec(spec: &WorkflowSpec) -> Result<(), BadSpec> {
-    several(Program::compile(spec).err().unwrap_or_default())
-}
-
-/// Whether a blueprint could run. Everything that is wrong is said at once.
-fn check_blueprint_spec(spec: &BlueprintSpec) -> Result<(), BadSpec> {
-    several(Program::of_blueprint(spec).err().unwrap_or_default())
+/// Whether a definition could run. Everything that is wrong is said at once.
+async fn check_definition(tenant: TenantId, definition: Definition) -> Result<Result<(), BadSpec>, StoreError> {
+    match compile_definition(tenant, definition).await {
+        Ok(_) => Ok(Ok(())),
+        Err(DefinitionError::Mistakes(mistakes)) => Ok(several(mistakes)),
+        Err(DefinitionError::Store(error)) => Err(error),
+        // What is compiled names nothing that could be missing.
+        Err(other) => Ok(Err(BadSpec::at("spec", other.to_string()))),
+    }
 }
 
 fn several(mistakes: Vec<DefinitionMistake>) -> Result<(), BadSpec> {
@@ -93,11 +96,13 @@ impl Resources {
             Spec::Rabbitmq(_) => Ok(()),
             Spec::SecretRef(reference) => Ok(self.secrets.check_ref(tenant, reference).await??),
             Spec::Workflow(workflow) => {
-                together(workflow.check(), check_workflow_spec(workflow))?;
+                let definition = Definition::Workflow(workflow.clone());
+                together(workflow.check(), check_definition(tenant, definition).await?)?;
                 Ok(several(self.checks.workflow(tenant, workflow).await?)?)
             }
             Spec::Blueprint(blueprint) => {
-                together(blueprint.check(), check_blueprint_spec(blueprint))?;
+                let definition = Definition::Blueprint(blueprint.clone());
+                together(blueprint.check(), check_definition(tenant, definition).await?)?;
                 Ok(several(self.checks.blueprint(tenant, blueprint).await?)?)
             }
             Spec::Schedule(_) | Spec::Trigger(_) => Ok(()),
@@ -105,11 +110,18 @@ impl Resources {
     }
 
     /// Whether the tenant could store a resource that says this. What it names must be there, or come with it.
-    pub async fn check(&self, tenant: TenantId, spec: &Spec, with: &[ResourceKey]) -> Result<(), PutError> {
+    pub async fn check(
+        &self,
+        tenant: TenantId,
+        name: &ResourceName,
+        spec: &Spec,
+        with: &[ResourceKey],
+    ) -> Result<(), PutError> {
         self.check_alone(tenant, spec).await?;
         let startable = match spec {
             Spec::Schedule(schedule) => self.starter.check_whole(tenant, &schedule.start).await,
             Spec::Trigger(trigger) => {
+                self.check_count(tenant, name, with).await?;
                 self.check_broker(tenant, &trigger.rabbitmq.broker, with).await?;
                 // Its parameters come with the message.
                 self.starter.check(tenant, &trigger.start).await
@@ -121,6 +133,26 @@ impl Resources {
             Err(error) if comes_with(&error, with) => Ok(()),
             Err(error) => Err(not_startable(error)),
         }
+    }
+
+    /// Whether the tenant may have one more trigger: each that is active is a connection and a queue that is read.
+    async fn check_count(&self, tenant: TenantId, name: &ResourceName, with: &[ResourceKey]) -> Result<(), PutError> {
+        let there = self.ledger.list_resources(tenant, ResourceKind::Trigger, None, TRIGGERS_MAX).await?;
+        let there: HashSet<&ResourceName> = there.items.iter().map(|record| &record.name).collect();
+        if there.contains(name) {
+            return Ok(());
+        }
+        let come = with.iter().filter(|key| key.kind == ResourceKind::Trigger).map(|key| &key.name).chain([name]);
+        let more: HashSet<&ResourceName> = come.filter(|name| !there.contains(name)).collect();
+        if there.len() + more.len() > TRIGGERS_MAX as usize {
+            let what = format!(
+                "a tenant has at most {TRIGGERS_MAX} triggers, and this one has {}; delete some, or let one trigger start what \
+                 several do",
+                there.len()
+            );
+            return Err(BadSpec::at("spec", what).into());
+        }
+        Ok(())
     }
 
     /// Whether a trigger's broker is there, or comes with it.
@@ -163,7 +195,7 @@ impl Resources {
 
     /// Stores a version that says `spec`.
     pub async fn store(&self, spec: &Spec, put: ResourcePut) -> Result<ResourceStored, PutError> {
-        self.check(put.key.tenant, spec, &[]).await?;
+        self.check(put.key.tenant, &put.key.name, spec, &[]).await?;
         match self.ledger.put_resource(put).await? {
             ResourceStored::Overtaken { latest } => Err(PutError::Overtaken { latest }),
             stored => Ok(stored),

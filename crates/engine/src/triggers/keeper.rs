@@ -14,7 +14,7 @@ use bowline_model::event::EventData;
 use bowline_model::resource::ResourceKind;
 use bowline_model::trigger::TriggerSpec;
 use bowline_model::{ErrorClass, EventKind, ResourceName, TenantId};
-use bowline_store::{Clock, Ledger, Notice, ResourceRecord, StoreResult};
+use bowline_store::{ActiveStamp, Clock, Ledger, Notice, ResourceKey, StoreResult};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::hand::Hand;
 use super::standing::{Board, Standing};
 use crate::brokers::Brokers;
-use crate::rights;
+use crate::rights::{self, RightsLost};
 use crate::starter::Starter;
 
 /// Another server may have changed a trigger; nobody rings for that.
@@ -35,6 +35,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const BITE: u32 = 500;
 
 type Key = (TenantId, ResourceName);
+/// What a trigger says, or why that cannot be read.
+type ReadSpec = Result<Arc<TriggerSpec>, String>;
 
 /// Reads the queues of triggers.
 #[derive(Debug)]
@@ -78,6 +80,8 @@ struct House {
     not_before: HashMap<Key, Instant>,
     /// Triggers that are not read because their owner has lost the rights. Each is reported once.
     stopped: HashSet<Key>,
+    /// What triggers say, of the version that counts. It is read again when another one does.
+    specs: HashMap<Key, ((i64, u32), ReadSpec)>,
 }
 
 impl House {
@@ -122,14 +126,18 @@ impl Triggers {
         self.bury(house);
         let triggers = self.active(ResourceKind::Trigger).await?;
         let brokers = if triggers.is_empty() { Vec::new() } else { self.active(ResourceKind::Rabbitmq).await? };
-        let stamp_of = |record: &ResourceRecord| (record.id, record.version.version);
+        let stamp_of = |stamp: &ActiveStamp| (stamp.id, stamp.version);
         let brokers: HashMap<Key, (i64, u32)> =
-            brokers.iter().map(|(tenant, record)| ((*tenant, record.name.clone()), stamp_of(record))).collect();
+            brokers.iter().map(|stamp| ((stamp.tenant, stamp.name.clone()), stamp_of(stamp))).collect();
         let mut wanted = HashSet::new();
-        for (tenant, record) in &triggers {
-            let key = (*tenant, record.name.clone());
+        // Many triggers have few owners.
+        let mut rights_of: HashMap<(&str, &[&'static str]), Result<(), RightsLost>> = HashMap::new();
+        for stamp in &triggers {
+            let (tenant, owner) = (&stamp.tenant, stamp.owner.as_str());
+            let key = (*tenant, stamp.name.clone());
             let board = self.board(&key);
-            let spec: TriggerSpec = match serde_json::from_str(&record.version.spec) {
+            let Some(spec) = self.spec(house, &key, stamp).await? else { continue };
+            let spec = match spec {
                 Ok(spec) => spec,
                 Err(error) => {
                     board.trouble(self.clock.now(), format!("the trigger cannot be read: {error}"));
@@ -139,9 +147,16 @@ impl Triggers {
             if !spec.enabled {
                 continue;
             }
-            let owner = record.owner.as_deref().unwrap_or(&record.version.by);
             let needed = rights::needed_for(&spec.start);
-            if let Err(lost) = rights::check(&*self.ledger, owner, needed, self.clock.now()).await? {
+            let rights = match rights_of.get(&(owner, needed)) {
+                Some(known) => known.clone(),
+                None => {
+                    let found = rights::check(&*self.ledger, owner, needed, self.clock.now()).await?;
+                    rights_of.insert((owner, needed), found.clone());
+                    found
+                }
+            };
+            if let Err(lost) = rights {
                 // Messages wait in the queue until somebody takes the trigger over.
                 self.report_stopped(house, key, &board, rights::lost_by_owner(&lost)).await;
                 continue;
@@ -149,16 +164,32 @@ impl Triggers {
             house.stopped.remove(&key);
             wanted.insert(key.clone());
             let broker = brokers.get(&(*tenant, spec.rabbitmq.broker.clone())).copied();
-            let stamp = Stamp { trigger: stamp_of(record), broker, owner: owner.to_owned() };
-            self.settle(house, stop, key, stamp, spec, owner).await;
+            let stamp = Stamp { trigger: stamp_of(stamp), broker, owner: owner.to_owned() };
+            self.settle(house, stop, key, stamp, &spec, owner).await;
         }
         for key in house.readers.keys().filter(|key| !wanted.contains(*key)).cloned().collect::<Vec<_>>() {
             house.end(&key, &self.board(&key));
         }
         house.not_before.retain(|key, _| wanted.contains(key));
-        let there: HashSet<Key> = triggers.iter().map(|(tenant, record)| (*tenant, record.name.clone())).collect();
+        let there: HashSet<Key> = triggers.iter().map(|stamp| (stamp.tenant, stamp.name.clone())).collect();
+        house.specs.retain(|key, _| there.contains(key));
         self.boards().retain(|key, _| there.contains(key));
         Ok(())
+    }
+
+    /// What a trigger says, read only if it says something else than before; nothing if another version counts by now.
+    async fn spec(&self, house: &mut House, key: &Key, stamp: &ActiveStamp) -> StoreResult<Option<ReadSpec>> {
+        if let Some((version, spec)) = house.specs.get(key)
+            && *version == (stamp.id, stamp.version)
+        {
+            return Ok(Some(spec.clone()));
+        }
+        let key_of = ResourceKey { tenant: key.0, kind: ResourceKind::Trigger, name: key.1.clone() };
+        let found = self.ledger.find_resource(key_of, Some(stamp.version)).await?;
+        let Some(found) = found.filter(|found| found.id == stamp.id) else { return Ok(None) };
+        let spec = serde_json::from_str(&found.version.spec).map(Arc::new).map_err(|error| error.to_string());
+        house.specs.insert(key.clone(), ((stamp.id, stamp.version), spec.clone()));
+        Ok(Some(spec))
     }
 
     async fn report_stopped(&self, house: &mut House, key: Key, board: &Board, why: String) {
@@ -206,7 +237,7 @@ impl Triggers {
         stop: &CancellationToken,
         key: Key,
         stamp: Stamp,
-        spec: TriggerSpec,
+        spec: &TriggerSpec,
         owner: &str,
     ) {
         let board = self.board(&key);
@@ -250,7 +281,7 @@ impl Triggers {
             board,
             tenant: key.0,
             name: key.1.clone(),
-            spec,
+            spec: spec.clone(),
             owner: owner.to_owned(),
             stop: stop.clone(),
         };
@@ -258,10 +289,10 @@ impl Triggers {
         house.readers.insert(key, Reader { stamp, broker, stop, doubt, task });
     }
 
-    async fn active(&self, kind: ResourceKind) -> StoreResult<Vec<(TenantId, ResourceRecord)>> {
+    async fn active(&self, kind: ResourceKind) -> StoreResult<Vec<ActiveStamp>> {
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
-            let page = self.ledger.list_active(kind, after, BITE).await?;
+            let page = self.ledger.list_active_stamps(kind, after, BITE).await?;
             all.extend(page.items);
             match page.next {
                 Some(next) => after = next,

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId};
 use bowline_store::{
-    Activated, Activation, Applied, Applying, Deleted, OnceKey, OwnedResource, Page, ResourceKey, ResourceOrder,
-    ResourcePut, ResourceRecord, ResourceStore, ResourceStored, StoreResult, VersionRecord,
+    Activated, Activation, ActiveStamp, Applied, Applying, Deleted, OnceKey, OwnedResource, Page, ResourceKey,
+    ResourceOrder, ResourcePut, ResourceRecord, ResourceStore, ResourceStored, StoreResult, VersionRecord,
 };
 
 use crate::command::Command;
@@ -55,6 +55,15 @@ impl ResourceStore for SqlLedger {
         limit: u32,
     ) -> StoreResult<Page<(TenantId, ResourceRecord), i64>> {
         self.look(move |db| Box::pin(async move { read::list_active(db, kind, after, limit).await })).await
+    }
+
+    async fn list_active_stamps(
+        &self,
+        kind: ResourceKind,
+        after: i64,
+        limit: u32,
+    ) -> StoreResult<Page<ActiveStamp, i64>> {
+        self.look(move |db| Box::pin(async move { read::list_active_stamps(db, kind, after, limit).await })).await
     }
 
     async fn list_owned(&self, owners: Vec<String>) -> StoreResult<Vec<OwnedResource>> {

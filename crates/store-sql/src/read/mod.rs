@@ -39,7 +39,9 @@ pub use hosts::{find_host, find_inventory, list_groups, list_hosts, list_invento
 pub use jobs::{find_job, list_jobs, resolve_job, waiting_facts};
 pub use lanes::lane_depths;
 pub use output::{find_output, held_to, judge_range, list_output, may_bring};
-pub use resources::{count_stopped, find_resource, list_active, list_owned, list_resources, list_versions};
+pub use resources::{
+    count_stopped, find_resource, list_active, list_active_stamps, list_owned, list_resources, list_versions,
+};
 pub use schedules::{due_schedules, find_schedule, list_schedules};
 pub use tokens::{actors_named, find_tenant, find_token, list_made, list_tenants, list_tokens};
 pub use verify::verify;

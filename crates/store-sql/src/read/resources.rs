@@ -2,7 +2,9 @@
 
 use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId};
-use bowline_store::{OwnedResource, Page, ResourceKey, ResourceRecord, StoreError, StoreResult, VersionRecord};
+use bowline_store::{
+    ActiveStamp, OwnedResource, Page, ResourceKey, ResourceRecord, StoreError, StoreResult, VersionRecord,
+};
 
 use super::pages::within;
 use crate::db::{Col, Db, Mode, Row, Sql, Val};
@@ -94,6 +96,29 @@ pub async fn list_active(
     Ok(Page { items, next })
 }
 
+pub async fn list_active_stamps(
+    db: &mut impl Db,
+    kind: ResourceKind,
+    after: i64,
+    limit: u32,
+) -> StoreResult<Page<ActiveStamp, i64>> {
+    let params = [Val::Text(kind.as_str()), Val::Int(after), Val::Int(i64::from(limit) + 1)];
+    let read = |row: &dyn Row| {
+        Ok(ActiveStamp {
+            id: row.int(0)?,
+            tenant: TenantId::from_uuid(row.id(1)?),
+            name: ResourceName::new(&row.text(2)?).map_err(|e| broken(e.to_string()))?,
+            version: count(row.int(3)?),
+            owner: row.text(4)?,
+        })
+    };
+    let mut items = db.query(STAMPS, &params, read).await?;
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = if more { items.last().map(|last| last.id) } else { None };
+    Ok(Page { items, next })
+}
+
 pub async fn list_owned(db: &mut impl Db, owners: &[String]) -> StoreResult<Vec<OwnedResource>> {
     let read = |row: &dyn Row| {
         Ok(OwnedResource {
@@ -160,6 +185,11 @@ const SIZES: Sql = Sql::Each {
 const ACTIVE: Sql = Sql::Same(
     "select r.id, r.kind, r.name, r.active, r.latest, r.created_at, r.updated_at,
             v.version, v.spec, v.note, v.by, v.at, cast(null as text), r.owner, r.tenant
+     from resource r join resource_version v on v.resource = r.id and v.version = r.active
+     where r.kind = $1 and r.id > $2 order by r.id limit $3",
+);
+const STAMPS: Sql = Sql::Same(
+    "select r.id, r.tenant, r.name, v.version, coalesce(r.owner, v.by)
      from resource r join resource_version v on v.resource = r.id and v.version = r.active
      where r.kind = $1 and r.id > $2 order by r.id limit $3",
 );

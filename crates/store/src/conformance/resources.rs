@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use bowline_model::ResourceName;
 use bowline_model::event::EventKind;
 use bowline_model::resource::ResourceKind;
+use bowline_model::{ResourceName, TenantId};
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, body};
 use crate::{
-    Activated, Activation, Applying, Deleted, EventFilter, OnceKey, PruneMark, ResourceKey, ResourceOrder, ResourcePut,
-    ResourceRecord, ResourceStored, Retention,
+    Activated, Activation, ActiveStamp, Applying, Deleted, EventFilter, OnceKey, PruneMark, ResourceKey, ResourceOrder,
+    ResourcePut, ResourceRecord, ResourceStored, Retention,
 };
 
 fn key(bench: &Bench, name: &str) -> ResourceKey {
@@ -415,6 +415,16 @@ pub async fn what_counts_is_listed_for_all_tenants(bench: &Bench) {
     loop {
         let page = bench.ledger.list_active(kind, after, 2).await.expect("the ledger can be read");
         assert!(page.items.len() <= 2);
+        let stamps = bench.ledger.list_active_stamps(kind, after, 2).await.expect("the ledger can be read");
+        let stamp = |(tenant, found): &(TenantId, ResourceRecord)| ActiveStamp {
+            id: found.id,
+            tenant: *tenant,
+            name: found.name.clone(),
+            version: found.version.version,
+            owner: found.owner.clone().unwrap_or_else(|| found.version.by.clone()),
+        };
+        assert_eq!(stamps.items, page.items.iter().map(stamp).collect::<Vec<_>>());
+        assert_eq!(stamps.next, page.next);
         let ours = page.items.into_iter().filter(|(tenant, _)| [bench.tenant, bench.neighbour].contains(tenant));
         listed.extend(ours.map(|(tenant, found)| (tenant, found.name.to_string(), found.version.spec.to_string())));
         match page.next {
