@@ -11,6 +11,7 @@ mod debug;
 mod detail;
 mod gather;
 mod life;
+mod mailbox;
 mod message;
 mod pin;
 mod record;

@@ -10,17 +10,13 @@ use serde_json::{Value, json};
 
 use super::debug::{Debug, HaltedBy};
 use super::gather::Arrivals;
+use super::mailbox::{Mailbox, Signal};
 use super::pin;
 use super::record::{Record, Step, StepStatus, Waiting};
 use super::undo::{Deed, StoredDeed, StoredUndoing, Undoing};
 use crate::expression::Context;
 use crate::node::{Call, Ended, Exit, Shape};
 use crate::program::{NodeIndex, Program, Way};
-
-/// Signals that an execution remembers before a node waits for them, and their size. The ledger refuses what is sent to an
-/// execution beyond half of that; should more arrive all the same, the oldest are forgotten.
-const MAILBOX_MAX: usize = 2_000;
-const MAILBOX_BYTES_MAX: usize = 16 << 20;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -36,9 +32,7 @@ pub struct Flow {
     pub(super) tokens: Vec<Token>,
     pub(super) arrivals: BTreeMap<NodeIndex, Arrivals>,
     pub(super) debug: Debug,
-    pub(super) mailbox: Vec<Signal>,
-    /// The size of what is in the mailbox.
-    pub(super) mailbox_bytes: usize,
+    pub(super) mailbox: Mailbox,
     pub(super) canceling: bool,
     /// The error handler has taken over; a failure in it ends the run.
     pub(super) handling: bool,
@@ -191,39 +185,6 @@ impl Held {
     }
 }
 
-/// Something that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Signal {
-    pub name: Arc<str>,
-    pub key: Option<String>,
-    pub payload: Value,
-}
-
-impl Signal {
-    /// About as many bytes as it has as JSON.
-    fn size(&self) -> usize {
-        self.name.len() + self.key.as_ref().map_or(0, String::len) + size_of_json(&self.payload)
-    }
-
-    pub fn fits(&self, wait: &Waiting) -> bool {
-        matches!(wait, Waiting::Event { name, key, .. }
-            if *name == self.name && (key.is_none() || *key == self.key))
-    }
-}
-
-/// About as many bytes as a value has as JSON.
-fn size_of_json(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) => 5,
-        Value::Number(_) => 10,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => 2 + items.iter().map(|item| 1 + size_of_json(item)).sum::<usize>(),
-        Value::Object(fields) => {
-            2 + fields.iter().map(|(name, value)| name.len() + 4 + size_of_json(value)).sum::<usize>()
-        }
-    }
-}
-
 /// How the run is about to end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Finishing {
@@ -267,8 +228,7 @@ impl Flow {
             tokens: Vec::new(),
             arrivals: BTreeMap::new(),
             debug: Debug::default(),
-            mailbox: Vec::new(),
-            mailbox_bytes: 0,
+            mailbox: Mailbox::default(),
             canceling: false,
             handling: false,
             finishing: None,
@@ -333,23 +293,7 @@ impl Flow {
 
     /// Signals that it remembers and that no node has waited for yet: how many, and how many bytes.
     pub fn remembered(&self) -> (usize, usize) {
-        (self.mailbox.len(), self.mailbox_bytes)
-    }
-
-    fn remember_signal(&mut self, signal: Signal) {
-        let size = signal.size();
-        while !self.mailbox.is_empty()
-            && (self.mailbox.len() >= MAILBOX_MAX || self.mailbox_bytes + size > MAILBOX_BYTES_MAX)
-        {
-            self.take_signal(0);
-        }
-        self.mailbox_bytes += size;
-        self.mailbox.push(signal);
-    }
-
-    fn take_signal(&mut self, at: usize) {
-        let taken = self.mailbox.remove(at);
-        self.mailbox_bytes = self.mailbox_bytes.saturating_sub(taken.size());
+        (self.mailbox.len(), self.mailbox.bytes())
     }
 
     pub fn ending(&self) -> Option<&Ending> {
@@ -464,7 +408,7 @@ impl Flow {
                 }
             }
             Record::Signal { name, key, payload } => {
-                self.remember_signal(Signal { name: Arc::clone(name), key: key.clone(), payload: payload.clone() });
+                self.mailbox.remember(Signal { name: Arc::clone(name), key: key.clone(), payload: payload.clone() });
             }
             Record::Halted { by, .. } => {
                 self.debug.halted = Some(*by);
@@ -552,10 +496,8 @@ impl Flow {
         let late = match self.token(&step.node, step.visit) {
             Some(place) => {
                 let token = self.tokens.remove(place);
-                if let Some(Held { wait, .. }) = &token.held
-                    && let Some(letter) = self.mailbox.iter().position(|signal| signal.fits(wait))
-                {
-                    self.take_signal(letter);
+                if let Some(Held { wait, .. }) = &token.held {
+                    self.mailbox.take(wait);
                 }
                 token.late
             }
@@ -689,7 +631,7 @@ impl Flow {
                 .map(|(node, a)| (id(*node), StoredArrivals { count: a.count, fired: false, late: ids(&a.late) }))
                 .collect(),
             debug: self.debug.clone(),
-            mailbox: self.mailbox.clone(),
+            mailbox: self.mailbox.signals().to_vec(),
             canceling: self.canceling,
             handling: self.handling,
             finishing: self.finishing.clone(),
@@ -756,8 +698,7 @@ impl Flow {
             tokens: tokens?,
             arrivals: arrivals?,
             debug: snapshot.debug,
-            mailbox_bytes: snapshot.mailbox.iter().map(Signal::size).sum(),
-            mailbox: snapshot.mailbox,
+            mailbox: Mailbox::of(snapshot.mailbox),
             canceling: snapshot.canceling,
             handling: snapshot.handling,
             finishing: snapshot.finishing,

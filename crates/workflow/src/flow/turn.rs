@@ -446,7 +446,7 @@ impl Flow {
     fn next_answer(&self, now: Timestamp, expires: bool) -> Option<(usize, Answer)> {
         self.tokens.iter().enumerate().find_map(|(place, token)| {
             let wait = &token.held.as_ref()?.wait;
-            if let Some(signal) = self.mailbox.iter().find(|signal| signal.fits(wait)) {
+            if let Some(signal) = self.mailbox.find(wait) {
                 return Some((place, Answer::Event(signal.payload.clone())));
             }
             let due = wait.due_at().is_some_and(|at| at <= now);
