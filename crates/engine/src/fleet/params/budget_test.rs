@@ -103,7 +103,7 @@ proptest! {
 
         let done = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&done);
-        let built = super::options()
+        let built = super::options(0)
             .with_keyword(COUNTED, move |_, _, _| Ok(Box::new(Counter(Arc::clone(&counter)))))
             .build(&schema);
         let validator = built.map_err(|error| TestCaseError::fail(format!("{schema}: {error}")))?;

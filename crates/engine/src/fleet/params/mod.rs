@@ -27,16 +27,30 @@ const NAMED_MAX: usize = 10;
 const QUOTED_MAX: usize = 300;
 /// Memory that one compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 256 << 10;
+/// Memory that all compiled patterns of a schema may take together.
+const PATTERNS_BYTES_MAX: usize = 16 << 20;
 
-fn options<'a>() -> jsonschema::ValidationOptions<'a> {
-    let patterns = jsonschema::PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(1 << 20);
+/// What each of so many patterns may take, so that all of them are within their budget.
+fn bytes_of_pattern(patterns: usize) -> usize {
+    (PATTERNS_BYTES_MAX / patterns.max(1)).min(PATTERN_BYTES_MAX)
+}
+
+fn options<'a>(patterns: usize) -> jsonschema::ValidationOptions<'a> {
+    let patterns = jsonschema::PatternOptions::regex().size_limit(bytes_of_pattern(patterns)).dfa_size_limit(1 << 20);
     jsonschema::options().with_pattern_options(patterns)
 }
 
 /// Compiles a schema whose unfolded size is within its bound.
 fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     size::unfolded(schema).map_err(|what| format!("the schema {what}"))?;
-    options().build(schema).map_err(|error| format!("not a JSON Schema: {error}"))
+    let patterns = size::patterns(schema);
+    options(patterns).build(schema).map_err(|error| match patterns {
+        0 => format!("not a JSON Schema: {error}"),
+        _ => format!(
+            "not a JSON Schema: {error} (each of its {patterns} patterns may have {} KiB once it is compiled)",
+            bytes_of_pattern(patterns) / 1_024
+        ),
+    })
 }
 
 /// Whether evaluating this schema stays within its budget. Says what is wrong otherwise. For schemas that were stored before
@@ -147,6 +161,20 @@ mod tests {
         }
         let remote = json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema.json"}}});
         assert!(check_schema_here("params", &remote).is_err(), "nothing is fetched");
+    }
+
+    #[test]
+    fn patterns_have_a_budget_together() {
+        let schema = |count: usize| {
+            let one = |n: usize| (format!("p{n}"), json!({"type": "string", "pattern": format!("^[a-z{n}]{{2000}}$")}));
+            json!({"type": "object", "properties": (0..count).map(one).collect::<serde_json::Map<_, _>>()})
+        };
+        assert!(check_schema_here("params", &schema(10)).is_ok());
+        let bad = check_schema_here("params", &schema(200)).expect_err("too much together");
+        assert!(bad.what.contains("each of its 200 patterns"), "{bad}");
+        for count in 0..=1_000 {
+            assert!(bytes_of_pattern(count) * count <= PATTERNS_BYTES_MAX);
+        }
     }
 
     #[test]

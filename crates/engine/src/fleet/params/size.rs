@@ -54,7 +54,7 @@ pub(super) fn is_at_most(schema: &Value, max: u64) -> bool {
     patterns(schema) == 0 && unfolded(schema).is_ok_and(|size| size <= max)
 }
 
-fn patterns(value: &Value) -> usize {
+pub(super) fn patterns(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.iter().map(patterns).sum(),
         Value::Object(fields) => {
