@@ -28,7 +28,7 @@ const SUSPECTS: &str = "evaluations.suspects";
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subject {
     pub tenant: TenantId,
-    /// `schema/…`, `schedule/NAME@VERSION` or `execution/JOB`.
+    /// `definition/…`, `schema/…`, `schedule/NAME@VERSION` or `execution/JOB`.
     pub name: String,
 }
 

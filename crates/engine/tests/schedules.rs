@@ -379,3 +379,51 @@ async fn parameters_of_a_scheduled_command_must_fit() {
     assert!(refused.to_string().starts_with("start.params: "), "{refused}");
     house.try_put(ResourceKind::Schedule, "cleaning", with(json!({"days": 3}))).await.expect("it fits");
 }
+
+/// A workflow whose patterns take a while to compile.
+fn slow_workflow() -> Value {
+    let node = |n: usize| {
+        let value = format!("{{{{ 'a' | matches('[a-z{n}]{{900}}') }}}}");
+        json!({"id": format!("n{n}"), "type": "transform", "config": {"value": value}})
+    };
+    let mut nodes = vec![json!({"id": "n0", "type": "start"})];
+    nodes.extend((1..=30).map(node));
+    let edges: Vec<Value> =
+        (1..=30).map(|n| json!({"source": format!("n{}", n - 1), "target": format!("n{n}")})).collect();
+    json!({"nodes": nodes, "edges": edges})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_go_on_while_another_tenants_take_long_to_prepare() {
+    let house = House::open("2026-03-01T11:59:00Z");
+    let slow = TenantId::mint(at("2026-03-01T00:00:00Z"), [2; 10]);
+    let put = async |kind: ResourceKind, text: &str, spec: Value| {
+        let spec = Spec::from_value(kind, spec).expect("a spec");
+        let put = house.engine.resources.put(slow, name(text), &spec, None, "service:ann".into(), true, None);
+        put.await.expect("stored");
+    };
+    put(ResourceKind::Workflow, "slow", slow_workflow()).await;
+    put(ResourceKind::Schedule, "first", json!({"cron": "0 12 * * *", "start": {"workflow": "slow"}})).await;
+    house.put("second", json!({"cron": "0 12 * * *"})).await;
+    house.clock.set(at("2026-03-01T12:00:00Z"));
+    // Another server, which has not compiled anything yet.
+    let other = engine(&house.ledger, &house.clock, 2);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let events = async || {
+        let page = house.ledger.list_jobs(slow, JobFilter::default(), None, 10).await.expect("read");
+        (house.jobs().await, page.items)
+    };
+    let (quick, slow) = tokio::select! {
+        ended = Arc::clone(&other.scheduler).serve(stop.clone()) => panic!("{ended:?}"),
+        both = async {
+            loop {
+                let (quick, slow) = events().await;
+                if let ([quick], [slow]) = (&quick[..], &slow[..]) {
+                    break (quick.number, slow.number);
+                }
+                tokio::task::yield_now().await;
+            }
+        } => both,
+    };
+    assert!(quick < slow, "one tenant's schedule waited for another's: {quick}, {slow}");
+}
