@@ -1,6 +1,6 @@
 //! Groups in groups: no circles, not woven without end, and how deep each one lies.
 //!
-//! Whoever asks which groups a host is in walks up through all of them. That is right for inventories that people have, and
+//! To find which groups a host is in, all of them are walked up through. That is right for inventories that people have, and
 //! slow for one that somebody made for the purpose; so this is asked first, and costs one look at each membership.
 
 use std::collections::BTreeMap;

@@ -66,7 +66,7 @@ struct Taken {
     of: Option<Arc<Semaphore>>,
 }
 
-/// The room of one request. The door has it until the request is answered.
+/// The room of one request, held until the request is answered.
 #[derive(Debug, Clone, Default)]
 pub struct BodyRoom(Arc<tokio::sync::Mutex<Taken>>);
 

@@ -239,7 +239,7 @@ async fn untangle(
     Ok(())
 }
 
-/// Whether an inventory has room for these hosts next to those it has. It is asked here, and not by whoever writes for everybody:
+/// Whether an inventory has room for these hosts next to those it has. It is asked here, and not in the writer:
 /// counting takes longer the more hosts there are. So requests at the same moment may pass it by their own hosts.
 pub async fn check_count(
     app: &App,

@@ -618,7 +618,7 @@ async fn what_adds_nothing_takes_no_room(setup: Setup) {
     let text = |letter: &str| json!({"v": letter.repeat(60_000)});
     let submit = async |key: &str, payload: Value| {
         let request = server.http().post(server.url("/jobs")).bearer_auth(server.admin());
-        let body = json!({"type": "nobody.takes.it", "payload": payload});
+        let body = json!({"type": "unserved.type", "payload": payload});
         let answer = request.header("idempotency-key", key).json(&body).send().await.expect("answered");
         crate::support::Answer::read(answer).await.expect("JSON")
     };
