@@ -48,7 +48,8 @@ fn a_command_that_cannot_be_started_has_no_exit_code() {
     let manifest = command(&["/does/not/exist"]);
     let end = execute(&runs, &manifest);
     assert_eq!((end.outcome, end.exit_code, end.signal), (EndedAs::Failed, None, None));
-    assert!(end.message.unwrap().contains("could not be started"));
+    let said = end.message.unwrap();
+    assert!(said.starts_with("the command could not be started: /does/not/exist: "), "{said}");
 }
 
 #[test]

@@ -52,7 +52,11 @@ async fn what_cannot_begin_is_told_with_its_reason() {
         (task(&local, "web-1", &json!({"spec": {"argv": ["x"], "cwd": "here"}})), "permanent", "absolute"),
         (task(&json!({"via": "ssh"}), "web-1", &json!({"spec": {"argv": ["x"]}})), "permanent", "cannot reach"),
         (task(&local, "web-1", &json!({"spec": {"agrv": ["x"]}})), "handler", "cannot read"),
-        (task(&local, "web-1", &json!({"spec": {"argv": ["/no/such/program"]}})), "permanent", "could not be started"),
+        (
+            task(&local, "web-1", &json!({"spec": {"argv": ["/no/such/program"]}})),
+            "permanent",
+            "could not be started: /no/such/program: ",
+        ),
     ];
     for (task, class, words) in cases {
         let run = task["task_id"].as_str().unwrap().to_owned();
