@@ -1,6 +1,7 @@
 //! Tables: columns as wide as their widest text, and never wider than the terminal.
 //!
-//! The first rows decide the widths; rows of later pages keep them, so a long list can be printed while it is read.
+//! The first rows decide the widths, so that a long list can be printed while it is read. Where texts of a later page are longer
+//! and there is room, columns grow, and their titles are printed again above the rows that they fit.
 //! When the terminal is too narrow, spare columns go first, then texts are cut with `…`, and columns that people copy
 //! from (ids) are cut last. Without a terminal only endless texts are cut.
 
@@ -109,8 +110,9 @@ impl Table {
     /// The rows as lines; before the first ones, the header. `room` is the width of the terminal, if there is one.
     pub fn render(&mut self, rows: &[Vec<Cell>], room: Option<usize>, color: bool) -> String {
         let mut out = String::new();
-        if self.widths.is_empty() {
-            self.widths = self.measure(rows, room);
+        let widths = if self.widths.is_empty() { self.measure(rows, room) } else { self.grown(rows, room) };
+        if widths != self.widths {
+            self.widths = widths;
             let header: Vec<Cell> = self.columns.iter().map(|c| Cell::painted(c.title, Paint::Strong)).collect();
             self.line(&header, room, color, &mut out);
         }
@@ -153,6 +155,17 @@ impl Table {
             if total(&widths) > room {
                 widths[at] = None;
             }
+        }
+        widths
+    }
+
+    /// The widths for later rows: wider where they need it and there is room, never narrower.
+    fn grown(&self, rows: &[Vec<Cell>], room: Option<usize>) -> Vec<Option<usize>> {
+        let mut widths = self.widths.clone();
+        for (at, needed) in self.measure(rows, None).into_iter().enumerate() {
+            let (Some(width), Some(needed)) = (widths[at], needed) else { continue };
+            let left = room.map_or(usize::MAX, |room| room.saturating_sub(total(&widths)));
+            widths[at] = Some(width.max(needed.min(width.saturating_add(left))));
         }
         widths
     }
@@ -263,10 +276,18 @@ mod tests {
     }
 
     #[test]
-    fn later_pages_keep_the_widths_of_the_first() {
+    fn later_pages_keep_the_widths_of_the_first_unless_they_need_more() {
+        for room in [None, Some(80)] {
+            let mut table = Table::new(&[Column::left("A"), Column::left("B")]);
+            let mut page = |a: &str, b: &str| table.render(&[vec![a.into(), b.into()]], room, false);
+            assert_eq!(page("xx", "1"), "A   B\nxx  1\n");
+            assert_eq!(page("y", "2"), "y   2\n");
+            assert_eq!(page("zzzz", "3"), "A     B\nzzzz  3\n");
+            assert_eq!(page("y", "4"), "y     4\n");
+        }
         let mut table = Table::new(&[Column::left("A"), Column::left("B")]);
-        assert_eq!(table.render(&[vec!["xx".into(), "1".into()]], Some(80), false), "A   B\nxx  1\n");
-        assert_eq!(table.render(&[vec!["yyyy".into(), "2".into()]], Some(80), false), "y…  2\n");
+        table.render(&[vec!["xx".into(), "1".into()]], Some(6), false);
+        assert_eq!(table.render(&[vec!["yyyy".into(), "2".into()]], Some(6), false), "A    B\nyy…  2\n");
     }
 
     #[test]
