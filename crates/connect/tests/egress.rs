@@ -58,9 +58,12 @@ impl Resolver for Names {
     }
 }
 
+/// Of an answer. More than takes no room.
+const MAX: usize = 65 << 10;
+
 fn rules() -> EgressRules {
     let allow_networks = vec![format!("{OUTSIDE}/32").parse().expect("a network")];
-    EgressRules { allow_networks, response_max_bytes: 64 << 10, ..EgressRules::default() }
+    EgressRules { allow_networks, response_max_bytes: MAX, ..EgressRules::default() }
 }
 
 fn egress(names: &Arc<Names>) -> Egress {
@@ -74,6 +77,7 @@ fn call(url: &str) -> Call {
         headers: HeaderMap::new(),
         body: None,
         follow_redirects: true,
+        tenant: "acme".to_owned(),
         patience: Duration::from_secs(20),
     }
 }
@@ -257,9 +261,10 @@ async fn an_answer_is_cut_at_its_cap() {
     let (cut, was_cut) = mpsc::channel();
     let cut = Mutex::new(cut);
     let stage = ScriptedServer::start(move |request, stream| {
-        let full = "x".repeat(64 << 10);
+        let full = "x".repeat(MAX);
         match request.split(' ').nth(1).unwrap_or_default() {
             "/full" => answer(stream, "200 OK", "", &full),
+            "/short" => answer(stream, "200 OK", "", "short"),
             "/told" => write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: 10737418240\r\n\r\n"),
             "/more" => answer(stream, "200 OK", "", &(full + "x")),
             "/flood" => {
@@ -279,10 +284,12 @@ async fn an_answer_is_cut_at_its_cap() {
     });
     let egress = egress(&Names::of(&[]));
     let full = ask(&egress, call(&at(&stage, OUTSIDE, "/full"))).await.expect("as much as is allowed");
-    assert_eq!(full.body.len(), 64 << 10);
+    assert_eq!((full.body.len(), full.room.is_some()), (MAX, true));
+    let short = ask(&egress, call(&at(&stage, OUTSIDE, "/short"))).await.expect("a short one");
+    assert_eq!((short.body.len(), short.room.is_some()), (5, false), "a short answer takes no room");
     for path in ["/told", "/more", "/endless"] {
         let error = ask(&egress, call(&at(&stage, OUTSIDE, path))).await.expect_err(path);
-        assert_eq!(error, EgressError::TooLarge { max_bytes: 64 << 10 }, "{path}");
+        assert_eq!(error, EgressError::TooLarge { max_bytes: MAX }, "{path}");
         assert_eq!((error.code(), error.is_transient()), ("UPSTREAM_ERROR", false));
     }
     let waiting = tokio::task::spawn_blocking(move || was_cut.recv_timeout(Duration::from_secs(20)));

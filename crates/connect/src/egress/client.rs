@@ -15,6 +15,7 @@ use super::error::EgressError;
 use super::judge::Judge;
 use super::redirect::{Hop, REDIRECTS_MAX, RedirectRefused, redirects};
 use super::resolver::{JudgingResolver, Resolver, SystemResolver};
+use super::room::{AnswerRoom, FREE, Room};
 use super::rules::EgressRules;
 
 /// How many headers an answer may have.
@@ -30,6 +31,8 @@ pub struct Call {
     pub headers: HeaderMap,
     pub body: Option<Bytes>,
     pub follow_redirects: bool,
+    /// For which tenant, by name: each has its share of the room for answers.
+    pub tenant: String,
     /// For everything together: names, connections, redirects, the last byte of the answer.
     pub patience: Duration,
 }
@@ -41,6 +44,8 @@ pub struct Answer {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub url: Url,
+    /// What the body takes of the room for answers; a short one takes none.
+    pub room: Option<Arc<AnswerRoom>>,
 }
 
 /// The door to the outside.
@@ -89,14 +94,14 @@ impl Egress {
     }
 
     async fn follow(&self, call: Call) -> Result<Answer, EgressError> {
-        let Call { method, url, headers, body, follow_redirects, .. } = call;
+        let Call { method, url, headers, body, follow_redirects, tenant, .. } = call;
         let mut hop = Hop { method, url, headers, body };
         let mut redirected = 0;
         loop {
             let response = self.send(&hop).await?;
             let status = response.status();
             let location = response.headers().get(LOCATION).filter(|_| follow_redirects && redirects(status));
-            let Some(location) = location else { return self.read(response, &hop.method).await };
+            let Some(location) = location else { return self.read(response, &hop.method, &tenant).await };
             if redirected == REDIRECTS_MAX {
                 return Err(RedirectRefused::TooMany.into());
             }
@@ -115,23 +120,27 @@ impl Egress {
         request.send().await.map_err(|error| EgressError::of_client(&error))
     }
 
-    async fn read(&self, mut response: Response, method: &Method) -> Result<Answer, EgressError> {
+    async fn read(&self, mut response: Response, method: &Method, tenant: &str) -> Result<Answer, EgressError> {
         let max_bytes = self.judge.rules().response_max_bytes;
         let too_large = EgressError::TooLarge { max_bytes };
         // An answer to HEAD tells the length of what it does not bring.
         let told = response.content_length().filter(|_| method != Method::HEAD);
-        if told.is_some_and(|bytes| usize::try_from(bytes).map_or(true, |bytes| bytes > max_bytes)) {
+        let told = told.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        if told.is_some_and(|bytes| bytes > max_bytes) {
             return Err(too_large);
         }
         let (status, headers, url) = (response.status(), response.headers().clone(), response.url().clone());
-        let mut body = BytesMut::new();
+        let (mut body, mut room) = (BytesMut::new(), None);
         while let Some(chunk) = response.chunk().await.map_err(|error| EgressError::of_client(&error))? {
             if body.len() + chunk.len() > max_bytes {
                 return Err(too_large);
             }
+            if room.is_none() && body.len() + chunk.len() > FREE {
+                room = Some(Room::of_process().take(tenant, told.unwrap_or(max_bytes)).await);
+            }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, headers, body: body.freeze(), url })
+        Ok(Answer { status, headers, body: body.freeze(), url, room: room.map(Arc::new) })
     }
 }
 

@@ -231,6 +231,7 @@ mod tests {
             headers: headers.iter().map(|(n, v)| (n.parse().unwrap(), v.parse().unwrap())).collect(),
             body: Bytes::copy_from_slice(body),
             url: Url::parse("http://a.example/b?c=d").unwrap(),
+            room: None,
         }
     }
 
