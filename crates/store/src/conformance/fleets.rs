@@ -467,7 +467,7 @@ pub async fn a_command_past_its_time_is_stopped_and_fails(bench: &Bench) {
     bench.report(bench.report_of(&runs[0], Outcome::Canceled)).await;
     bench.conduct().await;
     let (record, _) = bench.find(job).await;
-    assert_eq!((record.state.status, record.error.map(|e| e.class)), (JobStatus::Failed, Some(ErrorClass::Timeout)));
+    assert_eq!((record.state.status, record.error.map(|e| e.class)), (JobStatus::Failed, Some(ErrorClass::Deadline)));
 }
 
 pub async fn a_command_for_later_begins_at_its_moment(bench: &Bench) {
