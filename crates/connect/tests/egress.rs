@@ -77,7 +77,7 @@ fn call(url: &str) -> Call {
         headers: HeaderMap::new(),
         body: None,
         follow_redirects: true,
-        tenant: "acme".to_owned(),
+        tenant: "acme".into(),
         patience: Duration::from_secs(20),
     }
 }

@@ -32,7 +32,7 @@ pub struct Call {
     pub body: Option<Bytes>,
     pub follow_redirects: bool,
     /// For which tenant, by name: each has its share of the room for answers.
-    pub tenant: String,
+    pub tenant: Arc<str>,
     /// For everything together: names, connections, redirects, the last byte of the answer.
     pub patience: Duration,
 }

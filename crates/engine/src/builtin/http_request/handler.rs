@@ -67,7 +67,7 @@ impl HttpRequest {
             headers: wish.headers,
             body: wish.body,
             follow_redirects: wish.follow_redirects,
-            tenant: tenant.clone(),
+            tenant: Arc::clone(&tenant),
             patience: wish.patience,
         };
         let answer = self.doors.of(&tenant).call(call, &task.stop).await.map_err(|error| failed(&error))?;
