@@ -1,7 +1,7 @@
 //! Tables: columns as wide as their widest text, and never wider than the terminal.
 //!
 //! The first rows decide the widths, so that a long list can be printed while it is read. Where texts of a later page are longer
-//! and there is room, columns grow, and their titles are printed again above the rows that they fit.
+//! and there is room, columns grow; their titles are printed again if they are far above by then.
 //! When the terminal is too narrow, spare columns go first, then texts are cut with `…`, and columns that people copy
 //! from (ids) are cut last. Without a terminal only endless texts are cut.
 
@@ -15,6 +15,8 @@ const GAP: usize = 2;
 const FLOOR: usize = 4;
 /// Without a terminal, too: one endless text must not make every line endless. `--json` has all of it.
 const WIDTH_MAX: usize = 300;
+/// Rows below their titles that are still read by them.
+const TITLES_SEEN_FOR: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Align {
@@ -100,22 +102,28 @@ pub struct Table {
     columns: Vec<Column>,
     /// The width of each column; `None` for a column that is left out. Empty until the first page.
     widths: Vec<Option<usize>>,
+    /// Rows since the titles were printed.
+    since_titles: usize,
 }
 
 impl Table {
     pub fn new(columns: &[Column]) -> Self {
-        Self { columns: columns.to_vec(), widths: Vec::new() }
+        Self { columns: columns.to_vec(), widths: Vec::new(), since_titles: 0 }
     }
 
     /// The rows as lines; before the first ones, the header. `room` is the width of the terminal, if there is one.
     pub fn render(&mut self, rows: &[Vec<Cell>], room: Option<usize>, color: bool) -> String {
         let mut out = String::new();
-        let widths = if self.widths.is_empty() { self.measure(rows, room) } else { self.grown(rows, room) };
-        if widths != self.widths {
-            self.widths = widths;
+        let begins = self.widths.is_empty();
+        let widths = if begins { self.measure(rows, room) } else { self.grown(rows, room) };
+        let grows = widths != self.widths;
+        self.widths = widths;
+        if begins || (grows && self.since_titles >= TITLES_SEEN_FOR) {
+            self.since_titles = 0;
             let header: Vec<Cell> = self.columns.iter().map(|c| Cell::painted(c.title, Paint::Strong)).collect();
             self.line(&header, room, color, &mut out);
         }
+        self.since_titles += rows.len();
         for row in rows {
             self.line(row, room, color, &mut out);
         }
@@ -282,12 +290,16 @@ mod tests {
             let mut page = |a: &str, b: &str| table.render(&[vec![a.into(), b.into()]], room, false);
             assert_eq!(page("xx", "1"), "A   B\nxx  1\n");
             assert_eq!(page("y", "2"), "y   2\n");
-            assert_eq!(page("zzzz", "3"), "A     B\nzzzz  3\n");
+            assert_eq!(page("zzzz", "3"), "zzzz  3\n");
             assert_eq!(page("y", "4"), "y     4\n");
+            for _ in 0..TITLES_SEEN_FOR {
+                page("y", "5");
+            }
+            assert_eq!(page("zzzzzz", "6"), "A       B\nzzzzzz  6\n", "the titles are out of sight");
         }
         let mut table = Table::new(&[Column::left("A"), Column::left("B")]);
         table.render(&[vec!["xx".into(), "1".into()]], Some(6), false);
-        assert_eq!(table.render(&[vec!["yyyy".into(), "2".into()]], Some(6), false), "A    B\nyy…  2\n");
+        assert_eq!(table.render(&[vec!["yyyy".into(), "2".into()]], Some(6), false), "yy…  2\n");
     }
 
     #[test]
