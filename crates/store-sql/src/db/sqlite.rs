@@ -320,3 +320,21 @@ pub(super) fn error(e: rusqlite::Error) -> StoreError {
         _ => StoreError::Broken(e.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_that_failed_is_told_apart_from_other_errors_of_the_disk() {
+        let failed = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        for (code, is_lost) in [
+            (rusqlite::ffi::SQLITE_IOERR_FSYNC, true),
+            (rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC, true),
+            (rusqlite::ffi::SQLITE_IOERR_WRITE, false),
+            (rusqlite::ffi::SQLITE_FULL, false),
+        ] {
+            assert_eq!(is_lost_sync(&failed(code)), is_lost, "{code}");
+        }
+    }
+}

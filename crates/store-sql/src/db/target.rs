@@ -225,6 +225,14 @@ mod tests {
     }
 
     #[test]
+    fn every_mode_is_written_as_it_is_read() {
+        for name in ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] {
+            assert_eq!(name.parse::<SslMode>().unwrap().to_string(), name);
+        }
+        assert!("verify".parse::<SslMode>().is_err());
+    }
+
+    #[test]
     fn only_this_machine_is_local() {
         let local = |url: &str| PgTarget::parse(url).unwrap().is_local();
         assert!(local("postgres://u@127.0.0.1/d"));

@@ -544,16 +544,13 @@ async fn inherit_editors(db: &mut impl Db, fork: &Opened<'_>) -> StoreResult<()>
 pub async fn retry_needs(db: &mut impl Db, number: i64, by: &Person) -> StoreResult<Option<RetryNeeds>> {
     let (mut strict, mut quorum, mut next) = (false, 1, Some(number));
     while let Some(one) = next {
-        let read = |row: &dyn crate::db::Row| Ok((row.int(0)?, row.bool(1)?, row.int(2)?, row.opt_int(3)?));
-        let Some((decisions, is_strict, people, parent)) =
-            db.query(GIVEN_IN, &[Val::Int(one)], read).await?.into_iter().next()
+        let read = |row: &dyn crate::db::Row| Ok((row.bool(0)?, row.int(1)?, row.opt_int(2)?));
+        let Some((is_strict, people, parent)) = db.query(GIVEN_IN, &[Val::Int(one)], read).await?.into_iter().next()
         else {
             break;
         };
-        if decisions > 0 {
-            strict |= is_strict;
-            quorum = quorum.max(crate::job_row::count(people));
-        }
+        strict |= is_strict;
+        quorum = quorum.max(crate::job_row::count(people));
         next = parent.filter(|parent| *parent < one);
     }
     if quorum > 1 {
@@ -771,9 +768,8 @@ const FORKED: Sql = Sql::Same(
     "select j.number, j.actor, j.payload from job j join flow f on f.number = j.number
      where j.tenant = $1 and j.id = $2 and j.parent is null",
 );
-const GIVEN_IN: Sql = Sql::Same(
-    "select f.decisions, f.strict, f.quorum, j.flow from flow f join job j on j.number = f.number where f.number = $1",
-);
+const GIVEN_IN: Sql =
+    Sql::Same("select f.strict, f.quorum, j.flow from flow f join job j on j.number = f.number where f.number = $1");
 const GIVEN: Sql = Sql::Each {
     sqlite: "update flow set decisions = decisions + 1, strict = max(strict, ?2), quorum = max(quorum, ?3) where number = ?1",
     postgres: "update flow set decisions = decisions + 1, strict = strict or $2, quorum = greatest(quorum, $3)

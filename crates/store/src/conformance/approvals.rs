@@ -73,6 +73,27 @@ pub(super) async fn waiting(bench: &Bench) -> JobId {
     asked(bench, rule(1, false)).await
 }
 
+/// Whoever decides reads all that waits, page by page.
+pub async fn what_waits_for_approval_is_listed_in_pages(bench: &Bench) {
+    let mut wanted = Vec::new();
+    for _ in 0..3 {
+        wanted.push(asked(bench, rule(1, false)).await);
+    }
+    for (limit, pages) in [(2, 2), (3, 1), (4, 1)] {
+        let (mut found, mut after, mut read) = (Vec::new(), None, 0);
+        loop {
+            let page = bench.ledger.list_approvals(bench.tenant, after, limit).await.expect("read");
+            read += 1;
+            found.extend(page.items.iter().map(|waiting| waiting.job));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!((found, read), (wanted.clone(), pages), "{limit} at a time");
+    }
+}
+
 async fn decide(bench: &Bench, order: ApprovalOrder) -> ApprovalAnswer {
     bench.ledger.decide(order).await.expect("the ledger takes decisions")
 }

@@ -927,6 +927,10 @@ pub async fn a_question_is_answered_by_as_many_people_as_it_asks(bench: &Bench) 
     assert_eq!(say(bench, job, "b2", &["b2", "bob"], None).await, FlowAnswer::Refused(ApprovalRefused::Twice));
     let waits = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("there").waits;
     assert_eq!((waits[0].given, waits[0].wait.question.map(|q| q.hash)), (1, Some(body("first"))));
+    let history = bench.history(job).await;
+    let (_, noted) =
+        history.iter().find(|(_, event)| event.kind == EventKind::JobApprovalNoted).expect("a vote is an event");
+    assert_eq!((noted.data.by.as_deref(), noted.data.node.as_deref()), (Some("bob"), Some("ask")));
     assert!(inbox(bench).await.is_empty(), "the run hears of it when the matter is decided");
     assert_eq!(say(bench, job, "eve", &[], None).await, FlowAnswer::Taken);
     assert_eq!(inbox(bench).await.len(), 1);
@@ -1044,8 +1048,10 @@ pub async fn a_vote_and_a_change_exclude_each_other(bench: &Bench) {
     let change = |job, decisions| FlowOrder { change: Some(FlowChange { decisions }), ..order(bench, job, None) };
     let steer = async |order: FlowOrder| bench.ledger.steer_flow(order).await.expect("an answer");
     let heard = async || -> Vec<i64> { inbox(bench).await.iter().map(|item| item.id).collect() };
-    for (four_eyes, behind) in [(true, FlowAnswer::Approved), (false, FlowAnswer::Taken)] {
-        let rule = AskRule { quorum: 1, four_eyes };
+    for (four_eyes, quorum, behind) in
+        [(true, 1, FlowAnswer::Approved), (false, 1, FlowAnswer::Taken), (false, 2, FlowAnswer::Approved)]
+    {
+        let rule = AskRule { quorum, four_eyes };
         // The change first: the question that was voted on is not there any more, also once it is put again.
         let (job, flow) = asking(bench, rule).await;
         assert_eq!(steer(change(job, 0)).await, FlowAnswer::Taken);
@@ -1061,6 +1067,10 @@ pub async fn a_vote_and_a_change_exclude_each_other(bench: &Bench) {
         add(bench, flow, version, taken, turn("[4]", JobStatus::Succeeded)).await;
         // The vote first: also when the run has heard it, a change that did not know of it comes too late.
         let (job, flow) = asking(bench, rule).await;
+        for others in (1..quorum).rev() {
+            let voter = format!("voter{others}");
+            assert_eq!(say(bench, job, &voter, &[], None).await, FlowAnswer::Noted { missing: others });
+        }
         assert_eq!(say(bench, job, "bob", &[], None).await, FlowAnswer::Taken);
         assert_eq!(steer(change(job, 0)).await, FlowAnswer::DecisionAhead);
         let version = load(bench, flow).await.version;
@@ -1069,7 +1079,7 @@ pub async fn a_vote_and_a_change_exclude_each_other(bench: &Bench) {
         let record = bench.ledger.find_flow(bench.tenant, job).await.expect("read").expect("there");
         assert_eq!(record.decisions, 1);
         assert_eq!(steer(change(job, 0)).await, FlowAnswer::DecisionAhead);
-        assert_eq!(steer(change(job, 1)).await, behind, "four eyes: {four_eyes}");
+        assert_eq!(steer(change(job, 1)).await, behind, "four eyes: {four_eyes}, quorum: {quorum}");
         let version = load(bench, flow).await.version;
         add(bench, flow, version, heard().await, turn("[4]", JobStatus::Succeeded)).await;
     }

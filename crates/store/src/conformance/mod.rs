@@ -459,6 +459,7 @@ macro_rules! for_each_promise {
                 a_canceled_run_that_vanished_keeps_its_host
             ;
             approvals:
+                what_waits_for_approval_is_listed_in_pages
                 nothing_runs_before_it_is_approved
                 a_rejected_command_never_runs
                 the_first_decision_wins
