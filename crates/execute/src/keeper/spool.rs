@@ -179,6 +179,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn bytes_are_printed_as_sha256sum_prints_them() {
+        assert_eq!(hex(&[0x00, 0x0f, 0xa5, 0xff]), "000fa5ff");
+    }
+
+    #[test]
     fn ranges_are_dense_bounded_and_hashed() {
         let room = tempfile::tempdir().unwrap();
         let spool = Spool::create(&Place::new(room.path()), Stream::Stdout, 3 << 20).unwrap();

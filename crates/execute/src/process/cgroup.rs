@@ -315,4 +315,86 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "6");
         assert!(Cgroups::plan_in(&[], run, &limits, None).groups.is_empty());
     }
+
+    /// A tree of groups that are plain directories: what is written is seen, and means nothing.
+    fn tree(root: &Path, controller: Controller) -> Hierarchy {
+        let ours = root.join(format!("{controller:?}"));
+        fs::create_dir(&ours).unwrap();
+        Hierarchy { controller, root: root.to_owned(), ours }
+    }
+
+    fn run() -> RunId {
+        RunId::mint(Timestamp::from_millis(1), [1; 10])
+    }
+
+    fn written(path: &Path) -> Option<String> {
+        fs::read_to_string(path).ok()
+    }
+
+    #[test]
+    fn a_keeper_kills_its_group_only_after_it_has_left_it() {
+        let room = tempfile::tempdir().unwrap();
+        let tree = tree(room.path(), Controller::Unified);
+        let (home, me) = (tree.ours.clone(), std::process::id().to_string());
+        let mut groups = Cgroups::plan_in(&[tree], run(), &Limits::default(), None);
+        groups.enter(&Limits::default());
+        let group = groups.groups[0].path.clone();
+        assert_eq!(written(&group.join("cgroup.procs")), Some(me.clone()));
+        assert!(!groups.kill(), "the keeper would be killed as well");
+        assert!(!group.join("cgroup.kill").exists());
+        groups.leave();
+        assert_eq!(written(&home.join("cgroup.procs")), Some(me));
+        assert!(groups.kill());
+        assert_eq!(written(&group.join("cgroup.kill")).as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn a_keeper_that_cannot_leave_its_group_does_not_kill_it() {
+        let room = tempfile::tempdir().unwrap();
+        let tree = tree(room.path(), Controller::Unified);
+        let home = tree.ours.clone();
+        let mut groups = Cgroups::plan_in(&[tree], run(), &Limits::default(), None);
+        groups.enter(&Limits::default());
+        fs::create_dir(home.join("cgroup.procs")).unwrap();
+        groups.leave();
+        assert!(!groups.kill());
+    }
+
+    #[test]
+    fn processes_of_version_1_are_frozen_without_the_keeper() {
+        let room = tempfile::tempdir().unwrap();
+        let trees = [tree(room.path(), Controller::Freezer), tree(room.path(), Controller::Pids)];
+        let limits = Limits { pids_max: Some(5), ..Limits::default() };
+        let mut groups = Cgroups::plan_in(&trees, run(), &limits, None);
+        assert_eq!(groups.groups.len(), 2);
+        groups.enter(&limits);
+        let state = |group: &Group| written(&group.path.join("freezer.state"));
+        groups.freeze(true);
+        assert_eq!(state(&groups.groups[0]), None, "the keeper would be frozen as well");
+        groups.leave();
+        for (frozen, word) in [(true, "FROZEN"), (false, "THAWED")] {
+            groups.freeze(frozen);
+            assert_eq!(state(&groups.groups[0]).as_deref(), Some(word));
+        }
+        assert_eq!(state(&groups.groups[1]), None, "only the freezer freezes");
+        assert!(!groups.kill(), "version 1 cannot");
+    }
+
+    #[test]
+    fn members_of_a_group_are_all_but_the_keeper() {
+        let room = tempfile::tempdir().unwrap();
+        let tree = tree(room.path(), Controller::Unified);
+        let mut groups = Cgroups::plan_in(&[tree], run(), &Limits::default(), None);
+        groups.enter(&Limits::default());
+        let group = &groups.groups[0].path;
+        fs::write(group.join("cgroup.procs"), format!("7\n{}\n8\n", std::process::id())).unwrap();
+        assert_eq!(groups.members(), [7, 8]);
+        fs::write(group.join("memory.events"), "low 0\noom_kill 3\n").unwrap();
+        assert_eq!(groups.memory_kills(), 3);
+    }
+
+    #[test]
+    fn limits_that_nobody_wants_cannot_fail() {
+        assert_eq!(Cgroups::try_out(&Limits::default(), None), Vec::<String>::new());
+    }
 }

@@ -59,3 +59,37 @@ pub(super) fn has_variable(pid: u32, variable: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_ended_and_was_not_taken_note_of_is_dead() {
+        assert!(!look(std::process::id()).unwrap().is_dead());
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        let of_child = || look(pid).unwrap();
+        assert!(!of_child().is_dead());
+        let mut output = child.stdout.take().unwrap();
+        drop(child.stdin.take());
+        // Its output is closed when it ends; the kernel needs a moment more to say so.
+        std::io::Read::read_to_end(&mut output, &mut Vec::new()).unwrap();
+        while of_child().state != 'Z' {
+            std::thread::yield_now();
+        }
+        assert!(of_child().is_dead());
+        child.wait().unwrap();
+        assert!(look(pid).is_none());
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_ended_lives_as_long_as_it_has_others() {
+        let process = Process { pid: 7, parent: 1, start_time: 1, state: 'Z', threads: 2 };
+        assert!(!process.is_dead());
+        assert!(Process { threads: 1, ..process }.is_dead());
+        assert!(!Process { state: 'S', threads: 1, ..process }.is_dead());
+    }
+}
