@@ -7,6 +7,8 @@ use bowline_workflow::flow::Breakpoint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::named::Named;
+
 /// What a run was asked for with. Who asked is known from the job, but for the address.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -18,12 +20,22 @@ pub(super) struct Asked {
     pub(super) debug: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) breakpoints: Vec<Breakpoint>,
+    /// What names meant when people said yes in an execution that this one was started by.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub(super) approved: Named,
 }
 
 impl Asked {
     pub(super) fn of(stored: &StoredFlow) -> Result<Self, StoreError> {
         let broken = |e| StoreError::Broken(format!("what job {} was asked for with cannot be read: {e}", stored.job));
         serde_json::from_str(&stored.payload).map_err(broken)
+    }
+
+    /// The payload of a job, with what was approved where it was started.
+    pub(super) fn with_approved(payload: &str, approved: Named) -> Result<String, StoreError> {
+        let broken = |e| StoreError::Broken(format!("the payload of a new execution cannot be read: {e}"));
+        let asked: Self = serde_json::from_str(payload).map_err(broken)?;
+        Ok(Self { approved, ..asked }.write())
     }
 
     /// As a job's payload.

@@ -8,8 +8,9 @@
 //! name, and its pinned version. Never its value: one that rotates in its place is the same secret.
 //!
 //! The yes is compared when somebody gives it and when the execution goes on with it: if something has changed, the question is
-//! put again. And whatever is started after it is compared once more when it is started, however much later that is; if it has
-//! changed by then, it is not started. What an expression makes of a name is not known before, and not compared.
+//! put again. And whatever is started after it is compared once more when it is started, however much later that is, by the
+//! execution itself or by one that it started; if it has changed by then, it is not started. What an expression makes of a name
+//! is not known before, and not compared.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -230,17 +231,20 @@ impl Flows {
         self.meanings(tenant, behind(&definition, node)).await
     }
 
-    /// Whether what a node is about to start is what people said yes to, as far as they were asked about it.
-    pub(super) async fn check_approved(&self, run: &Kept, launch: &Launch) -> Result<(), NotMade> {
+    /// Whether what a node is about to start is what people said yes to, as far as they were asked about it. Returns what of it
+    /// was approved, for an execution that starts more later.
+    pub(super) async fn check_approved(&self, run: &Kept, launch: &Launch) -> Result<Named, NotMade> {
         let approved = run.flow.approved();
         if approved.is_empty() {
-            return Ok(());
+            return Ok(Named::new());
         }
         let mut names = Names::default();
         names.of_call(&launch.call.what);
         let now = self.meanings(run.about.tenant, names).await?;
         let changed = now.iter().find(|(name, meaning)| approved.get(*name).is_some_and(|before| before != *meaning));
-        let Some((name, _)) = changed else { return Ok(()) };
+        let Some((name, _)) = changed else {
+            return Ok(now.into_iter().filter(|(name, _)| approved.contains_key(name)).collect());
+        };
         Err(NotMade::Failed(RunError::new(
             ErrorClass::Permanent,
             format!(

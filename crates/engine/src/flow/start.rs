@@ -13,7 +13,8 @@ use bowline_model::question::{AskRule, question_hash};
 use bowline_model::workflow::{NodeId, WorkflowSpec};
 use bowline_model::{JobId, JobStatus, Labels, Lane, ResourceName, TaskType, TenantId, Timestamp};
 use bowline_store::{
-    FlowStanding, NewFlow, NewJob, NewQuestion, NewTurn, NewWait, Origin, Remembered, StoreError, Submitted, WaitKind,
+    FlowStanding, NewFlow, NewJob, NewQuestion, NewTurn, NewWait, Origin, Remembered, StoreError, StoreResult,
+    Submitted, WaitKind,
 };
 use bowline_workflow::expression::Context;
 use bowline_workflow::flow::{Breakpoint, Flow, Message, Order, Record, Turn, Turning, Waiting, write_records};
@@ -25,7 +26,7 @@ use super::asked::Asked;
 use super::calls::{NotMade, no_room};
 use super::definitions::{Definition, DefinitionError, DefinitionKind, Pinned};
 use super::memory::{About, Kept};
-use super::named::hash_of_named;
+use super::named::{Named, hash_of_named};
 use super::{Flows, Hands};
 use crate::intake::{Intake, JobRequest};
 use crate::keyed::Keyed;
@@ -339,6 +340,7 @@ impl Flows {
             debug: request.debug,
             // Nobody can be told of them yet, so they are part of what it begins with.
             breakpoints: if later { request.breakpoints.clone() } else { Vec::new() },
+            ..Asked::default()
         };
         let payload = asked.write();
         let mut flow = NewFlow {
@@ -441,7 +443,10 @@ impl Flows {
                 };
                 // What was approved is what runs. Looked at after the job is made, so that nothing changes in between.
                 let made = match made {
-                    Ok(made) => self.check_approved(run, &launch).await.map(|()| made),
+                    Ok((job, room)) => {
+                        let approved = self.check_approved(run, &launch).await;
+                        approved.and_then(|approved| Ok((pass_on(job, approved)?, room)))
+                    }
                     refused => refused,
                 };
                 match made {
@@ -655,6 +660,14 @@ impl Seen {
             self.pins.as_bytes(),
         ])
     }
+}
+
+/// An execution that follows an approval knows what was approved.
+fn pass_on(job: NewJob, approved: Named) -> StoreResult<NewJob> {
+    if job.flow.is_none() || approved.is_empty() {
+        return Ok(job);
+    }
+    Ok(NewJob { payload: Asked::with_approved(&job.payload, approved)?.into(), ..job })
 }
 
 fn fresh(pinned: &Pinned, asked: Asked, actor: &str, job: JobId) -> Flow {

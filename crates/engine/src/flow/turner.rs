@@ -417,7 +417,9 @@ pub(super) fn fold(program: Arc<Program>, stored: &StoredFlow, until_step: Optio
         None => {
             let mut asked = Asked::of(stored)?;
             let (debug, breakpoints) = (asked.debug, std::mem::take(&mut asked.breakpoints));
+            let approved = std::mem::take(&mut asked.approved);
             let mut flow = Flow::new(program, asked.context_of(stored));
+            flow.follow_approval(approved);
             if debug {
                 flow.step_by_step();
             }

@@ -7,13 +7,13 @@ use bowline_model::audit::Action;
 use bowline_model::idempotency::RequestHash;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{JobId, JobStatus, ResourceName};
-use bowline_store::{FlowAnswer, FlowOrder, FlowVote, ResourceKey, ResourcePut, WaitRecord};
+use bowline_store::{FlowAnswer, FlowOrder, FlowVote, JobFilter, ResourceKey, ResourcePut, WaitRecord};
 use bowline_testkit::until;
 use serde_json::{Value, json};
 
 use crate::{House, node, result_of, row};
 
-async fn put(house: &House, kind: ResourceKind, name: &str, spec: Value) {
+pub async fn put(house: &House, kind: ResourceKind, name: &str, spec: Value) {
     let key = ResourceKey { tenant: house.tenant, kind, name: ResourceName::new(name).expect("a name") };
     let (spec, by) = (spec.to_string().into(), house.author());
     let put = ResourcePut { key, spec, source: None, note: None, by, activate: true, seen: None };
@@ -55,6 +55,13 @@ async fn put_again(house: &House, job: JobId, before: RequestHash) -> RequestHas
         hash.ok_or_else(|| format!("{record:?}"))
     })
     .await
+}
+
+/// The executions that this one has started.
+async fn children(house: &House, job: JobId) -> Vec<JobId> {
+    let filter = JobFilter { parent: Some(job), ..JobFilter::default() };
+    let page = house.engine.ledger.list_jobs(house.tenant, filter, None, 100).await.expect("read");
+    page.items.into_iter().map(|record| record.id).collect()
 }
 
 async fn yes(house: &House, job: JobId, seen: Option<RequestHash>) -> FlowAnswer {
@@ -236,4 +243,71 @@ async fn a_question_is_bound_to_everything_that_is_named_behind_it() {
     let (withdrawn, taken) = (FlowAnswer::Withdrawn, FlowAnswer::Taken);
     assert_eq!(answers, [withdrawn, taken, withdrawn, taken, taken], "only what names them");
     drop(house);
+}
+
+#[tokio::test]
+async fn an_execution_counts_as_approved_once_it_or_the_one_that_started_it_was() {
+    let house = House::open().await;
+    let flows = &house.engine.flows;
+    put(&house, ResourceKind::Workflow, "before", says("before")).await;
+    put(&house, ResourceKind::Workflow, "pay", says("seven")).await;
+    let job = house.begin(paying(), json!(null)).await;
+    question(&house, job).await;
+    assert!(!flows.was_approved(house.tenant, job).await.expect("read"), "nobody has decided yet");
+    assert_eq!(yes(&house, job, None).await, FlowAnswer::Taken);
+    house.until(job, JobStatus::is_terminal).await;
+    assert!(flows.was_approved(house.tenant, job).await.expect("read"));
+    let started = children(&house, job).await;
+    assert_eq!(started.len(), 2, "one before the question and one behind it");
+    for child in started {
+        assert!(flows.was_approved(house.tenant, child).await.expect("read"));
+    }
+    let plain = house.run(says("hello"), json!(null)).await;
+    assert!(!flows.was_approved(house.tenant, plain.id).await.expect("read"));
+}
+
+/// Asks, and then starts an execution that waits before it runs whatever is active under the name `pay`.
+fn paying_later() -> Value {
+    row(&[
+        node("ask", "approval", json!({"title": "Pay?", "four_eyes": false})),
+        node("later", "workflow", json!({"name": "later"})),
+        node("out", "end", json!({"output": "{{steps.later.output}}"})),
+    ])
+}
+
+#[tokio::test]
+async fn what_a_child_execution_starts_later_is_compared_with_what_its_parent_was_approved_for() {
+    let house = House::open().await;
+    let wait = node("wait", "wait_event", json!({"event": "go"}));
+    let pay = node("pay", "workflow", json!({"name": "pay"}));
+    let out = node("out", "end", json!({"output": "{{steps.pay.output}}"}));
+    put(&house, ResourceKind::Workflow, "later", row(&[wait, pay, out])).await;
+    for (changed, wanted) in
+        [(None, Ok(json!("seven"))), (Some("seven thousand"), Err("workflow/pay is not what it was"))]
+    {
+        put(&house, ResourceKind::Workflow, "pay", says("seven")).await;
+        let job = house.begin(paying_later(), json!(null)).await;
+        question(&house, job).await;
+        assert_eq!(yes(&house, job, None).await, FlowAnswer::Taken);
+        let child = until(std::time::Duration::from_secs(20), "the child waits for its event", async || {
+            let child = *children(&house, job).await.first().ok_or("no child yet")?;
+            let waits = house.engine.ledger.find_flow(house.tenant, child).await.expect("read").map(|flow| flow.waits);
+            if waits.is_some_and(|waits| !waits.is_empty()) { Ok(child) } else { Err("it does not wait yet") }
+        })
+        .await;
+        if let Some(text) = changed {
+            put(&house, ResourceKind::Workflow, "pay", says(text)).await;
+        }
+        let told = house.engine.flows.tell(house.tenant, child, "go", None, json!(1), house.author()).await;
+        assert_eq!(told.expect("an answer"), FlowAnswer::Taken);
+        let record = house.until(job, JobStatus::is_terminal).await;
+        match wanted {
+            Ok(result) => assert_eq!(result_of(&record), result),
+            Err(why) => {
+                let error = record.error.expect("it failed").message;
+                assert!(error.contains(why), "{error}");
+            }
+        }
+    }
+    house.check().await;
 }

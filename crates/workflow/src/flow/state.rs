@@ -251,6 +251,11 @@ impl Flow {
         }
     }
 
+    /// It was started after people had said yes to what these names meant, each with a digest.
+    pub fn follow_approval(&mut self, approved: BTreeMap<String, String>) {
+        self.approved.extend(approved);
+    }
+
     /// Stops after each node, from the first one on.
     pub fn step_by_step(&mut self) {
         self.debug.stepping = true;
