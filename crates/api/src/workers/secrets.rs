@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bowline_engine::aside;
 use bowline_engine::secrets::{SecretError, SecretNeeds};
 use bowline_model::{ErrorClass, Outcome, RunError, RunId, TenantId, WorkerName};
 use bowline_seal::{Addressed, SealingKey, Values, seal};
@@ -83,7 +84,7 @@ pub async fn seal_all(
         give_back(app, later).await;
     }
     // Two multiplications on a curve for each run: not for a thread that serves others meanwhile.
-    let sealing = tokio::task::spawn_blocking(move || {
+    let sealing = aside::run_briefly(tenant, move || {
         let sealed = ready.into_iter().map(|(run, values)| {
             let addressed = Addressed { run: run.run, fence: run.fence };
             let envelope = seal(&values, &key, addressed).map(|bytes| STANDARD.encode(bytes));
@@ -92,7 +93,7 @@ pub async fn seal_all(
         sealed.collect::<Vec<_>>()
     });
     let mut unsealed = Vec::new();
-    for (run, envelope) in sealing.await.unwrap_or_default() {
+    for (run, envelope) in sealing.await {
         match envelope {
             Ok(text) => plain.push((run, Some(text))),
             Err(_) => unsealed.push(run.run),

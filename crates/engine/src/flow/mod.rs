@@ -41,8 +41,8 @@ use std::sync::{Arc, Mutex};
 
 use bowline_backbone::BlobStore;
 use bowline_store::{Clock, Ledger};
-use tokio::sync::Semaphore;
 
+use crate::aside::Places;
 use crate::checks::Checks;
 use crate::intake::Intake;
 use crate::quotas::Quotas;
@@ -70,7 +70,7 @@ pub struct Flows {
     /// When that was looked for last, in milliseconds.
     spread_at: AtomicI64,
     /// Whose turn it is to look at a shadow.
-    shadows: Semaphore,
+    shadows: Places,
 }
 
 impl Flows {
@@ -93,7 +93,7 @@ impl Flows {
             needs_room: Mutex::default(),
             spreading: AtomicBool::new(true),
             spread_at: AtomicI64::new(0),
-            shadows: Semaphore::new(1),
+            shadows: Places::new(2),
         }
     }
 }

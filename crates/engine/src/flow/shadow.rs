@@ -1,7 +1,7 @@
 //! The shadow of a run: once more with the answers it got, perhaps by another definition, and what would be different.
 //!
-//! Somebody who may only read asks for this, and it can be much work. So it is done beside everything else, one at a time, for as
-//! long as whoever asked is still there and not for longer than [`PATIENCE`].
+//! Somebody who may only read asks for this, and it can be much work. So it is done next to everything else, one at a time for each
+//! tenant and two in all, for as long as the caller is still there and not for longer than [`PATIENCE`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +60,7 @@ impl Flows {
             None => Arc::clone(&own),
         };
         let context = Asked::of(&stored)?.context_of(&stored);
-        let turn = self.shadows.acquire().await.map_err(|_| LookError::Bad("the server is closing".to_owned()))?;
+        let place = self.shadows.enter(tenant).await;
         let records = self.records_of(tenant, job).await?;
         let asker = Asker::default();
         let (gone, until) = (Arc::clone(&asker.0), Instant::now() + PATIENCE);
@@ -72,7 +72,7 @@ impl Flows {
             Ok(ShadowView { steps: u32::try_from(steps).unwrap_or(u32::MAX), differences })
         });
         let seen = work.await.map_err(|error| StoreError::Broken(format!("a shadow broke: {error}")))?;
-        drop(turn);
+        drop(place);
         let slow = || format!("the shadow was not worked out within {} s", PATIENCE.as_secs());
         seen.map_err(|GivenUp| LookError::Bad(slow()))
     }
