@@ -284,6 +284,11 @@ mod tests {
             "properties": {"priority": "{{ variables.n }}", "type": "t"}, "headers": {"n": "{{ variables.n }}"},
         });
         assert_eq!(of_node(&checks, "rabbitmq_publish", open).await, [""; 0]);
+        // One header is written, the other is not: the first one is looked at.
+        let headers = json!({"written": u64::MAX, "open": "{{ variables.n }}"});
+        let half = json!({"broker": "b", "routing_key": "k", "body": 1, "headers": headers});
+        let found = of_node(&checks, "rabbitmq_publish", half).await;
+        assert!(found.len() == 1 && found[0].starts_with("nodes[0].config.headers.written: "), "{found:?}");
         // Whoever asks for the task itself hears the same.
         let task =
             json!({"type": "rabbitmq_publish", "payload": {"broker": "b", "routing_key": "{{ variables.key }}"}});

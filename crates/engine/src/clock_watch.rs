@@ -88,3 +88,48 @@ pub fn explain(status: &ClockStatus) -> String {
         format!("the clock says {clock} and is believed")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::Timestamp;
+    use bowline_model::clock::ClockRules;
+    use bowline_store::{Clock, EventFilter, ManualClock};
+    use bowline_store_sql::{SqlLedger, SqlSettings};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_is_raised_once_and_ends_when_the_clock_is_accepted() {
+        let home = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000));
+        let as_clock = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
+        let settings = SqlSettings { clock_rules: Some(ClockRules::default()), ..SqlSettings::new(as_clock) };
+        let ledger: Arc<dyn Ledger> = Arc::new(SqlLedger::open_memory_alone(&settings).expect("a ledger"));
+        ledger.note_time().await.expect("the time is noted");
+        let (meters, stop) = (Meters::new(), CancellationToken::new());
+        let mut watch = tokio::task::JoinSet::new();
+        watch.spawn(watch_clock(Arc::clone(&ledger), Arc::clone(&meters), home, stop.clone()));
+        let events = async || {
+            let kinds = vec![EventKind::ClockHeld, EventKind::ClockAccepted];
+            let filter = EventFilter { tenant: Some(home), kinds, ..EventFilter::default() };
+            let page = ledger.events_before(None, filter, 100).await.expect("read");
+            page.events.into_iter().rev().map(|(_, event)| event.kind).collect::<Vec<_>>()
+        };
+        let until = async |wanted: &[EventKind]| {
+            while events().await != wanted {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::time::sleep(3 * PAUSE).await;
+        assert_eq!((events().await, meters.clock_held.get()), (vec![], 0));
+        clock.advance_ms(400 * 86_400_000);
+        until(&[EventKind::ClockHeld]).await;
+        tokio::time::sleep(5 * PAUSE).await;
+        assert_eq!((events().await, meters.clock_held.get()), (vec![EventKind::ClockHeld], 1), "once");
+        ledger.accept_clock("ops".into(), None).await.expect("accepted");
+        until(&[EventKind::ClockHeld, EventKind::ClockAccepted]).await;
+        assert_eq!(meters.clock_held.get(), 0);
+        stop.cancel();
+        watch.join_next().await.expect("a task").expect("no panic").expect("watched to the end");
+    }
+}

@@ -259,6 +259,21 @@ mod tests {
     }
 
     #[test]
+    fn evaluations_that_are_open_at_the_same_time_are_all_found() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let names = ["schema/a", "schema/b", "schema/c"];
+        let mut twice = Vec::new();
+        for _ in 0..3 {
+            let (evaluations, found) = Evaluations::open(directory.path()).expect("opened");
+            for name in names {
+                std::mem::forget(evaluations.enter(tenant(), || name.to_owned()).expect("not set aside"));
+            }
+            twice = found;
+        }
+        assert_eq!(twice, names.map(subject));
+    }
+
+    #[test]
     fn more_evaluations_than_slots_go_on() {
         let directory = tempfile::tempdir().expect("a directory");
         let (evaluations, _) = Evaluations::open(directory.path()).expect("opened");

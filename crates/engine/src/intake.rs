@@ -315,6 +315,8 @@ fn hash(request: &JobRequest) -> RequestHash {
 
 #[cfg(test)]
 mod tests {
+    use bowline_model::JobStatus;
+
     use super::*;
 
     #[test]
@@ -331,6 +333,26 @@ mod tests {
         }
         // A mistake of ours stays one.
         assert!(matches!(as_unknown(StoreError::Broken(why())), StoreError::Broken(_)));
+    }
+
+    #[test]
+    fn only_a_job_of_this_submission_counts_as_stored_by_it() {
+        let at = Timestamp::from_millis(1);
+        let [own, other] = [[1; 10], [2; 10]].map(|random| JobId::mint(at, random));
+        let (number, status) = (1, JobStatus::Queued);
+        assert!(is_stored_as(&Submitted::Accepted { id: own, number, status, at }, own));
+        assert!(is_stored_as(&Submitted::Replayed { id: own, number, status, at }, own), "its answer was lost");
+        assert!(!is_stored_as(&Submitted::Replayed { id: other, number, status, at }, own), "an earlier job");
+    }
+
+    #[test]
+    fn a_lost_answer_is_asked_for_until_the_ledger_gives_one() {
+        let why = || "why".to_owned();
+        for asks in [0, 1] {
+            assert!(must_ask_again(&StoreError::Unknown(why()), asks));
+            assert_eq!(must_ask_again(&StoreError::Unavailable(why()), asks), asks > 0);
+            assert!(!must_ask_again(&StoreError::Broken(why()), asks));
+        }
     }
 
     #[test]

@@ -365,10 +365,15 @@ impl QuotaCounter {
         }
         let took = started.elapsed();
         if stored_too {
-            self.stored_at = Some(Instant::now() + STORED_PAUSE.max(took * PART));
+            self.stored_at = Some(Instant::now() + pause_after(took, STORED_PAUSE));
         }
-        PAUSE.max(took * PART)
+        pause_after(took, PAUSE)
     }
+}
+
+/// Counting must not be what the ledger is busy with.
+fn pause_after(took: Duration, least: Duration) -> Duration {
+    least.max(took * PART)
 }
 
 #[cfg(test)]
@@ -376,6 +381,13 @@ mod tests {
     use bowline_model::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn a_count_that_takes_long_is_followed_by_a_longer_pause() {
+        assert_eq!(pause_after(Duration::from_millis(1), PAUSE), PAUSE);
+        assert_eq!(pause_after(Duration::from_secs(1), PAUSE), Duration::from_secs(50));
+        assert_eq!(pause_after(Duration::from_secs(2), STORED_PAUSE), Duration::from_secs(100));
+    }
 
     #[test]
     fn a_quota_counts_for_its_tenant_and_names_itself() {

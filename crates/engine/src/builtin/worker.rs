@@ -439,3 +439,72 @@ impl std::future::Future for CatchPanic {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline_backbone::MemoryBlobs;
+    use bowline_model::Timestamp;
+    use bowline_store::{Clock, ManualClock, Retention};
+    use bowline_store_sql::{SqlLedger, SqlSettings};
+
+    use super::*;
+    use crate::quotas::{QuotaLimits, Quotas};
+
+    const SLOTS: u32 = 64;
+
+    fn worker() -> Arc<BuiltInWorker> {
+        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000)) as Arc<dyn Clock>;
+        let ledger = Arc::new(SqlLedger::open_memory_alone(&SqlSettings::new(clock)).expect("a ledger"));
+        let settings = EngineSettings {
+            weights: Default::default(),
+            strategy: Default::default(),
+            lease: Default::default(),
+            retention: Retention { finished_jobs_ms: 1, events_ms: 1 },
+            job_deadline_ms: None,
+            command_retries: Default::default(),
+            builtin_slots: SLOTS,
+            egress: Default::default(),
+            quotas: QuotaLimits::default(),
+            server_name: "test".to_owned(),
+            seed: 1,
+        };
+        let results = Results::new(Arc::new(MemoryBlobs::default()), Quotas::new(QuotaLimits::default()));
+        BuiltInWorker::new(ledger, Meters::new(), &settings, Handlers::standard(), results).expect("a worker")
+    }
+
+    fn tenant(n: u8) -> TenantId {
+        TenantId::mint(Timestamp::from_millis(1), [n; 10])
+    }
+
+    /// Runs of a tenant that take slots, or only wait.
+    fn hold(worker: &BuiltInWorker, who: u8, count: u32, in_slot: bool) {
+        for n in 0..count {
+            let (stop, since, tenant) = (CancellationToken::new(), Instant::now(), tenant(who));
+            let held = Held { stop, canceled: false, stale: false, since, tenant, in_slot };
+            let mut random = [who; 10];
+            random[1..5].copy_from_slice(&(n + 1_000 * u32::from(in_slot)).to_be_bytes());
+            worker.held().insert(RunId::mint(Timestamp::from_millis(1), random), held);
+        }
+        if in_slot {
+            worker.busy.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_slots_are_for_tenants_that_have_few() {
+        let worker = worker();
+        assert_eq!(worker.room(), Room { wants: SLOTS - SLOTS / 8, passes_over: Arc::default() });
+        hold(&worker, 1, SLOTS - SLOTS / 8 - 1, true);
+        assert_eq!(worker.room(), Room { wants: 1, passes_over: Arc::default() }, "the first tenant may take one more");
+        // One below a sixteenth, exactly that much, and many that only wait.
+        hold(&worker, 2, SLOTS / 16 - 1, true);
+        hold(&worker, 3, 100, false);
+        let room = worker.room();
+        assert_eq!((room.wants, &*room.passes_over), (3, &[tenant(1)][..]));
+        hold(&worker, 4, SLOTS / 16, true);
+        let room = worker.room();
+        assert_eq!((room.wants, &*room.passes_over), (1, &[tenant(1), tenant(4)][..]));
+        hold(&worker, 2, 2, true);
+        assert_eq!(worker.room().wants, 0);
+    }
+}

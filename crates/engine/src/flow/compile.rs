@@ -177,6 +177,31 @@ mod tests {
         assert!(!little(&json!(vec![0; BYTES_HERE])));
     }
 
+    /// The guard is one for the process: nothing is left set aside for other tests.
+    #[tokio::test]
+    async fn a_definition_that_is_set_aside_is_refused_with_the_reason_and_no_other_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (guard, _) = evaluations::Evaluations::open(directory.path()).expect("opened");
+        evaluations::install(guard);
+        let workflow = |output: &str| -> WorkflowSpec {
+            let nodes = json!([{"id": "a", "type": "start"}, {"id": "b", "type": "end", "config": {"output": output}}]);
+            serde_json::from_value(json!({"nodes": nodes, "edges": [{"source": "a", "target": "b"}]}))
+                .expect("a workflow")
+        };
+        let compiled = async |output| compile(tenant(), Definition::Workflow(Box::new(workflow(output)))).await;
+        let (_, text) = compiled("one").await.expect("compiled");
+        let name = subject(text.as_bytes());
+        assert!(name.strip_prefix("definition/").is_some_and(|hash| hash.len() == 16), "{name}");
+        evaluations::current().refresh([evaluations::Subject { tenant: tenant(), name: name.clone() }]);
+        let refused = compiled("one").await;
+        let others = compiled("two").await;
+        evaluations::current().refresh([]);
+        let Err(DefinitionError::Mistakes(mistakes)) = refused else { panic!("it was compiled") };
+        assert_eq!((mistakes.len(), mistakes[0].path.as_str()), (1, ""));
+        assert!(mistakes[0].what.contains(&format!("{name} is set aside")), "{mistakes:?}");
+        assert!(others.is_ok(), "{others:?}");
+    }
+
     /// Nothing else runs on this thread while a definition is compiled on it, so the other task shows that none is.
     #[tokio::test(flavor = "current_thread")]
     async fn thousands_of_large_patterns_are_refused_and_leave_the_thread_free() {

@@ -209,3 +209,31 @@ fn of_action(action: &Action) -> Asks {
         | Action::Set(_) => Asks::Nobody,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(node_type: &str, config: Value) -> Asks {
+        of_node(&serde_json::from_value(json!({"id": "n", "type": node_type, "config": config})).expect("a node"))
+    }
+
+    fn is_child(asks: &Asks, name: &str, version: Option<u32>) -> bool {
+        let wanted = (DefinitionKind::Workflow, ResourceName::new(name).expect("a name"), version);
+        matches!(asks, Asks::As(child) if *child == wanted)
+    }
+
+    #[test]
+    fn a_node_asks_what_the_workflow_that_it_runs_asks() {
+        assert!(matches!(of("approval", json!({"title": "Pay?"})), Asks::Somebody));
+        assert!(matches!(of("task", json!({"type": "echo"})), Asks::Nobody));
+        assert!(is_child(&of("workflow", json!({"name": "pay"})), "pay", None));
+        assert!(is_child(&of("workflow", json!({"name": "pay", "version": 3})), "pay", Some(3)));
+        assert!(matches!(of("workflow", json!({"name": "{{ input.name }}"})), Asks::Unknown));
+        assert!(matches!(of("workflow", json!({"name": "pay", "version": "{{ input.version }}"})), Asks::Unknown));
+        let each = |inner: Value| of("foreach", json!({"items": [1], "node": inner}));
+        assert!(is_child(&each(json!({"type": "workflow", "config": {"name": "pay"}})), "pay", None));
+        assert!(matches!(each(json!({"type": "workflow"})), Asks::Unknown));
+        assert!(matches!(each(json!({"type": "task", "config": {"name": "pay"}})), Asks::Nobody));
+    }
+}

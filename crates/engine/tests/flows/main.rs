@@ -4,6 +4,7 @@
 mod blueprints;
 mod builtin;
 mod calls;
+mod commands;
 mod faults;
 mod graphs;
 mod logs;
@@ -18,6 +19,7 @@ mod time_travel;
 mod undo;
 mod wait_events;
 mod waits;
+mod why;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
