@@ -252,6 +252,8 @@ impl Flow {
             let entered =
                 own.node.enter(Visit { context: &context, now: turning.now, number: visit, policy: &own.policy });
             turn.work = turn.work.saturating_add(context.spent());
+            // What follows changes the context, and would copy what this one still shares.
+            drop(context);
             let wait = match (entered, before) {
                 // The time to answer does not begin anew.
                 (Ok(Next::Wait(Wait::Approval { title, rule, .. })), Waiting::Approval { expires_at, .. }) => {
@@ -500,6 +502,8 @@ impl Flow {
         let context = self.context.for_visit();
         let entered = node.node.enter(Visit { context: &context, now, number: visit, policy: &node.policy });
         turn.work = turn.work.saturating_add(context.spent());
+        // What follows changes the context, and would copy what this one still shares.
+        drop(context);
         self.follow(turn, at, visit, entered, now, turning);
     }
 
@@ -517,6 +521,7 @@ impl Flow {
             node.node.answered(visiting, answer)
         };
         turn.work = turn.work.saturating_add(context.spent());
+        drop(context);
         self.follow(turn, at, visit, next, began_at, turning);
     }
 
