@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::str::FromStr;
 
 use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -18,15 +19,14 @@ pub enum AccessLog {
 }
 
 impl AccessLog {
-    /// The directive for the filter of the log.
-    pub fn directive(self) -> String {
-        let level = match self {
-            Self::All => "info",
-            Self::Auto if !std::io::stderr().is_terminal() => "info",
-            Self::Auto | Self::Errors => "warn",
-            Self::Off => "off",
-        };
-        format!("{}={level}", bowline_api::ACCESS_LOG_TARGET)
+    /// From which level on lines about requests are written.
+    pub fn level(self) -> LevelFilter {
+        match self {
+            Self::All => LevelFilter::INFO,
+            Self::Auto if !std::io::stderr().is_terminal() => LevelFilter::INFO,
+            Self::Auto | Self::Errors => LevelFilter::WARN,
+            Self::Off => LevelFilter::OFF,
+        }
     }
 }
 
