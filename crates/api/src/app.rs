@@ -1,5 +1,6 @@
 //! What every handler may use.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,9 +51,21 @@ impl Default for ApiSettings {
     }
 }
 
-/// The state behind every route.
+/// The state behind every route. A request is given several copies of it, so a copy is one pointer.
 #[derive(Debug, Clone)]
-pub struct App {
+pub struct App(Arc<AppState>);
+
+impl Deref for App {
+    type Target = AppState;
+
+    fn deref(&self) -> &AppState {
+        &self.0
+    }
+}
+
+/// What [`App`] points to.
+#[derive(Debug)]
+pub struct AppState {
     pub engine: Arc<Engine>,
     pub gate: Arc<Gate>,
     pub actors: Arc<Actors>,
@@ -64,7 +77,7 @@ pub struct App {
     pub uploads: Uploads,
     /// Canceled when the house closes: streams end, long polls answer.
     pub stop: CancellationToken,
-    ready: Arc<AtomicBool>,
+    ready: AtomicBool,
 }
 
 impl App {
@@ -75,7 +88,7 @@ impl App {
         cursor_secret: [u8; 32],
         stop: CancellationToken,
     ) -> Self {
-        Self {
+        Self(Arc::new(AppState {
             refusals: Arc::new(Refusals::new(Arc::clone(&engine.ledger))),
             actors: Arc::new(Actors::new(Arc::clone(&engine.ledger))),
             engine,
@@ -86,8 +99,8 @@ impl App {
             cursors: Arc::new(CursorKey::new(cursor_secret)),
             uploads: Uploads::default(),
             stop,
-            ready: Arc::new(AtomicBool::new(true)),
-        }
+            ready: AtomicBool::new(true),
+        }))
     }
 
     /// Readiness goes first when the house closes, so that nobody new is sent here.

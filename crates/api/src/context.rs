@@ -9,6 +9,7 @@ use bowline_store::Origin;
 use hyper::HeaderMap;
 use rand::RngExt;
 
+use crate::door::Entered;
 use crate::problem::Problem;
 
 /// The ids of a request.
@@ -76,7 +77,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Context {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_else(|| Self::of(&parts.headers)))
+        Ok(parts
+            .extensions
+            .get::<Entered>()
+            .map_or_else(|| Self::of(&parts.headers), |entered| entered.context.clone()))
     }
 }
 

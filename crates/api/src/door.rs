@@ -35,7 +35,7 @@ use crate::patience::Patience;
 use crate::problem::Problem;
 use crate::refusals::Refusal;
 use crate::routes::Access;
-use crate::serve::Peer;
+use crate::serve::Socket;
 
 /// What the door knows of the route behind it.
 #[derive(Debug, Clone, Copy)]
@@ -51,12 +51,21 @@ const SOCKET: &str = "/events/socket";
 /// A body of this size has arrived with the head of its request, or comes right behind it.
 const LIGHT_BODY_BYTES: u64 = 16 << 10;
 
+/// What a request was given when it was let in. In one piece, because each extension costs an allocation.
+#[derive(Debug, Clone)]
+pub struct Entered {
+    pub context: Context,
+    pub patience: Patience,
+    pub room: BodyRoom,
+    pub caller: Option<Arc<Caller>>,
+}
+
 /// Lets a request pass, or not.
 pub async fn pass(State((app, plate)): State<(App, Plate)>, request: Request, next: Next) -> Response {
     let context = Context::of(request.headers());
     let heavy = request.body().size_hint().upper().is_none_or(|bytes| bytes > LIGHT_BODY_BYTES);
     let patience = Patience::start();
-    let ip = request.extensions().get::<Peer>().map(|peer| peer.0);
+    let ip = request.extensions().get::<Socket>().map(|socket| socket.peer);
     let mut visit = Visit::start(&app, &plate, &context, &request);
     // Of the highest level, so that a warning has the id however little is logged. The access log has fields of its own.
     let span = tracing::error_span!("request", request.id = %context.request_id);
@@ -146,15 +155,14 @@ async fn enter(
     match admitted {
         Err(problem) => problem.into_response(),
         Ok(()) => {
-            let extensions = request.extensions_mut();
-            extensions.insert(context.clone());
-            extensions.insert(patience.clone());
             // Given back when the request is answered, and not when its body has been read: what it became is held as well.
             let room = BodyRoom::default();
-            extensions.insert(room.clone());
-            if let Some(caller) = caller.get() {
-                extensions.insert(Arc::clone(caller));
-            }
+            request.extensions_mut().insert(Entered {
+                context: context.clone(),
+                patience: patience.clone(),
+                room: room.clone(),
+                caller: caller.get().cloned(),
+            });
             let response = next.run(request).await;
             drop(room);
             response
@@ -223,7 +231,7 @@ async fn admit(
     // Browsers cannot set headers on a WebSocket.
     let of_socket = if plate.path == SOCKET { events::with_bearer(headers) } else { None };
     let caller = app.gate.admit(of_socket.as_ref().unwrap_or(headers), trust).await?;
-    let caller = found.get_or_init(|| Arc::new(caller));
+    let caller = found.get_or_init(|| caller);
     if let Some((scope, audience)) = needed {
         caller.require_audience(audience).map_err(denied)?;
         caller.require(scope).map_err(denied)?;
@@ -341,11 +349,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let found = parts.extensions.get::<Arc<Caller>>().cloned();
+        let entered = parts.extensions.get::<Entered>();
         let asked = Asked {
-            request_id: parts.extensions.get::<Context>().map(|context| Arc::clone(&context.request_id)),
-            ip: parts.extensions.get::<Peer>().map(|peer| peer.0),
+            request_id: entered.map(|entered| Arc::clone(&entered.context.request_id)),
+            ip: parts.extensions.get::<Socket>().map(|socket| socket.peer),
         };
-        found.map(|caller| Self(caller, asked)).ok_or_else(|| Problem::unauthorized("nobody was let in here"))
+        entered
+            .and_then(|entered| entered.caller.clone())
+            .map(|caller| Self(caller, asked))
+            .ok_or_else(|| Problem::unauthorized("nobody was let in here"))
     }
 }

@@ -4,7 +4,7 @@
 //! one does not cost a question to the ledger each time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bowline_auth::{Actor, Audiences, Caller, JwtVerifier, ReplayCache, Scopes, Sighting, TokenKind, TokenText};
@@ -44,8 +44,15 @@ const LAST_KNOWN_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 struct Remembered {
-    token: Option<Arc<TokenRecord>>,
+    token: Option<Arc<Credential>>,
     at: Timestamp,
+}
+
+/// A token as the ledger has it, and whom it stands for, worked out when it is first used.
+#[derive(Debug)]
+struct Credential {
+    record: Arc<TokenRecord>,
+    caller: OnceLock<Arc<Caller>>,
 }
 
 /// The gate.
@@ -95,7 +102,7 @@ impl Gate {
     }
 
     /// Finds out who is calling.
-    pub async fn admit(&self, headers: &HeaderMap, trust: Trust) -> Result<Caller, Problem> {
+    pub async fn admit(&self, headers: &HeaderMap, trust: Trust) -> Result<Arc<Caller>, Problem> {
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let (Some(first), None) = (given.next(), given.next()) else {
             return Err(Problem::unauthorized("send one `Authorization: Bearer …` header"));
@@ -109,35 +116,24 @@ impl Gate {
         if secret.starts_with(bowline_auth::token::PREFIX) {
             self.by_token(secret, trust).await
         } else {
-            self.by_jwt(secret, trust == Trust::Once).await
+            self.by_jwt(secret, trust == Trust::Once).await.map(Arc::new)
         }
     }
 
-    async fn by_token(&self, secret: &str, trust: Trust) -> Result<Caller, Problem> {
+    async fn by_token(&self, secret: &str, trust: Trust) -> Result<Arc<Caller>, Problem> {
         let token = TokenText::parse(secret).map_err(|_| unknown())?;
         let now = self.clock.now();
-        let record = self.find(&token.id().to_string(), now, trust).await?;
-        let known = token.verify_found(record.as_ref().map(|r| &r.secret_hash));
-        let Some(record) = record.filter(|_| known) else { return Err(unknown()) };
+        let found = self.find(&token.id().to_string(), now, trust).await?;
+        let known = token.verify_found(found.as_ref().map(|found| &found.record.secret_hash));
+        let Some(found) = found.filter(|_| known) else { return Err(unknown()) };
+        let record = &found.record;
         if record.kind != token.kind().to_string()
             || record.revoked_at.is_some()
             || record.expires_at.is_some_and(|at| at <= now)
         {
             return Err(unknown());
         }
-        let scopes: Scopes = record.scopes.parse().unwrap_or(Scopes::EMPTY);
-        let id = token.id();
-        let actor = match token.kind() {
-            TokenKind::Api => Actor::Token { id, name: record.name.clone() },
-            TokenKind::Join => Actor::Join { token: id },
-            TokenKind::Worker => Actor::Worker { name: record.name.clone(), token: id },
-        };
-        let email = record.email.as_deref().and_then(|text| text.parse().ok());
-        let tenant = record.tenant.map(|t| *t.as_uuid());
-        let person = record.person.clone().unwrap_or_else(|| actor.person(email.as_ref()));
-        let audiences = Audiences::from(record.audiences.as_str());
-        let expires_at_ms = record.expires_at.map(Timestamp::as_millis);
-        Ok(Caller { actor, tenant, scopes, audiences, email, person, expires_at_ms })
+        Ok(Arc::clone(found.caller.get_or_init(|| Arc::new(caller_of(&token, record)))))
     }
 
     /// Returns when a caller that was let in would not be any more: for whatever lasts longer than an ordinary request.
@@ -170,7 +166,10 @@ impl Gate {
         };
         let now = self.clock.now();
         match self.find(&id, now, Trust::Current).await {
-            Ok(record) => record.is_some_and(|r| r.revoked_at.is_none() && r.expires_at.is_none_or(|at| at > now)),
+            Ok(found) => found.is_some_and(|found| {
+                let record = &found.record;
+                record.revoked_at.is_none() && record.expires_at.is_none_or(|at| at > now)
+            }),
             Err(_) => true,
         }
     }
@@ -178,12 +177,15 @@ impl Gate {
     /// The caller's token, as the ledger knows it, give or take [`GateSettings::remember_ms`]; services have none.
     pub async fn token(&self, caller: &Caller) -> Result<Option<Arc<TokenRecord>>, Problem> {
         match caller.actor.token() {
-            Some(id) => self.find(&id.to_string(), self.clock.now(), Trust::Current).await,
+            Some(id) => {
+                let found = self.find(&id.to_string(), self.clock.now(), Trust::Current).await?;
+                Ok(found.map(|found| Arc::clone(&found.record)))
+            }
             None => Ok(None),
         }
     }
 
-    async fn find(&self, id: &str, now: Timestamp, trust: Trust) -> Result<Option<Arc<TokenRecord>>, Problem> {
+    async fn find(&self, id: &str, now: Timestamp, trust: Trust) -> Result<Option<Arc<Credential>>, Problem> {
         let known = lock(&self.remembered).get(id).map(|known| (known.token.clone(), known.at));
         if let Some((token, at)) = &known
             && now.millis_since(*at).abs() < self.settings.remember_ms
@@ -198,7 +200,8 @@ impl Gate {
                 Ok(Err(_)) | Err(_) => return Ok(last),
             },
         };
-        let found = found.map(Arc::new);
+        let credential = |record| Arc::new(Credential { record: Arc::new(record), caller: OnceLock::new() });
+        let found = found.map(credential);
         let mut remembered = lock(&self.remembered);
         if remembered.len() >= REMEMBERED_MAX {
             remembered.clear();
@@ -264,6 +267,27 @@ impl Gate {
 /// One answer for every credential that is not good: which part of it was wrong is nobody's business.
 fn unknown() -> Problem {
     Problem::unauthorized("the credential is missing, unknown, expired or revoked")
+}
+
+/// Whom a token stands for.
+fn caller_of(token: &TokenText, record: &TokenRecord) -> Caller {
+    let id = token.id();
+    let actor = match token.kind() {
+        TokenKind::Api => Actor::Token { id, name: record.name.clone() },
+        TokenKind::Join => Actor::Join { token: id },
+        TokenKind::Worker => Actor::Worker { name: record.name.clone(), token: id },
+    };
+    let email = record.email.as_deref().and_then(|text| text.parse().ok());
+    let person = record.person.clone().unwrap_or_else(|| actor.person(email.as_ref()));
+    Caller {
+        actor,
+        tenant: record.tenant.map(|t| *t.as_uuid()),
+        scopes: record.scopes.parse().unwrap_or(Scopes::EMPTY),
+        audiences: Audiences::from(record.audiences.as_str()),
+        email,
+        person,
+        expires_at_ms: record.expires_at.map(Timestamp::as_millis),
+    }
 }
 
 #[cfg(test)]
@@ -363,7 +387,7 @@ mod tests {
             let token = TokenText::mint(TokenKind::Api, [1; bowline_auth::token::ENTROPY_BYTES]);
             let actor = Actor::Token { id: token.id(), name: "ci".to_owned() };
             let expires_at_ms = Some(held.clock.now().as_millis() + 60_000);
-            let caller = Caller { actor, expires_at_ms, ..service };
+            let caller = Caller { actor, expires_at_ms, ..(*service).clone() };
             assert_eq!(held.gate.left_ms(&caller), Some(60_000), "{by_ms}");
         }
     }

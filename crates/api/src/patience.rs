@@ -6,43 +6,62 @@
 //! The time stands still while the caller itself is waited for: a body that is arriving has a limit of its own, and a
 //! worker that polls says how long it wants to wait.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::door::Entered;
 
 /// Callers hear something within five seconds; what is left is for the way there and back.
 pub const PATIENCE: Duration = Duration::from_millis(4_500);
 
 /// When one request's time is over.
 #[derive(Debug, Clone)]
-pub struct Patience(watch::Sender<Instant>);
+pub struct Patience(Arc<Deadline>);
+
+#[derive(Debug)]
+struct Deadline {
+    end: Mutex<Instant>,
+    moved: Notify,
+}
 
 impl Patience {
     pub fn start() -> Self {
-        Self(watch::Sender::new(Instant::now() + PATIENCE))
+        Self(Arc::new(Deadline { end: Mutex::new(Instant::now() + PATIENCE), moved: Notify::new() }))
+    }
+
+    fn end(&self) -> MutexGuard<'_, Instant> {
+        self.0.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something that is not the ledger's to answer for, and takes at most `limit`; this time does not count.
     pub async fn besides<T>(&self, limit: Duration, what: impl Future<Output = T>) -> T {
         let began = Instant::now();
-        self.0.send_modify(|end| *end += limit);
+        *self.end() += limit;
         let done = what.await;
-        self.0.send_modify(|end| *end -= limit.saturating_sub(began.elapsed()));
+        *self.end() -= limit.saturating_sub(began.elapsed());
+        self.0.moved.notify_one();
         done
     }
 
     /// Returns when the time is over.
     pub async fn over(&self) {
-        let mut end = self.0.subscribe();
+        // Nearly always the request is answered before this: whether the end was moved is looked at only afterwards.
+        let at = *self.end();
+        tokio::time::sleep_until(at).await;
         loop {
-            let at = *end.borrow_and_update();
+            let at = *self.end();
+            if at <= Instant::now() {
+                return;
+            }
             tokio::select! {
                 biased;
-                _ = end.changed() => {}
-                () = tokio::time::sleep_until(at) => return,
+                () = self.0.moved.notified() => {}
+                () = tokio::time::sleep_until(at) => {}
             }
         }
     }
@@ -53,7 +72,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Patience {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_else(Self::start))
+        Ok(parts.extensions.get::<Entered>().map_or_else(Self::start, |entered| entered.patience.clone()))
     }
 }
 

@@ -35,9 +35,15 @@ const STALL_MAX: Duration = Duration::from_secs(20);
 /// How long requests in hand may take once the house closes.
 const CLOSE_TIME: Duration = Duration::from_secs(20);
 
-/// The address a request came from, as the socket says. What a header says of it is anybody's word.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub IpAddr);
+/// What a request came through.
+#[derive(Debug, Clone)]
+pub struct Socket {
+    /// The address it came from. What a header says of that is anybody's word.
+    pub peer: IpAddr,
+    pub unwritten: Unwritten,
+    /// For a WebSocket, which outlives the request.
+    pub connection: Arc<Connection>,
+}
 
 /// Serves until `stop`, then finishes what is in hand. With `tls`, nothing else is spoken on this socket.
 pub async fn serve(
@@ -79,12 +85,9 @@ pub async fn serve(
         let inside = TowerToHyperService::new(service.clone());
         let answering = Arc::clone(&connection);
         let unwritten = Unwritten::default();
-        let buffered = unwritten.clone();
+        let socket = Socket { peer: peer.ip(), unwritten: unwritten.clone(), connection: Arc::clone(&connection) };
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer.ip()));
-            request.extensions_mut().insert(buffered.clone());
-            // For a WebSocket, which outlives the request.
-            request.extensions_mut().insert(Arc::clone(&answering));
+            request.extensions_mut().insert(socket.clone());
             let (busy, answer) = (answering.busy(), inside.call(request));
             async move { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         });

@@ -4,11 +4,9 @@ mod in_flight;
 mod large;
 pub mod strict;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
-use bowline_auth::Caller;
 use bowline_model::TenantId;
 use bowline_model::wording::in_plain_words;
 use bytes::{Bytes, BytesMut};
@@ -19,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::app::App;
-use crate::patience::Patience;
+use crate::door::Entered;
 use crate::problem::Problem;
 pub use in_flight::BodyRoom;
 pub use large::{FileBody, JsonText, aside, aside_briefly};
@@ -175,29 +173,26 @@ async fn take(request: Request, max: usize, time: Duration) -> Result<Bytes, Pro
         return Err(too_large());
     }
     // While the body arrives it is the caller who is waited for, not the ledger.
-    let patience = request.extensions().get::<Patience>().cloned();
-    let room = request.extensions().get::<BodyRoom>().cloned().unwrap_or_default();
+    let entered = request.extensions().get::<Entered>();
+    let patience = entered.map(|entered| entered.patience.clone());
+    let room = entered.map(|entered| entered.room.clone()).unwrap_or_default();
     let tenant = tenant_of(&request);
     let mut body = request.into_body();
     let collecting = async {
-        // As one piece from the start, where it is said how long it will be; but no more than what is free of charge.
+        // Room for all of it, where it is said how long it will be; but no more than what is free of charge.
         let announced = usize::try_from(hyper::body::Body::size_hint(&body).lower()).unwrap_or(0);
-        let mut bytes = BytesMut::with_capacity(announced.min(RESERVED_AHEAD));
+        let mut pieces = Pieces::default();
         while let Some(frame) = body.frame().await {
-            match frame {
-                Ok(frame) => {
-                    if let Some(data) = frame.data_ref() {
-                        if bytes.len() + data.len() > max {
-                            return Err(too_large());
-                        }
-                        room.take(tenant, data.len()).await?;
-                        bytes.extend_from_slice(data);
-                    }
+            let frame = frame.map_err(|_| Problem::validation("the body broke off"))?;
+            if let Ok(data) = frame.into_data() {
+                if pieces.len() + data.len() > max {
+                    return Err(too_large());
                 }
-                Err(_) => return Err(Problem::validation("the body broke off")),
+                room.take(tenant, data.len()).await?;
+                pieces.add(data, announced.min(RESERVED_AHEAD));
             }
         }
-        Ok(bytes.freeze())
+        Ok(pieces.into_whole())
     };
     let collecting = tokio::time::timeout(time, collecting);
     let collected = match patience {
@@ -212,14 +207,42 @@ async fn take(request: Request, max: usize, time: Duration) -> Result<Bytes, Pro
     collected
 }
 
-/// What is allocated for a body before any of it has arrived.
-const RESERVED_AHEAD: usize = 64 << 10;
-
 /// Whose request this is. A caller without a tenant is the server's own administrator.
 fn tenant_of(request: &Request) -> Option<TenantId> {
-    let caller = request.extensions().get::<Arc<Caller>>()?;
+    let caller = request.extensions().get::<Entered>()?.caller.as_ref()?;
     caller.tenant.map(TenantId::from_uuid)
 }
+
+/// What has arrived of a body. A short one arrives as one piece, and is not copied.
+#[derive(Debug, Default)]
+struct Pieces {
+    first: Bytes,
+    all: Option<BytesMut>,
+}
+
+impl Pieces {
+    fn len(&self) -> usize {
+        self.all.as_ref().map_or(self.first.len(), BytesMut::len)
+    }
+
+    fn add(&mut self, piece: Bytes, announced: usize) {
+        if self.all.is_none() && self.first.is_empty() && piece.len() <= RESERVED_AHEAD {
+            self.first = piece;
+            return;
+        }
+        let first = std::mem::take(&mut self.first);
+        let all = self.all.get_or_insert_with(|| BytesMut::with_capacity(announced.max(first.len() + piece.len())));
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&piece);
+    }
+
+    fn into_whole(self) -> Bytes {
+        self.all.map_or(self.first, BytesMut::freeze)
+    }
+}
+
+/// What is allocated for a body before any of it has arrived.
+const RESERVED_AHEAD: usize = 64 << 10;
 
 /// Takes a body off the wire that nobody wants, up to a point: whoever is still sending does not hear the answer.
 async fn discard(mut body: axum::body::Body, mut left: usize) {

@@ -4,7 +4,6 @@
 //! `{"cut": "too slow"}` as `event: reset` and `event: cut` of the stream. Browsers cannot set headers on a WebSocket, so the
 //! credential may come as a subprotocol (`bearer.TOKEN` next to `bowline.events`), and the last place as a parameter.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
@@ -22,6 +21,7 @@ use crate::connections::Connection;
 use crate::door::Known;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::serve::Socket;
 
 /// The subprotocol of the messages, which the server agrees to.
 const PROTOCOL: &str = "bowline.events";
@@ -50,7 +50,7 @@ pub async fn socket(
     State(app): State<App>,
     known: Known,
     headers: HeaderMap,
-    connection: Option<Extension<Arc<Connection>>>,
+    socket: Option<Extension<Socket>>,
     Params(query): Params<StreamQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
@@ -60,7 +60,7 @@ pub async fn socket(
     })?;
     let reader = Reader::open(app, known, &headers, query).await?;
     let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(INCOMING_MAX).max_frame_size(INCOMING_MAX);
-    let connection = connection.map(|Extension(connection)| connection);
+    let connection = socket.map(|Extension(socket)| socket.connection);
     Ok(upgrade.on_upgrade(move |socket| async move {
         // The socket counts as an open connection, and as one that is in use.
         let _busy = connection.as_ref().map(Connection::busy);

@@ -17,7 +17,7 @@ use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::handout::{HandOut, Unwritten};
+use super::handout::HandOut;
 use super::secrets::{Sealed, seal_all};
 use crate::agents::narrowed;
 use crate::app::App;
@@ -25,6 +25,7 @@ use crate::door::Known;
 use crate::params::{Params, Part};
 use crate::patience::Patience;
 use crate::problem::Problem;
+use crate::serve::Socket;
 
 const WAIT_MAX_MS: u64 = 60_000;
 const TASKS_MAX: u32 = 1_000;
@@ -32,10 +33,10 @@ const TASKS_MAX: u32 = 1_000;
 pub async fn tasks(
     State(app): State<App>,
     known: Known,
-    Extension(patience): Extension<Patience>,
+    patience: Patience,
     Part(id): Part,
     Params(query): Params<TasksQuery>,
-    connection: Option<Extension<Unwritten>>,
+    socket: Option<Extension<Socket>>,
 ) -> Result<Response, Problem> {
     let tenant = known.tenant()?;
     let worker = known.worker(&id)?;
@@ -92,7 +93,7 @@ pub async fn tasks(
     let credential = known.0.actor.token().map(ToString::to_string).unwrap_or_default();
     let runs = seal_all(&app, tenant, &worker, &credential, runs).await?;
     let tasks: Vec<Task> = runs.into_iter().map(show).collect();
-    let connection = connection.map(|Extension(connection)| connection).unwrap_or_default();
+    let connection = socket.map(|Extension(socket)| socket.unwritten).unwrap_or_default();
     Ok(Json(tasks).into_response().map(|body| handout.carried_by(body, connection)))
 }
 
