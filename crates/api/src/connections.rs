@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -31,10 +32,17 @@ impl Default for ConnectionLimits {
 #[derive(Debug)]
 struct Open {
     address: IpAddr,
-    /// Requests that are being answered.
-    busy: usize,
-    idle_since: Instant,
+    use_of: Arc<Use>,
     close: CancellationToken,
+}
+
+/// What a connection is used for. Each request notes it, so it takes no lock that all connections share.
+#[derive(Debug)]
+struct Use {
+    /// Requests that are being answered.
+    busy: AtomicUsize,
+    /// Milliseconds between the start of the server and the end of the last request.
+    idle_since: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -58,8 +66,10 @@ impl State {
 
     /// Closes the connection that has been idle longest, of one address or of all.
     fn make_room(&mut self, of: Option<IpAddr>) -> bool {
-        let idle = self.open.iter().filter(|(_, open)| open.busy == 0 && of.is_none_or(|ip| ip == open.address));
-        let Some(id) = idle.min_by_key(|(_, open)| open.idle_since).map(|(id, _)| *id) else { return false };
+        let is_idle = |open: &Open| open.use_of.busy.load(Ordering::Acquire) == 0;
+        let idle = self.open.iter().filter(|(_, open)| is_idle(open) && of.is_none_or(|ip| ip == open.address));
+        let since = |open: &Open| open.use_of.idle_since.load(Ordering::Relaxed);
+        let Some(id) = idle.min_by_key(|(_, open)| since(open)).map(|(id, _)| *id) else { return false };
         if let Some(open) = self.forget(id) {
             open.close.cancel();
         }
@@ -71,6 +81,8 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Connections {
     limits: ConnectionLimits,
+    started: Instant,
+    stop: CancellationToken,
     state: Mutex<State>,
 }
 
@@ -78,13 +90,19 @@ pub(crate) struct Connections {
 #[derive(Debug)]
 pub(crate) struct Connection {
     id: u64,
+    use_of: Arc<Use>,
     close: CancellationToken,
     all: Arc<Connections>,
 }
 
 impl Connections {
-    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
-        Arc::new(Self { limits, state: Mutex::default() })
+    /// They are all asked to close when `stop` is canceled.
+    pub(crate) fn new(limits: ConnectionLimits, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { limits, started: Instant::now(), stop, state: Mutex::default() })
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -104,25 +122,25 @@ impl Connections {
             return None;
         }
         state.next += 1;
-        let (id, close) = (state.next, CancellationToken::new());
-        state.open.insert(id, Open { address, busy: 0, idle_since: Instant::now(), close: close.clone() });
+        let (id, close) = (state.next, self.stop.child_token());
+        let use_of = Arc::new(Use { busy: AtomicUsize::new(0), idle_since: AtomicU64::new(self.now_ms()) });
+        state.open.insert(id, Open { address, use_of: Arc::clone(&use_of), close: close.clone() });
         *state.by_address.entry(address).or_default() += 1;
         drop(state);
-        Some(Arc::new(Connection { id, close, all: Arc::clone(self) }))
+        Some(Arc::new(Connection { id, use_of, close, all: Arc::clone(self) }))
     }
 }
 
 impl Connection {
-    /// Returns when the connection has to make room.
-    pub(crate) async fn closed(&self) {
+    /// Returns when the connection has to close: at once if it is to make room, after its request if the server stops.
+    pub(crate) async fn closed(&self) -> Closed {
         self.close.cancelled().await;
+        if self.all.stop.is_cancelled() { Closed::ByStop } else { Closed::ForRoom }
     }
 
     /// A request is being answered until what this returns is dropped.
     pub(crate) fn busy(self: &Arc<Self>) -> Busy {
-        if let Some(open) = self.all.state().open.get_mut(&self.id) {
-            open.busy += 1;
-        }
+        self.use_of.busy.fetch_add(1, Ordering::AcqRel);
         Busy(Arc::clone(self))
     }
 }
@@ -131,6 +149,13 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.all.state().forget(self.id);
     }
+}
+
+/// Why a connection has to close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closed {
+    ForRoom,
+    ByStop,
 }
 
 /// A request that is being answered.
@@ -146,10 +171,9 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if let Some(open) = self.0.all.state().open.get_mut(&self.0.id) {
-            open.busy -= 1;
-            open.idle_since = Instant::now();
-        }
+        let Connection { use_of, all, .. } = &*self.0;
+        use_of.idle_since.store(all.now_ms(), Ordering::Relaxed);
+        use_of.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -188,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_one_that_is_idle_longest_makes_room() {
-        let all = Connections::new(ConnectionLimits { total: 3, per_address: 2 });
+        let all = Connections::new(ConnectionLimits { total: 3, per_address: 2 }, CancellationToken::new());
         let first = all.admit(ip(1)).expect("room");
         let working = first.busy();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::connections::{Connection, Connections};
+use crate::connections::{Closed, Connection, Connections};
 use crate::routes::router;
 use crate::tls::ServerTls;
 use crate::workers::Unwritten;
@@ -52,7 +52,7 @@ pub async fn serve(
     app: App,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let open = Connections::new(app.settings.connections);
+    let open = Connections::new(app.settings.connections, stop.clone());
     let uploads = app.uploads.clone();
     let service = router(app);
     let connections = TaskTracker::new();
@@ -91,10 +91,9 @@ pub async fn serve(
             let (busy, answer) = (answering.busy(), inside.call(request));
             async move { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         });
-        let stopping = stop.clone();
         let Some(tls) = &tls else {
             let http = builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service);
-            connections.spawn(drive(http.with_upgrades(), connection, stopping));
+            connections.spawn(drive(http.with_upgrades(), connection));
             continue;
         };
         // The peer has as long for its handshake as for its headers, and holds up no other.
@@ -102,8 +101,7 @@ pub async fn serve(
         connections.spawn(async move {
             let accepted = tokio::select! {
                 accepted = tokio::time::timeout(HEADER_TIME, acceptor.accept(stream)) => accepted,
-                () = connection.closed() => return,
-                () = stopping.cancelled() => return,
+                _ = connection.closed() => return,
             };
             let stream = match accepted {
                 Ok(Ok(stream)) => stream,
@@ -111,7 +109,7 @@ pub async fn serve(
                 Err(_) => return tracing::debug!("no TLS with {}: it took too long", peer.ip()),
             };
             let http = builder.serve_connection(TokioIo::new(Flushed { stream, unwritten }), service);
-            drive(http.with_upgrades(), connection, stopping).await;
+            drive(http.with_upgrades(), connection).await;
         });
     }
     drop(listener);
@@ -126,7 +124,7 @@ pub async fn serve(
 }
 
 /// Answers requests on a connection until it ends. When the server stops, the request in hand is answered and no other.
-async fn drive<I, S, B>(http: UpgradeableConnection<I, S>, connection: Arc<Connection>, stop: CancellationToken)
+async fn drive<I, S, B>(http: UpgradeableConnection<I, S>, connection: Arc<Connection>)
 where
     I: Read + Write + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>>,
@@ -139,11 +137,13 @@ where
     let ended = loop {
         tokio::select! {
             ended = http.as_mut() => break ended,
-            () = connection.closed() => return,
-            () = stop.cancelled(), if !closing => {
-                closing = true;
-                http.as_mut().graceful_shutdown();
-            }
+            closed = connection.closed(), if !closing => match closed {
+                Closed::ForRoom => return,
+                Closed::ByStop => {
+                    closing = true;
+                    http.as_mut().graceful_shutdown();
+                }
+            },
         }
     };
     if let Err(error) = ended {

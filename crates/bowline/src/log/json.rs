@@ -88,14 +88,16 @@ impl Fields<'_, '_> {
             self.line.write_char(',')?;
         }
         // Names stand in our own code.
-        write!(self.line, "\"{}\":", field.name())?;
+        self.line.write_char('"')?;
+        self.line.write_str(field.name())?;
+        self.line.write_str("\":")?;
         value(self.line)
     }
 }
 
 impl Visit for Fields<'_, '_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field, |line| text(line, format_args!("{value}"), Some(value)));
+        self.add(field, |line| text(line, |text| text.write_str(value)));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
@@ -115,17 +117,14 @@ impl Visit for Fields<'_, '_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.add(field, |line| text(line, format_args!("{value:?}"), None));
+        self.add(field, |line| text(line, |text| write!(text, "{value:?}")));
     }
 }
 
-/// A text in quotation marks; `whole` if it is there already.
-fn text(line: &mut Writer<'_>, written: fmt::Arguments<'_>, whole: Option<&str>) -> fmt::Result {
+/// A text in quotation marks.
+fn text(line: &mut Writer<'_>, write: impl FnOnce(&mut Escaped<'_, '_>) -> fmt::Result) -> fmt::Result {
     line.write_char('"')?;
-    match whole {
-        Some(whole) => Escaped(line).write_str(whole)?,
-        None => Escaped(line).write_fmt(written)?,
-    }
+    write(&mut Escaped(line))?;
     line.write_char('"')
 }
 
