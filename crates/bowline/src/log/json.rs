@@ -211,8 +211,8 @@ mod tests {
         let found = lines(|| {
             let span = tracing::info_span!("request", request.id = %"a\"b", late = tracing::field::Empty);
             span.record("late", 7);
-            let empty = tracing::info_span!("empty", late = tracing::field::Empty);
             span.in_scope(|| {
+                let empty = tracing::info_span!("empty", late = tracing::field::Empty);
                 empty.in_scope(|| {
                     empty.record("late", "x");
                     tracing::warn!(n = 1, "something happened");
