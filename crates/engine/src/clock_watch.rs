@@ -124,6 +124,9 @@ mod tests {
         assert_eq!((events().await, meters.clock_held.get()), (vec![], 0));
         clock.advance_ms(400 * 86_400_000);
         until(&[EventKind::ClockHeld]).await;
+        let held = ledger.events_before(None, EventFilter { tenant: Some(home), ..EventFilter::default() }, 1).await;
+        let reason = held.expect("read").events.remove(0).1.data.reason.expect("an event says why");
+        assert!(reason.contains("far ahead of"), "{reason}");
         tokio::time::sleep(5 * PAUSE).await;
         assert_eq!((events().await, meters.clock_held.get()), (vec![EventKind::ClockHeld], 1), "once");
         ledger.accept_clock("ops".into(), None).await.expect("accepted");

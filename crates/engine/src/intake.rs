@@ -316,8 +316,11 @@ fn hash(request: &JobRequest) -> RequestHash {
 #[cfg(test)]
 mod tests {
     use bowline_model::JobStatus;
+    use bowline_store::ManualClock;
+    use bowline_store_sql::{SqlLedger, SqlSettings};
 
     use super::*;
+    use crate::quotas::QuotaLimits;
 
     #[test]
     fn a_refusal_after_a_lost_answer_does_not_say_that_nothing_was_written() {
@@ -333,6 +336,49 @@ mod tests {
         }
         // A mistake of ours stays one.
         assert!(matches!(as_unknown(StoreError::Broken(why())), StoreError::Broken(_)));
+    }
+
+    fn request() -> JobRequest {
+        JobRequest {
+            id: None,
+            lane: Lane::Default,
+            task_type: TaskType::new("echo").expect("a name"),
+            labels: Labels::default(),
+            priority: 0,
+            payload: "{}".into(),
+            policy: None,
+            run_at: None,
+            idempotency_key: None,
+            external_id: None,
+            fleet: None,
+            flow: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_without_a_deadline_has_the_servers() {
+        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000)) as Arc<dyn Clock>;
+        let ledger = SqlLedger::open_memory_alone(&SqlSettings::new(Arc::clone(&clock))).expect("a ledger");
+        let (ledger, quotas) = (Arc::new(ledger), Quotas::new(QuotaLimits::default()));
+        let intake = Intake::new(ledger, clock, Meters::new(), quotas, 7);
+        let deadline = |intake: &Intake, own: Option<u64>| {
+            let policy = own.map(|ms| Arc::new(JobPolicy { deadline_ms: Some(ms), ..JobPolicy::default() }));
+            intake.limited(&JobRequest { policy, ..request() }).and_then(|policy| policy.deadline_ms)
+        };
+        assert_eq!((deadline(&intake, None), deadline(&intake, Some(9_000))), (None, Some(9_000)));
+        let intake = intake.with_deadline(Some(5_000));
+        assert_eq!((deadline(&intake, None), deadline(&intake, Some(9_000))), (Some(5_000), Some(9_000)));
+    }
+
+    #[test]
+    fn a_millisecond_that_is_full_of_ids_borrows_from_the_next() {
+        let at = Timestamp::from_millis(5);
+        let mut mint = Mint { rng: StdRng::seed_from_u64(7), last: at, count: Mint::COUNT_MAX - 1 };
+        let last = mint.next(at);
+        assert_eq!((mint.last, mint.count), (at, Mint::COUNT_MAX));
+        let next = mint.next(at);
+        assert_eq!((mint.last, mint.count), (Timestamp::from_millis(6), 0));
+        assert!(next > last);
     }
 
     #[test]

@@ -383,6 +383,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn everything_that_is_said_of_a_host_or_group_takes_room() {
+        let bytes = |inventory: serde_json::Value| {
+            let quotas = Quotas::new(QuotaLimits::default());
+            let tenant = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+            let inventory = serde_json::from_value(inventory).expect("an inventory");
+            quotas.reserve_inventory(tenant, &inventory).expect("room").keep();
+            quotas.usage(tenant).stored_bytes
+        };
+        let host = |more: serde_json::Value| {
+            let mut host = serde_json::json!({"name": "web1", "connection": {"via": "agent"}});
+            host.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+            bytes(serde_json::json!({"hosts": [host]}))
+        };
+        let plain = host(serde_json::json!({}));
+        assert_eq!(host(serde_json::json!({"groups": ["prod"]})) - plain, "prod,".len() as u64);
+        assert_eq!(host(serde_json::json!({"labels": {"a": "b"}})) - plain, r#""a":"b""#.len() as u64);
+        assert_eq!(host(serde_json::json!({"vars": {"port": 80}})) - plain, r#""port":80"#.len() as u64);
+        let group = |vars: serde_json::Value| bytes(serde_json::json!({"groups": [{"name": "prod", "vars": vars}]}));
+        assert_eq!(group(serde_json::json!({"port": 80})) - group(serde_json::json!({})), r#""port":80"#.len() as u64);
+    }
+
+    #[test]
     fn a_count_that_takes_long_is_followed_by_a_longer_pause() {
         assert_eq!(pause_after(Duration::from_millis(1), PAUSE), PAUSE);
         assert_eq!(pause_after(Duration::from_secs(1), PAUSE), Duration::from_secs(50));

@@ -116,3 +116,42 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::{JobStatus, Outcome, Timestamp, WorkerName};
+    use bowline_store::{Clock, ManualClock};
+    use bowline_store_sql::{SqlLedger, SqlSettings};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn outcomes_that_came_late_are_counted() {
+        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000)) as Arc<dyn Clock>;
+        let ledger = Arc::new(SqlLedger::open_memory_alone(&SqlSettings::new(clock)).expect("a ledger"));
+        let meters = Meters::new();
+        let outbox = Outbox::new(ledger, Arc::clone(&meters), Arc::new(Notify::new()));
+        let report = |n: u8| RunReport {
+            run: RunId::mint(Timestamp::from_millis(1), [n; 10]),
+            job: None,
+            worker: WorkerName::new("w1").expect("a name"),
+            tenant: None,
+            fence: None,
+            outcome: Outcome::Succeeded,
+            exit_code: None,
+            error: None,
+            result: None,
+            stored_result: None,
+            last_seq: 0,
+        };
+        let answers = [
+            ReportAnswer::Recorded(JobStatus::Succeeded),
+            ReportAnswer::Stale { evidence: true },
+            ReportAnswer::Stale { evidence: false },
+            ReportAnswer::Corrected(JobStatus::Succeeded),
+            ReportAnswer::NotFound,
+        ];
+        outbox.count(&[1, 2, 3, 4, 5].map(report), &answers);
+        assert_eq!((meters.stale_writes_refused.get(), meters.runs_corrected.get()), (2, 1));
+    }
+}
