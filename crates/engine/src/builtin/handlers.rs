@@ -176,14 +176,11 @@ async fn fail(task: Task) -> Result<Option<Arc<str>>, RunError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use bowline_model::Timestamp;
-
-    use super::*;
-
-    fn task(payload: &str) -> Task {
-        let at = Timestamp::from_millis(1);
-        Task {
+impl Task {
+    /// For tests of handlers: everything but the payload is made up.
+    pub(super) fn with(payload: &str) -> Self {
+        let at = bowline_model::Timestamp::from_millis(1);
+        Self {
             run: RunId::mint(at, [1; 10]),
             job: JobId::mint(at, [2; 10]),
             tenant: TenantId::mint(at, [3; 10]),
@@ -194,15 +191,20 @@ mod tests {
             stop: CancellationToken::new(),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[tokio::test]
     async fn a_failure_is_of_the_class_that_was_asked_for_and_a_broken_handler_panics() {
-        let error = fail(task(r#"{"class": "permanent", "message": "boom"}"#)).await.expect_err("it fails");
+        let error = fail(Task::with(r#"{"class": "permanent", "message": "boom"}"#)).await.expect_err("it fails");
         assert_eq!((error.class, error.message.as_str()), (ErrorClass::Permanent, "boom"));
-        assert_eq!(fail(task("null")).await.expect_err("it fails").class, ErrorClass::Transient);
-        assert_eq!(fail(task(r#"{"probability": 0.0}"#)).await, Ok(None));
+        assert_eq!(fail(Task::with("null")).await.expect_err("it fails").class, ErrorClass::Transient);
+        assert_eq!(fail(Task::with(r#"{"probability": 0.0}"#)).await, Ok(None));
         let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(fail(task(r#"{"class": "handler", "message": "boom"}"#)));
+        tasks.spawn(fail(Task::with(r#"{"class": "handler", "message": "boom"}"#)));
         let panicked = tasks.join_next().await.expect("a task").expect_err("it panics");
         assert!(panicked.is_panic());
     }

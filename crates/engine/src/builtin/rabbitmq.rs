@@ -204,27 +204,10 @@ fn class_of(error: &AmqpError) -> ErrorClass {
 
 #[cfg(test)]
 mod tests {
-    use bowline_model::{JobId, RunId, Timestamp};
-    use tokio_util::sync::CancellationToken;
-
     use super::*;
 
-    fn task(payload: &str) -> Task {
-        let at = Timestamp::from_millis(1);
-        Task {
-            run: RunId::mint(at, [1; 10]),
-            job: JobId::mint(at, [2; 10]),
-            tenant: TenantId::mint(at, [3; 10]),
-            payload: payload.into(),
-            attempt: 1,
-            fence: 1,
-            trace_id: None,
-            stop: CancellationToken::new(),
-        }
-    }
-
     fn made(payload: &str) -> Result<Message, BadPayload> {
-        message(Wish::read(payload)?, || task(payload).job.to_string())
+        message(Wish::read(payload)?, || Task::with(payload).job.to_string())
     }
 
     #[test]
@@ -232,7 +215,7 @@ mod tests {
         let text = made(r#"{"broker":"b","routing_key":"q","body":"grüße\n"}"#).unwrap();
         assert_eq!(text.body, "grüße\n".as_bytes());
         assert_eq!(text.properties.content_type.as_deref(), Some("text/plain; charset=utf-8"));
-        assert_eq!(text.properties.message_id, task("").job.to_string(), "the same for every attempt");
+        assert_eq!(text.properties.message_id, Task::with("").job.to_string(), "the same for every attempt");
         assert!(text.mandatory && text.properties.durable && text.exchange.is_empty());
         let json =
             made(r#"{"broker":"b","routing_key":"q","body":{"n": 1.10,"big":12345678901234567890123}}"#).unwrap();
