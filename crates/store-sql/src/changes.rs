@@ -385,9 +385,6 @@ impl Changes {
     fn place(&mut self, job: &JobRow, next: &bowline_model::JobState, before: Option<&bowline_model::JobState>) {
         let (from, to) = (before.map(bowline_model::JobState::place), next.place());
         self.take_turn(job, from, to);
-        if from == Some(to) && !matches!(to, Place::Queue) {
-            return;
-        }
         match from {
             Some(Place::Queue) => self.queue_remove.push((job.channel, job.rank(), job.number)),
             Some(Place::Timer(due)) => self.timer_remove.push((due, job.number)),

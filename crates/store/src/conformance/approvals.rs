@@ -163,6 +163,13 @@ pub async fn a_quorum_needs_different_people(bench: &Bench) {
     assert!(bench.begin().await.is_empty());
     let second = decide(bench, vote(bench, job, "eve", true)).await;
     assert!(matches!(second, ApprovalAnswer::Decided(Decided::Approved, _)));
+    // Each decision is told with who decided, and why.
+    let told = bench.history(job).await;
+    for (kind, by) in [(EventKind::JobApprovalNoted, "bob"), (EventKind::JobApproved, "eve")] {
+        let (_, event) = told.iter().find(|(_, event)| event.kind == kind).expect("a decision is an event");
+        let why = format!("says {by}");
+        assert_eq!((event.data.by.as_deref(), event.data.reason.as_deref()), (Some(by), Some(why.as_str())));
+    }
 }
 
 /// A2.
@@ -193,6 +200,29 @@ pub async fn a_canceled_command_needs_no_decision_any_more(bench: &Bench) {
     assert_eq!(bench.cancel(job).await, OrderAnswer::Done(JobStatus::Canceled));
     assert_eq!(state(bench, job).await, ApprovalState::Withdrawn);
     assert!(bench.ledger.list_approvals(bench.tenant, None, 10).await.expect("read").items.is_empty());
+}
+
+/// Also if its moment is the very one until which it can be approved.
+pub async fn an_approved_command_for_later_waits_like_any_other_job(bench: &Bench) {
+    bench.hosts(1).await;
+    let wish = bench.command(spec(), Rollout::default()).await;
+    let fleet = wish.fleet.as_deref().cloned().expect("a command");
+    let approval = NewApproval { digests: digests(bench, &wish.payload).await, ..rule(1, false) };
+    let run_at = Some(bench.now().plus_millis(60_000));
+    let fleet = Some(Arc::new(NewFleet { approval: Some(approval), ..fleet }));
+    let job = bench.submit(NewJob { run_at, fleet, ..wish }).await;
+    let scheduled = async || {
+        let depths = bench.ledger.lane_depths(Some(bench.tenant)).await.expect("the ledger can be read");
+        depths.iter().map(|depth| depth.scheduled).sum::<u64>()
+    };
+    assert_eq!(scheduled().await, 0, "it waits for people, not for its moment");
+    let answer = decide(bench, vote(bench, job, "bob", true)).await;
+    assert_eq!(answer, ApprovalAnswer::Decided(Decided::Approved, JobStatus::Pending));
+    assert_eq!(scheduled().await, 1);
+    assert!(bench.begin().await.is_empty());
+    bench.pass_ms(60_000);
+    assert_eq!(bench.promote().await, 1);
+    assert_eq!(bench.begin().await.len(), 1);
 }
 
 pub async fn a_command_that_needs_no_approval_says_so(bench: &Bench) {
