@@ -78,7 +78,11 @@ fn commands_started(wish: &Command, answer: &Answer) -> Vec<Deed> {
         (Command::Submit(jobs, _), Answer::Submit(answers)) => jobs.iter().zip(answers).flat_map(accepted).collect(),
         (Command::FireSchedules(firings, _), Answer::FireSchedules(fired)) => {
             let done = firings.iter().zip(fired).filter_map(|(firing, fired)| match fired {
-                Fired::Done { jobs, .. } => Some(firing.jobs.iter().map(|(_, job)| job).zip(jobs)),
+                Fired::Done { jobs, .. } => {
+                    // Of those that must not run beside each other, the last ones were taken in.
+                    let passed_over = firing.jobs.len().saturating_sub(jobs.len());
+                    Some(firing.jobs.iter().skip(passed_over).map(|(_, job)| job).zip(jobs))
+                }
                 Fired::Overtaken => None,
             });
             done.flatten().flat_map(accepted).collect()
