@@ -297,6 +297,64 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn calls_are_looked_at_as_far_as_they_are_written() {
+        let (checks, url) = (checks().await, "https://example.com/");
+        let text = json!({"content-type": "text/plain"});
+        for (config, line) in [
+            (json!({"url": url, "accept": ["2xx", 404]}), None),
+            (json!({"url": url, "accept": ["2xx", 99]}), Some("accept: a list such as")),
+            (json!({"url": "ftp://example.com/"}), Some("url: the url must begin with")),
+            (json!({"url": "http://127.0.0.1/"}), Some("url: EGRESS_DENIED: ")),
+            (json!({"url": "{{ variables.url }}", "query": {"n": ["{{ variables.n }}"]}}), None),
+            (json!({"url": "{{ variables.url }}", "method": "FETCH"}), Some("method: one of GET")),
+            (json!({"url": url, "headers": {"{{ variables.name }}": "a", "x-a": "{{ variables.a }}"}}), None),
+            (json!({"url": url, "headers": {"x-a": "{{ variables.a }}", "x-b": 1}}), Some("headers.x-b: a text, or")),
+            // A body is open as a whole: what is left of it would be another one.
+            (json!({"url": url, "headers": text, "body": {"n": "{{ variables.n }}", "m": 1}}), None),
+            (json!({"url": url, "headers": text, "body": {"n": 1}}), Some("body: only a text")),
+        ] {
+            let fits = |found: &[String], at: &str| match line {
+                Some(line) => found.len() == 1 && found[0].starts_with(&format!("nodes[0].config.{at}{line}")),
+                None => found.is_empty(),
+            };
+            let found = of_node(&checks, "http_request", config.clone()).await;
+            assert!(fits(&found, ""), "{config}: {found:?}");
+            let each = json!({"items": [1], "node": {"type": "http_request", "config": config}});
+            let found = of_node(&checks, "foreach", each).await;
+            assert!(fits(&found, "node.config."), "{config}: {found:?}");
+        }
+        // Only a `foreach` carries out a node of its own; and a task whose fields have no names yet is looked at later.
+        let inner = json!({"url": url, "node": {"type": "http_request", "config": {"url": 1}}});
+        let found = of_node(&checks, "http_request", inner).await;
+        assert!(found.len() == 1 && found[0].starts_with("nodes[0].config.node: unknown field"), "{found:?}");
+        let later = json!({"type": "http_request", "payload": {"url": "ftp://a", "{{ variables.name }}": 1}});
+        assert_eq!(of_node(&checks, "task", later).await, [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_time_limit_is_refused_where_it_was_written() {
+        let checks = checks().await;
+        let of = async |node_type: &str, config: Value| {
+            let node = json!({"id": "n", "type": node_type, "config": config, "policy": {"timeout_ms": 3_600_001}});
+            let spec = serde_json::from_value(json!({"nodes": [node], "edges": []})).expect("a workflow");
+            lines(checks.workflow(tenant(), &spec).await.expect("looked at"))
+        };
+        let call = json!({"url": "https://example.com/"});
+        let found = of("http_request", call.clone()).await;
+        assert!(found.len() == 1 && found[0].starts_with("nodes[0].policy.timeout_ms: between 1 and"), "{found:?}");
+        let each = json!({"items": [1], "node": {"type": "http_request", "config": call}});
+        let found = of("foreach", each).await;
+        assert!(found.len() == 1 && found[0].starts_with("nodes[0].policy.timeout_ms: between 1 and"), "{found:?}");
+        // The policy of a task is not for what its payload says.
+        let task = json!({"type": "http_request", "payload": {"url": "https://example.com/", "timeout_ms": 0}});
+        let found = of("task", task).await;
+        let line = "nodes[0].config.payload.timeout_ms: between 1 and";
+        assert!(found.len() == 1 && found[0].starts_with(line), "{found:?}");
+        let found = of("http_request", json!({"url": "ftp://example.com/"})).await;
+        assert!(found.len() == 1 && found[0].starts_with("nodes[0].config.url: "), "{found:?}");
+    }
+
+    #[tokio::test]
     async fn what_states_dispatch_is_looked_at_like_what_nodes_do() {
         let checks = checks().await;
         let dispatch = |task_type: &str, params: Value| json!({"dispatch_task": {"type": task_type, "params": params, "transitions": {"success": "a"}}});

@@ -97,6 +97,7 @@ mod tests {
     use bowline_store_sql::{SqlLedger, SqlSettings};
 
     use super::*;
+    use crate::fixture::LogLines;
 
     #[tokio::test(start_paused = true)]
     async fn an_alarm_is_raised_once_and_ends_when_the_clock_is_accepted() {
@@ -134,5 +135,39 @@ mod tests {
         assert_eq!(meters.clock_held.get(), 0);
         stop.cancel();
         watch.join_next().await.expect("a task").expect("no panic").expect("watched to the end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_held_clock_is_logged_again_when_it_has_been_held_for_long() {
+        let lines = LogLines::capture();
+        let home = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
+        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000));
+        let as_clock = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
+        let settings = SqlSettings { clock_rules: Some(ClockRules::default()), ..SqlSettings::new(as_clock) };
+        let ledger: Arc<dyn Ledger> = Arc::new(SqlLedger::open_memory_alone(&settings).expect("a ledger"));
+        ledger.note_time().await.expect("the time is noted");
+        clock.advance_ms(400 * 86_400_000);
+        let begun = tokio::time::Instant::now();
+        let mut watch = tokio::task::JoinSet::new();
+        watch.spawn(watch_clock(Arc::clone(&ledger), Meters::new(), home, CancellationToken::new()));
+        for logged in 1..=3_u32 {
+            while lines.count("the clock is far from the ledger's last known time") < logged as usize {
+                assert!(begun.elapsed() < 10 * REMIND, "line {logged} should have been logged");
+                // The ledger answers in order, so the watch is never far behind this loop.
+                ledger.ping().await.expect("an answer");
+                tokio::time::sleep(PAUSE).await;
+            }
+            assert!(begun.elapsed() >= REMIND * (logged - 1), "line {logged} was logged too early");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_explained_by_where_it_stands() {
+        let at = |ms: i64| Timestamp::from_millis(1_800_000_000_000 + ms);
+        let held = |clock| explain(&ClockStatus { now: at(0), clock, held_since: Some(at(0)) });
+        assert!(held(at(-1_000)).contains("which is far behind the ledger's"), "{}", held(at(-1_000)));
+        assert!(held(at(1_000)).contains("which is far ahead of the ledger's"), "{}", held(at(1_000)));
+        let believed = explain(&ClockStatus { now: at(0), clock: at(0), held_since: None });
+        assert!(believed.ends_with("and is believed"), "{believed}");
     }
 }

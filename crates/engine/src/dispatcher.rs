@@ -353,3 +353,191 @@ impl Drop for Ticket<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use bowline_model::Labels;
+    use bowline_store::WorkerRecord;
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::fixture::{LogLines, NOW, claimant, claimed, job, ledger, tenant, unavailable_ledger, worker_name};
+
+    /// So long nobody waits in these tests.
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn dispatcher(ledger: Arc<dyn Ledger>) -> Arc<Dispatcher> {
+        let rules = ClaimRules { weights: Default::default(), strategy: Default::default() };
+        Arc::new(Dispatcher { ledger, rules, state: Mutex::default(), asked: Wake::default() })
+    }
+
+    /// The answer, if it is there already.
+    fn answer(take: Pin<&mut impl Future<Output = Vec<ClaimedRun>>>) -> Option<Vec<RunId>> {
+        match take.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(runs) => Some(runs.iter().map(|run| run.run).collect()),
+            Poll::Pending => None,
+        }
+    }
+
+    fn tickets(dispatcher: &Dispatcher) -> Vec<u64> {
+        dispatcher.state().waiting.iter().map(|waiting| waiting.ticket).collect()
+    }
+
+    #[tokio::test]
+    async fn a_draining_worker_is_answered_with_nothing_and_the_others_wait_on() {
+        let dispatcher = dispatcher(ledger());
+        let take = |tenant, worker| dispatcher.take(claimant(tenant, worker, 1), LONG);
+        let (mut drained, mut neighbour) = (pin!(take(Some(tenant(1)), "w1")), pin!(take(Some(tenant(1)), "w2")));
+        let (mut namesake, mut insider) = (pin!(take(Some(tenant(2)), "w1")), pin!(take(None, "w1")));
+        for waiting in [&mut drained, &mut neighbour, &mut namesake, &mut insider] {
+            assert_eq!(answer(waiting.as_mut()), None);
+        }
+
+        let (w1, w2) = (worker_name("w1"), worker_name("w2"));
+        assert!(!dispatcher.is_draining(tenant(1), &w1));
+        dispatcher.set_draining(tenant(1), w1.clone(), true);
+        assert_eq!(answer(drained.as_mut()), Some(vec![]));
+        for waiting in [&mut neighbour, &mut namesake, &mut insider] {
+            assert_eq!(answer(waiting.as_mut()), None);
+        }
+        assert!(dispatcher.is_draining(tenant(1), &w1));
+        assert!(!dispatcher.is_draining(tenant(1), &w2) && !dispatcher.is_draining(tenant(2), &w1));
+        assert_eq!(answer(pin!(take(Some(tenant(1)), "w1"))), Some(vec![]), "while it drains it gets nothing");
+        assert_eq!(answer(pin!(take(Some(tenant(1)), "w2"))), None);
+
+        dispatcher.set_draining(tenant(1), w1.clone(), false);
+        assert!(!dispatcher.is_draining(tenant(1), &w1));
+        assert_eq!(answer(pin!(take(Some(tenant(1)), "w1"))), None);
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_was_drained_through_another_server_is_answered_with_nothing() {
+        let ledger = ledger();
+        let worker = WorkerRecord {
+            tenant: tenant(1),
+            name: worker_name("w1"),
+            worker_type: "test".to_owned(),
+            task_types: Vec::new(),
+            labels: Labels::default(),
+            claimed_labels: Labels::default(),
+            shares_agent_user: false,
+            version: String::new(),
+            slots: 1,
+            registered_at: NOW,
+            seen_at: NOW,
+            draining: false,
+            names_runs: false,
+        };
+        ledger.register_worker(worker).await.expect("stored");
+        let dispatcher = dispatcher(Arc::clone(&ledger));
+        let mut waiting = pin!(dispatcher.take(claimant(Some(tenant(1)), "w1", 1), LONG));
+        assert_eq!(answer(waiting.as_mut()), None);
+        dispatcher.learn_draining().await;
+        assert_eq!(answer(waiting.as_mut()), None);
+        assert!(ledger.drain_worker(tenant(1), worker_name("w1"), true, "ops".into()).await.expect("stored"));
+        dispatcher.learn_draining().await;
+        assert_eq!(answer(waiting.as_mut()), Some(vec![]));
+        assert!(dispatcher.is_draining(tenant(1), &worker_name("w1")));
+    }
+
+    /// As often, and no more often, whether it can be read or not.
+    #[tokio::test(start_paused = true)]
+    async fn the_queue_is_read_once_a_second_while_somebody_waits() {
+        let (lines, stop) = (LogLines::capture(), CancellationToken::new());
+        let dispatcher = dispatcher(unavailable_ledger());
+        let mut waiting = pin!(dispatcher.take(claimant(Some(tenant(1)), "w1", 1), LONG));
+        assert_eq!(answer(waiting.as_mut()), None);
+        let mut serving = JoinSet::new();
+        serving.spawn(Arc::clone(&dispatcher).serve(stop.clone()));
+        let settle = async || {
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        };
+        settle().await;
+        for reads in 0..5 {
+            assert_eq!(lines.count("cannot read the queue"), reads);
+            tokio::time::advance(SAFETY_NET).await;
+            settle().await;
+        }
+        stop.cancel();
+        serving.join_next().await.expect("a task").expect("no panic").expect("served to the end");
+        assert_eq!(answer(waiting.as_mut()), Some(vec![]), "whoever waits when the server stops is answered");
+        let late = dispatcher.take(claimant(Some(tenant(1)), "w1", 1), LONG);
+        assert_eq!(answer(pin!(late)), Some(vec![]));
+    }
+
+    #[tokio::test]
+    async fn each_wait_gets_what_it_wants_and_the_rest_goes_back() {
+        let dispatcher = dispatcher(ledger());
+        let asking = [
+            claimant(Some(tenant(1)), "w1", 2),
+            claimant(Some(tenant(1)), "w1", 1),
+            claimant(Some(tenant(2)), "w1", 5),
+            claimant(None, "inside", 5),
+        ];
+        let [one, two, three, four] = asking.clone().map(|claimant| dispatcher.take(claimant, LONG));
+        let (mut one, mut two, mut three, mut four) = (pin!(one), pin!(two), pin!(three), pin!(four));
+        for waiting in [&mut one, &mut two, &mut three, &mut four] {
+            assert_eq!(answer(waiting.as_mut()), None);
+        }
+        let runs = [
+            (1, "w1"), // for the first wait
+            (1, "w1"),
+            (1, "w1"), // for the second
+            (1, "w1"), // more than both want
+            (2, "w1"), // for the worker of the same name
+            (1, "inside"),
+            (2, "inside"),
+            (1, "w2"), // for nobody who waits
+        ];
+        let runs: Vec<ClaimedRun> = (1..).zip(runs).map(|(n, (who, worker))| claimed(tenant(who), worker, n)).collect();
+        let id = |n: usize| runs[n].run;
+        dispatcher.hand_over(runs.clone(), tickets(&dispatcher), &who_asks(&asking));
+        assert_eq!(answer(one), Some(vec![id(0), id(1)]));
+        assert_eq!(answer(two), Some(vec![id(2)]));
+        assert_eq!(answer(three), Some(vec![id(4)]));
+        assert_eq!(answer(four), Some(vec![id(5), id(6)]));
+        assert_eq!(dispatcher.state().orphans, [id(3), id(7)]);
+        assert_eq!(tickets(&dispatcher), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn runs_of_a_worker_that_has_stopped_waiting_go_back() {
+        let dispatcher = dispatcher(ledger());
+        let who = claimant(Some(tenant(1)), "w1", 1);
+        let (first, second) = (claimed(tenant(1), "w1", 1), claimed(tenant(1), "w1", 2));
+        for (run, is_handed_over_in_time) in [(&first, true), (&second, false)] {
+            let mut waiting = Box::pin(dispatcher.take(who.clone(), LONG));
+            assert_eq!(answer(waiting.as_mut()), None);
+            let tickets = tickets(&dispatcher);
+            let hand_over = || dispatcher.hand_over(vec![run.clone()], tickets, &who_asks(std::slice::from_ref(&who)));
+            if is_handed_over_in_time {
+                hand_over();
+                drop(waiting);
+            } else {
+                drop(waiting);
+                hand_over();
+            }
+            assert_eq!(dispatcher.state().waiting.len(), 0);
+        }
+        assert_eq!(dispatcher.state().orphans, [first.run, second.run]);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_given_back_is_handed_out_again() {
+        let (ledger, patience) = (ledger(), Duration::from_secs(30));
+        let dispatcher = dispatcher(Arc::clone(&ledger));
+        let mut serving = JoinSet::new();
+        serving.spawn(Arc::clone(&dispatcher).serve(CancellationToken::new()));
+        ledger.submit(vec![job(tenant(1), 1, "null")]).await.expect("stored");
+        let first = dispatcher.take(claimant(Some(tenant(1)), "w1", 1), patience).await;
+        assert_eq!(first.len(), 1);
+        dispatcher.give_back(first.iter().map(|run| run.run));
+        let second = dispatcher.take(claimant(Some(tenant(1)), "w2", 1), patience).await;
+        assert_eq!(second.iter().map(|run| (run.job, run.worker.as_str())).collect::<Vec<_>>(), [(first[0].job, "w2")]);
+    }
+}

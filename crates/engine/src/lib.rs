@@ -13,6 +13,8 @@ mod dispatcher;
 mod engine;
 pub mod evaluations;
 mod figures;
+#[cfg(test)]
+mod fixture;
 pub mod fleet;
 pub mod flow;
 mod intake;

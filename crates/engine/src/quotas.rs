@@ -378,9 +378,95 @@ fn pause_after(took: Duration, least: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use bowline_model::Timestamp;
+    use bowline_model::fleet::{HostLock, Rollout};
+    use bowline_model::{JobStatus, Timestamp};
+    use bowline_store::{FlowStanding, KeptDefinition, NewFleet, NewFlow};
 
     use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_job_takes_room_for_its_payload_its_hosts_and_what_its_execution_has_done() {
+        let plain = fixture::job(fixture::tenant(1), 1, r#"{"a":1}"#);
+        assert_eq!(usage_of(&plain), Usage { queued_jobs: 1, stored_bytes: 7 });
+        let fleet = NewFleet {
+            inventory: 1,
+            hosts: vec![1, 2, 3],
+            command: "uptime".into(),
+            resource: None,
+            lock: HostLock::default(),
+            rollout: Rollout::default(),
+            selector: None,
+            deadline_ms: None,
+            approval: None,
+        };
+        let command = NewJob { fleet: Some(Arc::new(fleet)), ..plain.clone() };
+        assert_eq!(usage_of(&command), Usage { queued_jobs: 1, stored_bytes: 7 + 3 * TARGET_BYTES });
+        let first = NewTurn {
+            snapshot: Some("{}".into()),
+            children: vec![plain.clone()],
+            ..NewTurn::standing("[1,2,3,4,5]".into(), (0, 1), FlowStanding::of(JobStatus::Running))
+        };
+        let flow = NewFlow {
+            definition: KeptDefinition { id: 1, hash: [0; 32], body: "{}".into() },
+            workflow: "w".into(),
+            workflow_version: None,
+            forked_from: None,
+            depth: 0,
+            first: Some(first),
+        };
+        let execution = NewJob { flow: Some(Arc::new(flow)), ..plain };
+        let (records, snapshot, child) = (11, 2, 7);
+        let stored_bytes = 7 + records + snapshot + child;
+        assert_eq!(usage_of(&execution), Usage { queued_jobs: 2, stored_bytes }, "the job that it has started counts");
+    }
+
+    #[test]
+    fn whoever_has_more_than_the_quota_may_still_do_what_takes_nothing_of_it() {
+        let quotas = Quotas::new(QuotaLimits { stored_bytes: 100, ..QuotaLimits::default() });
+        let tenant = fixture::tenant(1);
+        assert_eq!(quotas.has_room(tenant, 100), Ok(()));
+        let exceeded = QuotaExceeded { quota: "stored_bytes", used: 0, max: 100 };
+        assert_eq!(quotas.has_room(tenant, 101), Err(exceeded));
+        quotas.count_bytes(tenant, 101);
+        assert_eq!(quotas.has_room(tenant, 0), Ok(()));
+        assert_eq!(quotas.has_room(tenant, 1), Err(QuotaExceeded { used: 101, ..exceeded }));
+        let take = |queued_jobs: u64, stored_bytes: u64| quotas.take(tenant, Usage { queued_jobs, stored_bytes });
+        assert!(take(1, 0).is_ok() && take(1, 1).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_stored_is_counted_less_often_than_what_waits() {
+        let (ledger, quotas, tenant) = (fixture::ledger(), Quotas::new(QuotaLimits::default()), fixture::tenant(1));
+        let submit = async |n: u8| {
+            ledger.submit(vec![fixture::job(tenant, n, "1234567890")]).await.expect("stored");
+        };
+        let mut counter = QuotaCounter::default();
+        submit(1).await;
+        assert_eq!(counter.count(&quotas, &*ledger).await, PAUSE);
+        let first = quotas.usage(tenant);
+        assert_eq!(first, Usage { queued_jobs: 1, stored_bytes: 10 });
+        submit(2).await;
+        tokio::time::advance(PAUSE).await;
+        counter.count(&quotas, &*ledger).await;
+        assert_eq!(quotas.usage(tenant), Usage { queued_jobs: 2, ..first });
+        tokio::time::advance(STORED_PAUSE - PAUSE).await;
+        counter.count(&quotas, &*ledger).await;
+        assert_eq!(quotas.usage(tenant), Usage { queued_jobs: 2, stored_bytes: 20 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_was_reached_is_a_reason_to_count_again_soon() {
+        let quotas = Quotas::new(QuotaLimits { stored_bytes: 10, ..QuotaLimits::default() });
+        let hour = Duration::from_secs(3_600);
+        assert!(tokio::time::timeout(hour, quotas.soon(PAUSE)).await.is_err(), "no limit was reached");
+        for (pause, seconds) in [(60, 6), (5, 1)] {
+            assert!(quotas.reserve(fixture::tenant(1), 11).is_err());
+            let begun = Instant::now();
+            quotas.soon(Duration::from_secs(pause)).await;
+            assert_eq!(begun.elapsed().as_secs(), seconds);
+        }
+    }
 
     #[test]
     fn everything_that_is_said_of_a_host_or_group_takes_room() {

@@ -176,9 +176,11 @@ pub fn path(job: JobId) -> String {
 #[cfg(test)]
 mod tests {
     use bowline_backbone::MemoryBlobs;
-    use bowline_model::Timestamp;
+    use bowline_model::{JobStatus, Outcome, Timestamp};
+    use bowline_store::{ClaimRules, Claimant, ReportAnswer, RunReport};
 
     use super::*;
+    use crate::fixture;
     use crate::quotas::QuotaLimits;
 
     #[tokio::test]
@@ -202,5 +204,55 @@ mod tests {
         }
         let larger = "x".repeat((3 << 20) + 1);
         assert!(matches!(results.store(tenant, run, &larger).await, Err(ResultError::TooLarge { max: 3_145_728, .. })));
+    }
+
+    #[test]
+    fn a_result_may_be_as_large_as_the_quota_and_no_larger() {
+        let limits = QuotaLimits { result_bytes: 4, inline_result_bytes: 2, ..QuotaLimits::default() };
+        let results = Results::new(Arc::new(MemoryBlobs::default()), Quotas::new(limits));
+        assert_eq!(results.max(), 4);
+        assert!(results.check("1234").is_ok());
+        assert!(matches!(results.check("12345"), Err(ResultError::TooLarge { bytes: 5, max: 4 })));
+        assert!(results.is_inline("12") && !results.is_inline("123"));
+    }
+
+    #[tokio::test]
+    async fn a_stored_result_is_read_back_as_it_was() {
+        let results = Results::new(Arc::new(MemoryBlobs::default()), Quotas::new(QuotaLimits::default()));
+        let (ledger, tenant) = (fixture::ledger(), fixture::tenant(1));
+        ledger.submit(vec![fixture::job(tenant, 1, "null")]).await.expect("stored");
+        let worker = Claimant { accepts_at_once: true, ..fixture::claimant(Some(tenant), "w1", 1) };
+        let rules = ClaimRules { weights: Default::default(), strategy: Default::default() };
+        let runs = ledger.claim(vec![worker.clone()], rules).await.expect("claimed");
+        let [run] = &runs[..] else { panic!("one run was queued: {runs:?}") };
+        // Several pieces that differ, and the last is shorter.
+        let text = format!("{:?}", (0..400_000).collect::<Vec<u32>>());
+        assert!(text.len() > 2 * PIECE && text.len() % PIECE != 0);
+        let stored = results.store(tenant, run.run, &text).await.expect("stored");
+        let report = RunReport {
+            run: run.run,
+            job: None,
+            worker: worker.worker,
+            tenant: Some(tenant),
+            fence: Some(run.fence),
+            outcome: Outcome::Succeeded,
+            error: None,
+            result: None,
+            stored_result: Some(stored),
+            exit_code: None,
+            last_seq: 0,
+        };
+        let answers = ledger.report(vec![report]).await.expect("stored");
+        assert_eq!(answers, [ReportAnswer::Recorded(JobStatus::Succeeded)]);
+        assert!(results.read(&*ledger, run.run).await.expect("read") == text);
+        assert_eq!(results.pieces(&*ledger, run.run, text.len() as u64).await.expect("read").len(), 0);
+    }
+
+    #[test]
+    fn a_reference_says_where_the_result_is() {
+        let job = JobId::mint(Timestamp::from_millis(1), [1; 10]);
+        let path = format!("/jobs/{job}/result");
+        let told = reference(job, 5);
+        assert_eq!(told, json!({"result_ref": {"job_id": job.to_string(), "bytes": 5, "path": path}}));
     }
 }

@@ -59,3 +59,22 @@ impl From<BadPayload> for BadSpec {
 /// What a look at a payload came to; or why nobody could look.
 pub type Checked = Result<Result<(), BadPayload>, StoreError>;
 pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place_and_unless_it_is_plain_with_its_code() {
+        for (bad, text, path, what) in [
+            (BadPayload::wrong("", "not JSON"), "payload: not JSON", "payload", "not JSON"),
+            (BadPayload::wrong("headers.x-a", "a text"), "headers.x-a: a text", "payload.headers.x-a", "a text"),
+            (BadPayload::denied("url", "closed"), "url: closed", "payload.url", "EGRESS_DENIED: closed"),
+        ] {
+            assert_eq!(bad.to_string(), text);
+            let error = RunError::from(bad.clone());
+            assert_eq!((error.class, error.message), (ErrorClass::Permanent, format!("{}: {text}", bad.code)));
+            assert_eq!(BadSpec::from(bad), BadSpec::at(path, what));
+        }
+    }
+}

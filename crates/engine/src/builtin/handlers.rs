@@ -208,4 +208,26 @@ mod tests {
         let panicked = tasks.join_next().await.expect("a task").expect_err("it panics");
         assert!(panicked.is_panic());
     }
+
+    #[tokio::test]
+    async fn an_echo_repeats_its_payload_and_a_stamp_says_when_it_began() {
+        assert_eq!(echo(Task::with("[1]")).await, Ok(Some("[1]".into())));
+        let stamped = stamp(Task::with("null")).await.expect("done").expect("a stamp");
+        let stamped: serde_json::Value = serde_json::from_str(&stamped).expect("JSON");
+        assert!(stamped["started_us"].as_u64().is_some_and(|us| us > 0), "{stamped}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_ends_when_its_time_is_over_or_it_is_told_to_stop() {
+        let error = sleep(Task::with(r#"{"seconds": 1}"#)).await.expect_err("there is no such field");
+        assert_eq!(error.class, ErrorClass::Permanent);
+        assert!(error.message.starts_with(r#"the payload must be {"ms": 100}: "#), "{}", error.message);
+        let (task, begun) = (Task::with(r#"{"ms": 1500}"#), tokio::time::Instant::now());
+        let stop = task.stop.clone();
+        assert_eq!(sleep(task.clone()).await, Ok(None));
+        assert_eq!(begun.elapsed().as_millis(), 1_500);
+        stop.cancel();
+        assert_eq!(sleep(task).await, Ok(None));
+        assert_eq!(begun.elapsed().as_millis(), 1_500, "it did not wait again");
+    }
 }

@@ -119,22 +119,25 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use bowline_model::{JobStatus, Outcome, Timestamp, WorkerName};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bowline_model::{JobStatus, Outcome};
     use bowline_store::{Clock, ManualClock};
+    use bowline_store_sql::db::{FaultPlan, Injected, Moment};
     use bowline_store_sql::{SqlLedger, SqlSettings};
 
     use super::*;
+    use crate::fixture::{NOW, ledger, worker_name};
 
-    #[tokio::test]
-    async fn outcomes_that_came_late_are_counted() {
-        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000)) as Arc<dyn Clock>;
-        let ledger = Arc::new(SqlLedger::open_memory_alone(&SqlSettings::new(clock)).expect("a ledger"));
-        let meters = Meters::new();
-        let outbox = Outbox::new(ledger, Arc::clone(&meters), Arc::new(Notify::new()));
-        let report = |n: u8| RunReport {
-            run: RunId::mint(Timestamp::from_millis(1), [n; 10]),
+    fn run(n: u8) -> RunId {
+        RunId::mint(NOW, [n; 10])
+    }
+
+    fn report(n: u8) -> RunReport {
+        RunReport {
+            run: run(n),
             job: None,
-            worker: WorkerName::new("w1").expect("a name"),
+            worker: worker_name("w1"),
             tenant: None,
             fence: None,
             outcome: Outcome::Succeeded,
@@ -143,7 +146,13 @@ mod tests {
             result: None,
             stored_result: None,
             last_seq: 0,
-        };
+        }
+    }
+
+    #[tokio::test]
+    async fn outcomes_that_came_late_are_counted() {
+        let meters = Meters::new();
+        let outbox = Outbox::new(ledger(), Arc::clone(&meters), Arc::new(Notify::new()));
         let answers = [
             ReportAnswer::Recorded(JobStatus::Succeeded),
             ReportAnswer::Stale { evidence: true },
@@ -153,5 +162,52 @@ mod tests {
         ];
         outbox.count(&[1, 2, 3, 4, 5].map(report), &answers);
         assert_eq!((meters.stale_writes_refused.get(), meters.runs_corrected.get()), (2, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_whose_outcome_has_been_waiting_for_long_are_named() {
+        let outbox = Outbox::new(ledger(), Meters::new(), Arc::new(Notify::new()));
+        let after = |ms: u64| outbox.runs_older_than(Duration::from_millis(ms));
+        outbox.put(report(1));
+        tokio::time::advance(Duration::from_millis(10)).await;
+        outbox.put(report(2));
+        assert_eq!((after(9), after(10), outbox.len()), (vec![run(1)], vec![], 2));
+        tokio::time::advance(Duration::from_millis(10)).await;
+        assert_eq!((after(9), after(10)), (vec![run(1), run(2)], vec![run(1)]));
+    }
+
+    /// Makes a ledger unavailable.
+    #[derive(Debug, Default)]
+    struct Outage(AtomicBool);
+
+    impl FaultPlan for Outage {
+        fn at(&self, moment: Moment) -> Option<Injected> {
+            (moment == Moment::Begin && self.0.load(Ordering::Relaxed)).then_some(Injected::Unavailable)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outcomes_wait_until_the_ledger_can_store_them() {
+        let outage = Arc::new(Outage(AtomicBool::new(true)));
+        let faults = Arc::<Outage>::clone(&outage) as Arc<dyn FaultPlan>;
+        let settings = SqlSettings::new(ManualClock::at(NOW) as Arc<dyn Clock>);
+        let (ledger, driver) = SqlLedger::open_memory(&settings, Some(faults)).expect("a ledger");
+        let outbox = Outbox::new(Arc::new(ledger), Meters::new(), Arc::new(Notify::new()));
+        let put_during_an_outage = async {
+            outbox.put(report(1));
+            outbox.put(report(2));
+            // Of the paused clock: many tries.
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(outbox.len(), 2);
+            outage.0.store(false, Ordering::Relaxed);
+            while outbox.len() > 0 {
+                tokio::time::sleep(GATHER).await;
+            }
+        };
+        tokio::select! {
+            () = driver => panic!("the ledger should work until the end"),
+            () = outbox.serve(CancellationToken::new()) => panic!("nobody stopped it"),
+            () = put_during_an_outage => {}
+        }
     }
 }

@@ -228,6 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn a_message_has_every_property_that_was_written() {
+        let properties = json!({
+            "message_id": "m", "content_type": "text/csv", "correlation_id": "c", "expiration_ms": 60_000,
+            "priority": 3, "type": "t",
+        });
+        let payload = json!({
+            "broker": "b", "exchange": "x", "routing_key": "q", "body": "1,2", "headers": {"x-a": "1"},
+            "properties": properties,
+        });
+        let Message { exchange, routing_key, properties, .. } = made(&payload.to_string()).unwrap();
+        assert_eq!((exchange.as_str(), routing_key.as_str()), ("x", "q"));
+        assert_eq!((properties.message_id.as_str(), properties.content_type.as_deref()), ("m", Some("text/csv")));
+        assert_eq!((properties.correlation_id.as_deref(), properties.kind.as_deref()), (Some("c"), Some("t")));
+        assert_eq!((properties.expiration_ms, properties.priority), (Some(60_000), Some(3)));
+        assert_eq!(Value::Object(properties.headers), json!({"x-a": "1"}));
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_with_its_place() {
         let with = |fields: &str| format!(r#"{{"broker":"b","routing_key":"q","body":1{fields}}}"#);
         let long = "k".repeat(256);

@@ -442,20 +442,26 @@ impl std::future::Future for CatchPanic {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use bowline_backbone::MemoryBlobs;
-    use bowline_model::Timestamp;
-    use bowline_store::{Clock, ManualClock, Retention};
-    use bowline_store_sql::{SqlLedger, SqlSettings};
+    use bowline_model::{TaskType, Timestamp};
+    use bowline_store::Retention;
+    use tokio::task::JoinSet;
 
     use super::*;
+    use crate::builtin::Handler;
+    use crate::fixture::{claimed, ledger, tenant, unavailable_ledger};
     use crate::quotas::{QuotaLimits, Quotas};
 
     const SLOTS: u32 = 64;
 
     fn worker() -> Arc<BuiltInWorker> {
-        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000)) as Arc<dyn Clock>;
-        let ledger = Arc::new(SqlLedger::open_memory_alone(&SqlSettings::new(clock)).expect("a ledger"));
-        let settings = EngineSettings {
+        worker_with(Handlers::standard(), &Quotas::new(QuotaLimits::default()))
+    }
+
+    fn settings() -> EngineSettings {
+        EngineSettings {
             weights: Default::default(),
             strategy: Default::default(),
             lease: Default::default(),
@@ -467,13 +473,59 @@ mod tests {
             quotas: QuotaLimits::default(),
             server_name: "test".to_owned(),
             seed: 1,
-        };
-        let results = Results::new(Arc::new(MemoryBlobs::default()), Quotas::new(QuotaLimits::default()));
-        BuiltInWorker::new(ledger, Meters::new(), &settings, Handlers::standard(), results).expect("a worker")
+        }
     }
 
-    fn tenant(n: u8) -> TenantId {
-        TenantId::mint(Timestamp::from_millis(1), [n; 10])
+    fn worker_with(handlers: Handlers, quotas: &Arc<Quotas>) -> Arc<BuiltInWorker> {
+        let results = Results::new(Arc::new(MemoryBlobs::default()), Arc::clone(quotas));
+        BuiltInWorker::new(ledger(), Meters::new(), &settings(), handlers, results).expect("a worker")
+    }
+
+    /// A run of a task type, as the worker is handed it.
+    fn run_of(task_type: &str, payload: &str, n: u8) -> ClaimedRun {
+        let task_type = TaskType::new(task_type).expect("a name");
+        ClaimedRun { task_type, payload: payload.into(), ..claimed(tenant(1), "builtin/test", n) }
+    }
+
+    /// Runs in slots, runs that only wait, and outcomes that are not stored yet.
+    fn counts(worker: &BuiltInWorker) -> (u32, u32, u32) {
+        (worker.busy(), worker.waiting.load(Ordering::Relaxed), worker.outbox.len())
+    }
+
+    /// Does what it has to do when the gate opens.
+    struct Gated {
+        gate: Arc<Notify>,
+        only_waits: bool,
+    }
+
+    impl Handler for Gated {
+        fn handle(&self, task: Task) -> HandlerFuture {
+            let gate = Arc::clone(&self.gate);
+            Box::pin(async move {
+                gate.notified().await;
+                Ok(Some(task.payload))
+            })
+        }
+
+        fn only_waits(&self) -> bool {
+            self.only_waits
+        }
+    }
+
+    /// A worker that can do `work`, which takes a slot, and `wait`, which takes none. Both end when the gate opens.
+    fn gated_worker(quotas: &Arc<Quotas>) -> (Arc<BuiltInWorker>, Arc<Notify>) {
+        let (gate, mut handlers) = (Arc::new(Notify::new()), Handlers::standard());
+        for (name, only_waits) in [("work", false), ("wait", true)] {
+            let handler = Gated { gate: Arc::clone(&gate), only_waits };
+            handlers.add(TaskType::new(name).expect("a name"), Arc::new(handler));
+        }
+        (worker_with(handlers, quotas), gate)
+    }
+
+    async fn until_idle(worker: &BuiltInWorker) {
+        while worker.busy() > 0 || worker.waiting.load(Ordering::Relaxed) > 0 {
+            worker.freed.notified().await;
+        }
     }
 
     /// Runs of a tenant that take slots, or only wait.
@@ -506,5 +558,135 @@ mod tests {
         assert_eq!((room.wants, &*room.passes_over), (1, &[tenant(1), tenant(4)][..]));
         hold(&worker, 2, 2, true);
         assert_eq!(worker.room().wants, 0);
+    }
+
+    #[tokio::test]
+    async fn runs_that_only_wait_take_no_slot_until_too_many_wait() {
+        let (worker, _gate) = gated_worker(&Quotas::new(QuotaLimits::default()));
+        worker.begin(run_of("work", "null", 1));
+        assert_eq!(counts(&worker), (1, 0, 0), "work takes a slot");
+        worker.begin(run_of("wait", "null", 2));
+        worker.begin(run_of("sleep", r#"{"ms": 3600000}"#, 3));
+        assert_eq!(counts(&worker), (1, 2, 0));
+        worker.waiting.store(WAITING_MAX - 1, Ordering::Relaxed);
+        worker.begin(run_of("wait", "null", 4));
+        assert_eq!(counts(&worker), (1, WAITING_MAX, 0));
+        worker.begin(run_of("wait", "null", 5));
+        assert_eq!(counts(&worker), (2, WAITING_MAX, 0), "one more than may wait takes a slot");
+        assert_eq!(worker.held().values().filter(|held| held.in_slot).count(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_run_leaves_its_place_when_it_ends() {
+        let (worker, gate) = gated_worker(&Quotas::new(QuotaLimits::default()));
+        worker.begin(run_of("echo", "null", 1));
+        assert_eq!(counts(&worker), (0, 0, 1), "what is done at once is an outcome at once");
+        worker.begin(run_of("nobody.knows", "null", 2));
+        worker.begin(run_of("fail", r#"{"class": "handler"}"#, 3));
+        assert_eq!(counts(&worker), (0, 0, 3), "and so is a failure or a panic");
+        worker.begin(run_of("work", "null", 4));
+        worker.begin(run_of("wait", "null", 5));
+        assert_eq!(counts(&worker), (1, 1, 3));
+        gate.notify_waiters();
+        until_idle(&worker).await;
+        assert_eq!(counts(&worker), (0, 0, 5));
+        assert!(worker.held().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_canceled_stops() {
+        let worker = worker();
+        let (kept, canceled) = (run_of("sleep", r#"{"ms": 3600000}"#, 1), run_of("sleep", r#"{"ms": 3600000}"#, 2));
+        let id = canceled.run;
+        worker.begin(kept);
+        worker.begin(canceled);
+        worker.cancel(id);
+        while counts(&worker).1 > 1 {
+            worker.freed.notified().await;
+        }
+        assert_eq!(counts(&worker), (0, 1, 1), "the other one goes on");
+    }
+
+    #[tokio::test]
+    async fn outcomes_that_are_not_stored_yet_bound_what_is_taken() {
+        let worker = worker();
+        let fill = |outcomes: u32| {
+            while worker.outbox.len() < outcomes {
+                worker.begin(run_of("noop", "null", 1));
+            }
+            worker.room().wants
+        };
+        let all = SLOTS - SLOTS / 8;
+        assert_eq!(fill(2 * outbox::BATCH - all), all);
+        assert_eq!(fill(2 * outbox::BATCH - 1), 1);
+        assert_eq!(fill(2 * outbox::BATCH), 0);
+        assert_eq!(fill(2 * outbox::BATCH + 1), 0);
+    }
+
+    #[tokio::test]
+    async fn the_worker_asks_again_when_much_more_is_free_or_for_others() {
+        let worker = worker();
+        let asks_again = |busy: u32, wants: u32| {
+            worker.busy.store(busy, Ordering::Relaxed);
+            worker.freed.notify_one();
+            let asked = Room { wants, passes_over: Arc::default() };
+            pin!(worker.more_room(&asked)).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        };
+        let free = SLOTS - SLOTS / 8;
+        assert!(!asks_again(free - 16, 1) && asks_again(free - 17, 1), "16 more than a few");
+        assert!(!asks_again(free - 39, 20) && asks_again(free - 40, 20), "twice as many");
+        assert!(!asks_again(1, free - 5), "some are busy, and it is not much more");
+        assert!(asks_again(0, free - 5), "nobody is busy: whatever is free is asked for");
+        assert!(!asks_again(0, free), "it has been");
+        worker.busy.store(0, Ordering::Relaxed);
+        hold(&worker, 1, free, true);
+        assert_eq!(&*worker.room().passes_over, &[tenant(1)][..]);
+        assert!(asks_again(free, worker.room().wants), "the first tenant has its share by now");
+    }
+
+    #[tokio::test]
+    async fn a_large_result_goes_to_the_object_store_before_its_run_ends() {
+        let quotas = Quotas::new(QuotaLimits { inline_result_bytes: 8, ..QuotaLimits::default() });
+        let stored = || quotas.usage(tenant(1)).stored_bytes;
+        let (worker, gate) = gated_worker(&quotas);
+        worker.begin(run_of("echo", "12345678", 1));
+        assert_eq!((counts(&worker), stored()), ((0, 0, 1), 0), "a small one goes with the outcome");
+        worker.begin(run_of("echo", "123456789", 2));
+        assert_eq!((counts(&worker), stored()), ((1, 0, 1), 0), "the run goes on until its result is stored");
+        until_idle(&worker).await;
+        assert_eq!((counts(&worker), stored()), ((0, 0, 2), 9));
+        for (payload, n, total) in [("12345678", 3, 9), ("123456789", 4, 18)] {
+            worker.begin(run_of("work", payload, n));
+            gate.notify_waiters();
+            until_idle(&worker).await;
+            assert_eq!(stored(), total, "{payload}");
+        }
+        // Whoever cancels a run wants no result of it.
+        let canceled = run_of("echo", "123456789", 5);
+        let id = canceled.run;
+        worker.begin(canceled);
+        worker.cancel(id);
+        until_idle(&worker).await;
+        assert_eq!((counts(&worker), stored()), ((0, 0, 5), 18));
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_stops_finishes_what_it_has() {
+        for name in ["work", "wait"] {
+            let (worker, gate) = gated_worker(&Quotas::new(QuotaLimits::default()));
+            worker.begin(run_of(name, "null", 1));
+            let stop = CancellationToken::new();
+            stop.cancel();
+            let dispatcher = Dispatcher::new(unavailable_ledger(), &settings());
+            let mut serving = JoinSet::new();
+            serving.spawn(Arc::clone(&worker).serve(dispatcher, stop));
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert!(serving.try_join_next().is_none(), "{name} is not done");
+            gate.notify_waiters();
+            serving.join_next().await.expect("a task").expect("no panic").expect("served to the end");
+            assert_eq!(counts(&worker), (0, 0, 0), "its outcome has been reported");
+        }
     }
 }

@@ -719,3 +719,24 @@ fn hash_of(request: &FlowRequest, which: &[u8]) -> RequestHash {
         run_at.as_ref().map_or(&[], |bytes| bytes.as_slice()),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_ledger_that_may_answer_later_is_worth_another_request() {
+        let unavailable = || StoreError::Unavailable("closing".to_owned());
+        let broken = || StoreError::Broken("a statement".to_owned());
+        assert!(FlowError::Store(unavailable()).is_transient());
+        assert!(FlowError::Definition(DefinitionError::Store(unavailable())).is_transient());
+        for error in [
+            FlowError::Store(broken()),
+            FlowError::Definition(DefinitionError::Store(broken())),
+            FlowError::Definition(DefinitionError::NoWorkflow("ship".to_owned())),
+            FlowError::Bad { path: "input".to_owned(), what: "is too large".to_owned() },
+        ] {
+            assert!(!error.is_transient(), "{error}");
+        }
+    }
+}

@@ -79,3 +79,39 @@ impl SecretError {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> ResourceName {
+        ResourceName::new("stripe").expect("a name")
+    }
+
+    fn unavailable() -> SecretError {
+        SecretError::Unavailable { name: name(), source: NoValue::Unavailable("it took too long".to_owned()) }
+    }
+
+    #[test]
+    fn only_a_place_or_ledger_that_does_not_answer_is_worth_another_attempt() {
+        let store = SecretError::Store(StoreError::Unavailable("closing".to_owned()));
+        for (error, code, class) in [
+            (unavailable(), "UNAVAILABLE", ErrorClass::Transient),
+            (store, "UNAVAILABLE", ErrorClass::Transient),
+            (SecretError::Superseded(name()), "SUPERSEDED", ErrorClass::Superseded),
+            (SecretError::NoRef(name()), "NO_SECRET_REF", ErrorClass::Permanent),
+            (SecretError::NotFor(name()), "NOT_FOR_THIS_COMMAND", ErrorClass::Permanent),
+            (SecretError::NoValue { name: name(), source: NoValue::Missing }, "NO_VALUE", ErrorClass::Permanent),
+        ] {
+            assert_eq!((error.code(), error.class()), (code, class), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_cause_is_for_those_who_keep_secrets() {
+        let error = unavailable();
+        assert_eq!(error.to_string(), "secret stripe cannot be read just now");
+        let whole = "secret stripe cannot be read just now: it cannot be read just now (it took too long)";
+        assert_eq!(error.whole(), whole);
+    }
+}

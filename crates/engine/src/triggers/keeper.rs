@@ -336,3 +336,109 @@ async fn read(broker: Broker, hand: Arc<Hand>, doubt: Arc<AtomicBool>) {
     };
     consume_telling(&broker, &settings, take, hand.stop.clone(), &tell).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline_store::{ResourceOrder, ResourcePut};
+    use serde_json::{Value, json};
+
+    use super::super::tests::{TestEngine, name};
+    use super::*;
+
+    fn reading(queue: &str) -> Value {
+        json!({"rabbitmq": {"broker": "mq", "queue": queue}, "start": {"type": "echo"}})
+    }
+
+    fn key_of(test: &TestEngine, text: &str) -> ResourceKey {
+        ResourceKey { tenant: test.tenant, kind: ResourceKind::Trigger, name: name(text) }
+    }
+
+    async fn put(test: &TestEngine, text: &str, spec: Value, by: &str) {
+        let (key, spec) = (key_of(test, text), spec.to_string().into());
+        let put = ResourcePut { key, spec, source: None, note: None, by: by.into(), activate: true, seen: None };
+        test.engine.ledger.put_resource(put).await.expect("stored");
+    }
+
+    async fn delete(test: &TestEngine, text: &str) {
+        let order = ResourceOrder { key: key_of(test, text), by: "ops".into(), reason: None };
+        test.engine.ledger.delete_resource(order).await.expect("deleted");
+    }
+
+    async fn stamp_of(test: &TestEngine, text: &str) -> ActiveStamp {
+        let stamps = test.engine.triggers.active(ResourceKind::Trigger).await.expect("read");
+        stamps.into_iter().find(|stamp| stamp.name == name(text)).expect("an active trigger")
+    }
+
+    /// The queue that a trigger names, as the reconciler knows it.
+    async fn queue_of(test: &TestEngine, house: &mut House, stamp: &ActiveStamp) -> Option<String> {
+        let key = (stamp.tenant, stamp.name.clone());
+        let spec = test.engine.triggers.spec(house, &key, stamp).await.expect("read")?;
+        Some(spec.expect("a trigger").rabbitmq.queue.clone())
+    }
+
+    fn trouble(test: &TestEngine, text: &str) -> Option<String> {
+        let standing = test.engine.triggers.standing(test.tenant, &name(text));
+        standing.last_error.map(|error| error.message)
+    }
+
+    #[tokio::test]
+    async fn a_trigger_is_what_its_active_version_says() {
+        let (test, mut house) = (TestEngine::open(), House::default());
+        put(&test, "orders", reading("first"), "ann").await;
+        put(&test, "returns", reading("returns"), "ann").await;
+        let first = stamp_of(&test, "orders").await;
+        for _ in 0..2 {
+            assert_eq!(queue_of(&test, &mut house, &first).await.as_deref(), Some("first"));
+        }
+        put(&test, "orders", reading("second"), "ann").await;
+        let second = stamp_of(&test, "orders").await;
+        assert_eq!(queue_of(&test, &mut house, &second).await.as_deref(), Some("second"));
+        // One that is made again counts its versions from the beginning, and is another one.
+        delete(&test, "orders").await;
+        put(&test, "orders", reading("third"), "ann").await;
+        let third = stamp_of(&test, "orders").await;
+        assert!(third.id != first.id && third.version == first.version, "{first:?} {third:?}");
+        assert_eq!(queue_of(&test, &mut house, &third).await.as_deref(), Some("third"));
+        assert_eq!(queue_of(&test, &mut house, &first).await, None, "it is not there any more");
+    }
+
+    #[tokio::test]
+    async fn a_trigger_whose_owner_has_lost_the_rights_is_reported_once() {
+        let (test, mut house, stop) = (TestEngine::open(), House::default(), CancellationToken::new());
+        let triggers = &test.engine.triggers;
+        put(&test, "orders", reading("first"), "token:gone").await;
+        for _ in 0..2 {
+            triggers.look(&mut house, &stop).await.expect("read");
+        }
+        let reasons = test.reasons(EventKind::TriggerRefused).await;
+        assert!(reasons.len() == 1 && reasons[0].starts_with("trigger orders is not read: "), "{reasons:?}");
+        assert!(trouble(&test, "orders").is_some_and(|why| why.contains("token gone does not exist")));
+        // Somebody takes it over, and its broker is looked for.
+        put(&test, "orders", reading("second"), "service:ann").await;
+        triggers.look(&mut house, &stop).await.expect("read");
+        let why = trouble(&test, "orders");
+        assert!(why.as_ref().is_some_and(|why| why.contains("there is no resource rabbitmq mq")), "{why:?}");
+        // Those rights are lost, too.
+        put(&test, "orders", reading("third"), "token:gone").await;
+        triggers.look(&mut house, &stop).await.expect("read");
+        assert_eq!(test.reasons(EventKind::TriggerRefused).await.len(), 2);
+        delete(&test, "orders").await;
+        triggers.look(&mut house, &stop).await.expect("read");
+        assert_eq!(trouble(&test, "orders"), None, "nothing is known of a trigger that was deleted");
+    }
+
+    #[tokio::test]
+    async fn a_trigger_that_is_disabled_is_left_alone_and_one_that_cannot_be_read_says_so() {
+        let (test, mut house, stop) = (TestEngine::open(), House::default(), CancellationToken::new());
+        let mut disabled = reading("first");
+        disabled["enabled"] = json!(false);
+        put(&test, "disabled", disabled, "ann").await;
+        put(&test, "unreadable", json!({"queue": 1}), "ann").await;
+        put(&test, "enabled", reading("first"), "ann").await;
+        test.engine.triggers.look(&mut house, &stop).await.expect("read");
+        assert_eq!(trouble(&test, "disabled"), None);
+        assert!(trouble(&test, "unreadable").is_some_and(|why| why.starts_with("the trigger cannot be read: ")));
+        assert!(trouble(&test, "enabled").is_some_and(|why| why.contains("rabbitmq mq")));
+        assert!(house.readers.is_empty());
+    }
+}

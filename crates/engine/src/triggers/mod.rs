@@ -11,6 +11,8 @@ mod hand;
 mod keeper;
 mod message;
 mod standing;
+#[cfg(test)]
+mod tests;
 
 pub use keeper::Triggers;
 pub use standing::{Mishap, Standing};

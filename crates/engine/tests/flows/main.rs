@@ -5,6 +5,7 @@ mod blueprints;
 mod builtin;
 mod calls;
 mod commands;
+mod consent;
 mod faults;
 mod graphs;
 mod logs;

@@ -58,7 +58,7 @@ async fn put_again(house: &House, job: JobId, before: RequestHash) -> RequestHas
 }
 
 /// The executions that this one has started.
-async fn children(house: &House, job: JobId) -> Vec<JobId> {
+pub async fn children(house: &House, job: JobId) -> Vec<JobId> {
     let filter = JobFilter { parent: Some(job), ..JobFilter::default() };
     let page = house.engine.ledger.list_jobs(house.tenant, filter, None, 100).await.expect("read");
     page.items.into_iter().map(|record| record.id).collect()

@@ -71,6 +71,11 @@ async fn a_run_goes_on_from_a_past_step_of_another() {
     assert_eq!(result_of(&patched), json!(99));
     let link = engine.ledger.find_flow(house.tenant, patched.id).await.unwrap().unwrap();
     assert_eq!(link.forked_from, Some((record.id, 3)));
+    // What was before that step is in the other run.
+    let at = |step| engine.flows.context(house.tenant, patched.id, Some(step));
+    let before = at(2).await;
+    assert!(matches!(&before, Err(LookError::Bad(what)) if what.contains("goes on from step 3")), "{before:?}");
+    assert_eq!(at(3).await.unwrap().step, 3);
     // Where a step had not ended, it is entered again.
     let whole = forked(fork(1, None, Map::new())).await;
     assert_eq!((house.path(whole.id).await.len(), result_of(&whole)), (3, json!(8)));
@@ -266,5 +271,40 @@ async fn a_fork_of_what_was_being_canceled_goes_on_everywhere() {
     let mut nodes: Vec<&Value> = places.iter().map(|place| &place["node"]).collect();
     nodes.sort_by_key(std::string::ToString::to_string);
     assert_eq!(nodes, [&json!("endless"), &json!("nap")]);
+    house.check().await;
+}
+
+#[tokio::test]
+async fn a_fork_is_made_once_for_each_key() {
+    let house = House::open().await;
+    let record = house.run(price(), json!({"price": 4})).await;
+    let forking = || Forking {
+        from_step: 2,
+        variables: Map::new(),
+        definition: None,
+        debug: false,
+        key: Some("again".to_owned()),
+    };
+    let engine = &house.engine;
+    let fork = async |forking| {
+        engine.flows.fork(engine.hands(), house.tenant, record.id, &house.origin(), forking).await.expect("an answer")
+    };
+    let Submitted::Accepted { id: first, .. } = fork(forking()).await else { panic!("it was not accepted") };
+    let again = fork(forking()).await;
+    assert!(matches!(again, Submitted::Replayed { id, .. } if id == first), "{again:?}");
+    let variables = json!({"total": 1}).as_object().unwrap().clone();
+    let mut definition = price();
+    definition["nodes"][2]["config"]["operands"][1] = json!(3);
+    let definition = Some(Definition::Workflow(serde_json::from_value(definition).unwrap()));
+    for other in [
+        Forking { from_step: 1, ..forking() },
+        Forking { variables, ..forking() },
+        Forking { definition, ..forking() },
+        Forking { debug: true, ..forking() },
+    ] {
+        let answer = fork(other).await;
+        assert!(matches!(answer, Submitted::Conflict { .. }), "{answer:?}");
+    }
+    house.until(first, JobStatus::is_terminal).await;
     house.check().await;
 }

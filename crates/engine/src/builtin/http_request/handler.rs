@@ -143,3 +143,62 @@ impl Handler for HttpRequest {
         Box::pin(self.look(tenant, payload))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::TcpStream;
+
+    use bowline_connect::egress::{EgressRules, TenantRules};
+    use bowline_store::ManualClock;
+    use bowline_testkit::ScriptedServer;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture::{NOW, ledger};
+    use crate::secrets::SecretRules;
+
+    /// A handler that may call servers on this machine.
+    async fn local_caller() -> HttpRequest {
+        let (ledger, clock) = (ledger(), ManualClock::at(NOW) as Arc<dyn Clock>);
+        let made = ledger.create_tenant(Task::with("").tenant, "acme".to_owned(), "ada".into()).await;
+        made.expect("stored").expect("a tenant");
+        let secrets = Secrets::new(ledger, Arc::clone(&clock), SecretRules::default(), BTreeMap::default());
+        let here = vec!["127.0.0.1/32".parse().expect("a network")];
+        let everybody = EgressRules { allow_networks: here, ..EgressRules::default() };
+        let doors = Doors::new(TenantRules { everybody, ..TenantRules::default() }).expect("doors");
+        HttpRequest::new(doors, secrets, clock)
+    }
+
+    #[tokio::test]
+    async fn a_call_says_which_job_makes_it_unless_its_payload_does() {
+        let server = ScriptedServer::start(|_: &str, stream: &mut TcpStream| {
+            ScriptedServer::answer(stream, "200 OK", "", "done")
+        });
+        let caller = local_caller().await;
+        let call = async |headers: Value| {
+            let task = Task::with(&json!({"url": server.url("/"), "headers": headers}).to_string());
+            let answer = caller.handle(task).await.expect("an answer").expect("a result");
+            let answer: Value = serde_json::from_str(&answer).expect("JSON");
+            assert_eq!((&answer["status_code"], &answer["body"]), (&json!(200), &json!("done")));
+            let request = server.requests().pop().expect("a request");
+            ["idempotency-key", "bowline-fence", "traceparent", "user-agent"]
+                .map(|name| ScriptedServer::header(&request, name).unwrap_or_default().to_owned())
+        };
+        let Task { job, run, .. } = Task::with("");
+        let agent = AGENT.to_str().expect("text").to_owned();
+        let ours = [job.to_string(), "1".to_owned(), traceparent(None, job, run), agent];
+        assert_eq!(call(json!({})).await, ours);
+        let headers = json!({"Idempotency-Key": "k", "Bowline-Fence": "7", "traceparent": "t", "User-Agent": "a"});
+        assert_eq!(call(headers).await, ["k", "1", "t", "a"], "the fence is the one of the run");
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_told_to_stop_stops() {
+        let server = ScriptedServer::start(|_: &str, stream: &mut TcpStream| ScriptedServer::until_hung_up(stream));
+        let task = Task::with(&json!({"url": server.url("/")}).to_string());
+        task.stop.cancel();
+        let error = local_caller().await.handle(task).await.expect_err("nobody answers");
+        assert_eq!(error.message, format!("{}: {}", EgressError::Stopped.code(), EgressError::Stopped));
+    }
+}

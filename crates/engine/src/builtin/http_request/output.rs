@@ -314,6 +314,18 @@ mod tests {
         );
         let long = refuse(&[], "x".repeat(1_000).as_bytes());
         assert!(long.ends_with("x…") && long.len() < 300, "{long}");
+        let full = refuse(&[], "x".repeat(EXCERPT_CHARS).as_bytes());
+        assert!(full.ends_with(&format!(": {}", "x".repeat(EXCERPT_CHARS))), "{full}");
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_come_back() {
+        let wait = |headers: &[(&'static str, &'static str)]| {
+            let refused = outcome(&answer(429, headers, b""), None, &Redactor::new([]), NOW).unwrap_err();
+            (refused.class, refused.retry_after_ms)
+        };
+        assert_eq!(wait(&[("retry-after", "120")]), (ErrorClass::Transient, Some(120_000)));
+        assert_eq!(wait(&[]), (ErrorClass::Transient, None));
     }
 
     #[test]

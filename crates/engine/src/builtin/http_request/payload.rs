@@ -210,6 +210,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_a_call_is_read() {
+        let all = json!({
+            "url": "https://example.org", "method": "PATCH", "timeout_ms": TIMEOUT_MAX_MS, "follow_redirects": false,
+            "accept": ["2xx", "404"],
+        });
+        let wish = read(all).unwrap();
+        assert_eq!((wish.method, wish.follow_redirects), (Method::PATCH, false));
+        assert_eq!(wish.patience, Duration::from_millis(TIMEOUT_MAX_MS));
+        assert_eq!(wish.accept, Accept::read(&["2xx".to_owned(), "404".to_owned()]).ok());
+        let least = read(json!({"url": "https://example.org", "timeout_ms": 1})).unwrap();
+        assert_eq!(least.patience, Duration::from_millis(1));
+    }
+
+    #[test]
     fn a_query_is_added_and_encoded() {
         let query = json!({"q": "a b&c", "n": 7, "ok": true, "tag": ["x", "ü"]});
         let wish = read(json!({"url": "https://example.org/?a=1", "query": query})).unwrap();
