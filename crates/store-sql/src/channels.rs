@@ -258,3 +258,77 @@ fn read(row: &dyn Row) -> StoreResult<Option<(i64, ChannelKey)>> {
     let (Some(lane), Ok(task_type), Ok(requires)) = (lane, task_type, requires) else { return Ok(None) };
     Ok(Some((id, ChannelKey { tenant, lane, task_type, requires })))
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::Timestamp;
+
+    use super::*;
+
+    /// Two lines, 1 and 2.
+    fn channels() -> Channels {
+        let channels = Channels::default();
+        channels.made([1, 2].map(line).into());
+        channels
+    }
+
+    fn line(id: i64) -> (i64, ChannelKey) {
+        let key = ChannelKey {
+            tenant: TenantId::mint(Timestamp::from_millis(1), [1; 10]),
+            lane: Lane::Default,
+            task_type: TaskType::new(&format!("type-{id}")).expect("a type"),
+            requires: Labels::default(),
+        };
+        (id, key)
+    }
+
+    /// Lines that may have work, with their stamps.
+    fn active(channels: &Channels, fresh: &[i64]) -> Vec<(i64, u64)> {
+        channels.active(fresh).0.into_iter().map(|(head, _, stamp)| (head.channel, stamp)).collect()
+    }
+
+    #[test]
+    fn a_line_has_work_until_it_is_found_empty() {
+        let channels = channels();
+        assert!(!channels.has_active() && active(&channels, &[]).is_empty());
+        assert_eq!((channels.id_of(&line(2).1), channels.id_of(&line(3).1)), (Some(2), None));
+        channels.queued([2]);
+        let found = active(&channels, &[]);
+        assert_eq!(found.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2]);
+        assert!(channels.has_active());
+        channels.found_empty(2, found[0].1);
+        assert!(!channels.has_active());
+    }
+
+    #[test]
+    fn what_is_queued_while_somebody_looks_is_not_called_empty() {
+        let channels = channels();
+        channels.queued([1, 2]);
+        let before = active(&channels, &[]);
+        channels.queued([1]);
+        for (id, stamp) in before {
+            channels.found_empty(id, stamp);
+        }
+        assert_eq!(active(&channels, &[]).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn lines_that_a_transaction_queued_into_are_its_own_until_it_is_committed() {
+        let channels = channels();
+        let fresh = active(&channels, &[1]);
+        assert_eq!(fresh, [(1, NEVER)]);
+        assert!(!channels.has_active());
+        // Committed, and queued into by another one: what the first found out about it says nothing any more.
+        channels.queued([1]);
+        channels.found_empty(1, NEVER);
+        assert!(channels.has_active());
+        assert!(active(&channels, &[77]).iter().all(|(id, _)| *id == 1), "a line that nobody knows is passed over");
+    }
+
+    #[test]
+    fn lanes_take_turns_from_claim_to_claim() {
+        let channels = channels();
+        let turns = [(); 3].map(|()| channels.active(&[]).1);
+        assert!(turns[0] < turns[1] && turns[1] < turns[2], "{turns:?}");
+    }
+}

@@ -318,3 +318,228 @@ impl std::fmt::Debug for Command {
         f.debug_struct("Command").field("weight", &self.weight()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline_model::audit::{Action, Chain};
+    use bowline_model::host::{Host, Inventory};
+    use bowline_model::idempotency::RequestHash;
+    use bowline_model::resource::ResourceKind;
+    use bowline_model::{JobId, JobStatus, Labels, Lane, Outcome, ResourceName, TaskType};
+    use bowline_store::{FlowStanding, NewTurn, Origin, ResourceKey, ToldEvent, Unmentioned};
+
+    use super::*;
+
+    const AT: Timestamp = Timestamp::from_millis(1);
+
+    /// A line on which nobody listens any more.
+    fn line<T>() -> oneshot::Sender<StoreResult<T>> {
+        oneshot::channel().0
+    }
+
+    fn tenant() -> TenantId {
+        TenantId::mint(AT, [1; 10])
+    }
+
+    fn worker() -> WorkerName {
+        WorkerName::new("w1").expect("a name")
+    }
+
+    fn job(payload: &str) -> NewJob {
+        NewJob {
+            id: JobId::mint(AT, [1; 10]),
+            tenant: tenant(),
+            lane: Lane::Default,
+            task_type: TaskType::new("mail.send").expect("a type"),
+            requires: Labels::default(),
+            priority: 0,
+            payload: payload.into(),
+            policy: None,
+            run_at: None,
+            keys: Vec::new(),
+            hash: RequestHash::of_parts(&[b"a"]),
+            origin: Origin::default(),
+            replay_of: None,
+            fleet: None,
+            flow: None,
+        }
+    }
+
+    fn report(result: &str) -> RunReport {
+        RunReport {
+            run: RunId::mint(AT, [1; 10]),
+            job: None,
+            worker: worker(),
+            tenant: None,
+            fence: None,
+            outcome: Outcome::Succeeded,
+            error: None,
+            result: Some(result.into()),
+            stored_result: None,
+            exit_code: None,
+            last_seq: 0,
+        }
+    }
+
+    fn told(count: u64) -> ToldEvents {
+        let events = (1..=count).map(|seq| ToldEvent { seq, at: None, detail: "{}".into() }).collect();
+        ToldEvents { run: RunId::mint(AT, [1; 10]), worker: worker(), tenant: None, fence: None, events }
+    }
+
+    fn steering(message: &str) -> FlowOrder {
+        FlowOrder {
+            tenant: tenant(),
+            job: JobId::mint(AT, [1; 10]),
+            message: message.into(),
+            ends: None,
+            vote: None,
+            change: None,
+            action: Action::WorkflowSteer,
+            about: serde_json::json!({}),
+            by: "ann".into(),
+            reason: None,
+            once: None,
+        }
+    }
+
+    fn signal(message: &str) -> NewSignal {
+        let (name, message, by) = ("paid".into(), message.into(), "ann".into());
+        NewSignal { tenant: tenant(), name, key: None, message, by, once: None }
+    }
+
+    fn resource(spec: &str) -> ResourcePut {
+        let name = ResourceName::new("a").expect("a name");
+        let key = ResourceKey { tenant: tenant(), kind: ResourceKind::Workflow, name };
+        let (spec, by) = (spec.into(), "ann".into());
+        ResourcePut { key, spec, source: None, note: None, by, activate: true, seen: None }
+    }
+
+    fn inventory(hosts: usize) -> InventoryPut {
+        let host = |n: usize| Host::named(HostName::new(&format!("h{n}")).expect("a name"));
+        InventoryPut {
+            tenant: tenant(),
+            inventory: InventoryName::new("main").expect("a name"),
+            content: Arc::new(Inventory { hosts: (0..hosts).map(host).collect(), groups: Vec::new() }),
+            unmentioned: Unmentioned::Keep,
+            by: "ann".into(),
+            reason: None,
+        }
+    }
+
+    fn definition(body: &str) -> Command {
+        Command::KeepDefinition((tenant(), [1; 32], body.into()), line())
+    }
+
+    fn under_a_key(write: Command) -> Command {
+        let key = OnceKey { key: "k".to_owned(), hash: RequestHash::of_parts(&[b"a"]) };
+        Command::Once((key, Box::new(write)), line())
+    }
+
+    fn heartbeat(runs: u8) -> Heartbeat {
+        let runs = (0..runs).map(|n| RunId::mint(AT, [n; 10])).collect();
+        Heartbeat { worker: worker(), tenant: None, runs, bare: false }
+    }
+
+    fn claim(wants: &[u32]) -> Command {
+        let claimant = |wants: &u32| Claimant {
+            worker: worker(),
+            tenant: None,
+            passes_over: Arc::default(),
+            abilities: Arc::default(),
+            wants: *wants,
+            busy: 0,
+            slots: 8,
+            accepts_at_once: false,
+        };
+        let rules = ClaimRules { weights: Default::default(), strategy: Default::default() };
+        Command::Claim((wants.iter().map(claimant).collect(), rules), line())
+    }
+
+    fn turn(children: usize) -> TurnOrder {
+        let standing = NewTurn::standing("[]".into(), (0, 1), FlowStanding::of(JobStatus::Running));
+        let turn = NewTurn { children: (0..children).map(|_| job("{}")).collect(), ..standing };
+        TurnOrder { flow: 1, version: 1, heard: Vec::new(), turn }
+    }
+
+    fn firing(jobs: usize) -> Firing {
+        Firing {
+            resource: 1,
+            tenant: tenant(),
+            name: ResourceName::new("a").expect("a name"),
+            version: 1,
+            seen: AT,
+            to: AT,
+            due_at: None,
+            jobs: (0..jobs).map(|_| (AT, job("{}"))).collect(),
+            alone: false,
+            missed: 0,
+            refused: None,
+        }
+    }
+
+    fn entry() -> Deed {
+        Deed {
+            chain: Chain::Tenant(tenant()),
+            author: "ann".into(),
+            action: Action::AccessRefused,
+            resource: "route/GET /jobs".to_owned(),
+            diff: None,
+            reason: None,
+            result: "refused".to_owned(),
+        }
+    }
+
+    #[test]
+    fn texts_that_tenants_choose_count_with_their_length() {
+        let cases = [
+            (Command::Submit(vec![job("12345"), job("123")], line()), 8),
+            (Command::Report(vec![report("1234"), report("12")], line()), 6),
+            (Command::Tell(told(3), line()), 3 * 256),
+            (Command::Ship((vec![told(2), told(1)], vec![report("1234")]), line()), 3 * 256 + 4),
+            (Command::Steer(steering("12345"), line()), 5),
+            (Command::Signal(signal("1234567"), line()), 7),
+            (Command::PutResource(resource("{}"), line()), 2),
+            (definition("123456"), 6),
+            (under_a_key(definition("123456")), 6),
+            (Command::Ping((), line()), 256),
+        ];
+        for (n, (write, bytes)) in cases.into_iter().enumerate() {
+            assert_eq!(write.bytes(), bytes, "case {n}");
+        }
+    }
+
+    #[test]
+    fn a_write_takes_as_much_of_a_batch_as_there_is_in_it() {
+        let cases = [
+            (Command::Submit(vec![job("{}"), job("{}")], line()), 2),
+            (Command::Submit(Vec::new(), line()), 1),
+            (Command::Report(vec![report("1"), report("1"), report("1")], line()), 3),
+            (claim(&[3, 4]), 7),
+            (claim(&[0]), 1),
+            (Command::Tell(told(3), line()), 3),
+            (Command::Ship((vec![told(2), told(1)], vec![report("1"), report("1")]), line()), 5),
+            (Command::Heartbeat(heartbeat(4), line()), 4),
+            (Command::Heartbeat(heartbeat(0), line()), 1),
+            (Command::RecordAudit(vec![entry(), entry()], line()), 2),
+            (Command::Turn(vec![turn(2), turn(0)], line()), 4),
+            (Command::FireSchedules(vec![firing(2), firing(0)], line()), 3),
+            (Command::Conduct(false, line()), 1_000),
+            (Command::Signal(signal("{}"), line()), 500),
+            (Command::SpreadSignals((), line()), 500),
+            (Command::PutInventory(inventory(3), line()), 3),
+            (Command::Apply(vec![Applying::Resource(resource("{}")), Applying::Inventory(inventory(3))], line()), 4),
+            (Command::Ping((), line()), 1),
+        ];
+        for (n, (write, weight)) in cases.into_iter().enumerate() {
+            assert_eq!(write.weight(), weight, "case {n}");
+        }
+    }
+
+    #[test]
+    fn only_a_submission_is_abandoned_by_its_caller() {
+        let (kept, _answer) = oneshot::channel();
+        assert!(!Command::Submit(vec![job("{}")], kept).is_abandoned(), "somebody waits for the answer");
+        assert!(Command::Submit(vec![job("{}")], line()).is_abandoned());
+        assert!(!Command::Report(vec![report("1")], line()).is_abandoned(), "what workers say is stored in any case");
+    }
+}

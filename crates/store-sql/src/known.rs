@@ -139,6 +139,20 @@ mod tests {
     }
 
     #[test]
+    fn everything_long_about_a_version_counts() {
+        let short = record("a", "{}");
+        let longer = |change: fn(&mut VersionRecord)| {
+            let mut record = short.clone();
+            change(&mut record.version);
+            size(&record) - size(&short)
+        };
+        assert_eq!(size(&record("a", "{}xyz")), size(&short) + 3);
+        assert_eq!(longer(|version| version.source = Some("kind: Workflow".into())), "kind: Workflow".len());
+        assert_eq!(longer(|version| version.note = Some("why".to_owned())), "why".len());
+        assert!(size(&short) > 100, "what is always there counts, too");
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let known = KnownResources::of_one_process();
         let large = "x".repeat(BYTES_MAX / 3);

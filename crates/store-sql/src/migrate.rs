@@ -293,6 +293,23 @@ mod tests {
         db.query(what, &[], |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?))).await.expect("rows")
     }
 
+    #[test]
+    fn only_who_may_makes_or_changes_a_ledger() {
+        let all: Vec<i64> = ALL.iter().map(|migration| migration.number).collect();
+        let older = &all[..all.len() - 1];
+        let count = |applied: &[i64], make| pending(applied, make).map(|pending| pending.len());
+        assert_eq!((count(&all, true), count(&all, false)), (Ok(0), Ok(0)), "there is nothing to do");
+        assert_eq!((count(older, true), count(&[], true)), (Ok(1), Ok(all.len())));
+        let none = count(&[], false);
+        assert!(matches!(&none, Err(StoreError::Unavailable(why)) if why.contains("there is no ledger")), "{none:?}");
+        let old = count(older, false);
+        assert!(matches!(&old, Err(StoreError::Broken(why)) if why.contains("bowline migrate")), "{old:?}");
+        for make in [true, false] {
+            let newer = count(&[&all[..], &[9_999]].concat(), make);
+            assert!(matches!(&newer, Err(StoreError::Broken(why)) if why.contains("9999")), "{newer:?}");
+        }
+    }
+
     #[tokio::test]
     async fn what_runs_did_outlives_the_change_of_its_tables() {
         let mut db = SqliteDb::open_memory(ManualClock::at(Timestamp::from_micros(0))).expect("a ledger in memory");

@@ -235,8 +235,11 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use bowline_model::{EventKind, Timestamp, WorkerName};
-    use bowline_store::{Heartbeat, Notice};
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use bowline_model::{EventKind, Outcome, RunId, Timestamp, WorkerName};
+    use bowline_store::{Heartbeat, Notice, RunReport};
     use tokio::sync::oneshot;
 
     use super::*;
@@ -319,6 +322,96 @@ mod tests {
         queue.push(heartbeat()).expect("the reserve has room");
         queue.push(heartbeat()).expect("the reserve has room");
         assert_eq!(queue.push(heartbeat()), Err(NotQueued::Full), "the reserve has an end, too");
+    }
+
+    /// A write that holds so much memory while it waits.
+    fn long(n: u8, bytes: usize) -> Command {
+        Command::KeepDefinition((tenant(n), [1; 32], "x".repeat(bytes).into()), oneshot::channel().0)
+    }
+
+    /// The same about work that has started.
+    fn long_report(n: u8, bytes: usize) -> Command {
+        let report = RunReport {
+            run: RunId::mint(Timestamp::from_millis(1), [1; 10]),
+            job: None,
+            worker: WorkerName::new("w1").expect("a name"),
+            tenant: Some(tenant(n)),
+            fence: None,
+            outcome: Outcome::Succeeded,
+            error: None,
+            result: Some("x".repeat(bytes).into()),
+            stored_result: None,
+            exit_code: None,
+            last_seq: 0,
+        };
+        Command::Report(vec![report], oneshot::channel().0)
+    }
+
+    #[tokio::test]
+    async fn long_writes_fill_a_share_too() {
+        let (_writes, queue) = WriteQueue::new(WriteShare { weight: 1_000, bytes: 1_000 });
+        queue.push(long(1, 600)).expect("room");
+        queue.push(long(1, 400)).expect("exactly as much as there is room for");
+        assert_eq!(queue.push(long(1, 1)), Err(NotQueued::Full));
+        queue.push(long(2, 5_000)).expect("one write alone always fits");
+        queue.push(long_report(1, 400)).expect("the reserve has room");
+        assert_eq!(queue.push(long_report(1, 101)), Err(NotQueued::Full), "the reserve has an end, too");
+        queue.push(long_report(1, 100)).expect("exactly as much as the reserve has");
+        assert_eq!(batch(&queue).await.len(), 5);
+        queue.push(long(1, 1)).expect("there is room again");
+        queue.push(long(1, 999)).expect("there is room again");
+    }
+
+    #[tokio::test]
+    async fn a_batch_takes_the_servers_own_writes_and_whole_turns_of_tenants() {
+        let (_writes, queue) = WriteQueue::new(WriteShare::default());
+        for _ in 0..5 {
+            queue.push(Command::Ping((), oneshot::channel().0)).expect("room");
+        }
+        for n in 1..=4 {
+            for _ in 0..100 {
+                queue.push(write(n)).expect("room");
+            }
+        }
+        let next = async |weight_max: usize| {
+            let mut batch = Vec::new();
+            assert!(queue.batch(weight_max, &mut batch).await);
+            batch.iter().map(Command::tenant).collect::<Vec<_>>()
+        };
+        let of = |n: u8| vec![Some(tenant(n)); 100];
+        assert_eq!(next(3).await, [vec![None; 3], of(1)].concat(), "one turn of a tenant in any case");
+        assert_eq!(next(150).await, [vec![None; 2], of(2), of(3)].concat());
+        assert!(!queue.is_empty());
+        assert_eq!(next(150).await, of(4));
+        assert!(queue.is_empty());
+        queue.push(Command::Ping((), oneshot::channel().0)).expect("room");
+        assert!(!queue.is_empty(), "the server's own count, too");
+    }
+
+    /// Whether a committer that waits for writes would be woken now.
+    fn wakes_another(queue: &WriteQueue) -> bool {
+        pin!(queue.arrived.notified()).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[tokio::test]
+    async fn what_a_batch_leaves_is_for_another_committer() {
+        let (_writes, queue) = WriteQueue::new(WriteShare::default());
+        let ping = || Command::Ping((), oneshot::channel().0);
+        for pair in [[write(1), write(2)], [ping(), ping()], [ping(), write(1)]] {
+            let has_own = pair[0].tenant().is_none() && pair[1].tenant().is_some();
+            for write in pair {
+                queue.push(write).expect("room");
+            }
+            assert!(wakes_another(&queue), "something has come");
+            let mut batch = Vec::new();
+            assert!(queue.batch(1, &mut batch).await);
+            assert_eq!(batch.len(), if has_own { 2 } else { 1 });
+            assert_eq!(wakes_another(&queue), !has_own, "one is left");
+            if !has_own {
+                assert!(queue.batch(1, &mut batch).await);
+                assert!(!wakes_another(&queue), "nothing is left");
+            }
+        }
     }
 
     #[tokio::test]

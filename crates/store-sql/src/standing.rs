@@ -73,3 +73,47 @@ impl Standing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> ClaimRules {
+        ClaimRules { weights: Default::default(), strategy: Default::default() }
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_was_ended_while_a_committer_had_it_is_answered_with_nothing() {
+        let standing = Standing::default();
+        let first = standing.put(Vec::new(), rules());
+        let in_hand = standing.take().expect("it waits");
+        standing.withdraw();
+        standing.put_back(in_hand);
+        assert!(first.await.expect("an answer").expect("nothing went wrong").is_empty());
+        assert!(standing.take().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_newer_claim_ends_the_one_that_a_committer_has() {
+        let standing = Standing::default();
+        let first = standing.put(Vec::new(), rules());
+        let in_hand = standing.take().expect("it waits");
+        let mut second = standing.put(Vec::new(), rules());
+        standing.put_back(in_hand);
+        assert!(first.await.expect("an answer").expect("nothing went wrong").is_empty());
+        assert!(second.try_recv().is_err(), "the newer one waits on");
+        assert!(standing.take().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_claim_for_which_nothing_was_found_waits_on() {
+        let standing = Standing::default();
+        for _ in 0..2 {
+            let mut claim = standing.put(Vec::new(), rules());
+            let in_hand = standing.take().expect("it waits");
+            standing.put_back(in_hand);
+            assert!(claim.try_recv().is_err(), "it is not answered");
+            assert!(standing.take().is_some());
+        }
+    }
+}

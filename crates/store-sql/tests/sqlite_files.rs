@@ -105,3 +105,32 @@ async fn the_runs_of_a_former_process_are_reclaimed() {
     assert_eq!(ledger.reclaim("inside_1/").await, Ok(0));
     bench.verifies().await;
 }
+
+/// Cursors outlive a restart, and those of one ledger mean nothing to another.
+#[tokio::test]
+async fn each_ledger_has_a_secret_of_its_own_for_cursors() {
+    let (one, other) = (tempfile::tempdir().expect("a place"), tempfile::tempdir().expect("another place"));
+    let clock = ManualClock::at(Bench::START);
+    let secret = |directory: &Path| open(directory, &clock).expect("nobody else has the ledger").cursor_secret();
+    let first = secret(one.path());
+    assert_eq!(secret(one.path()), first);
+    assert_ne!(secret(other.path()), first);
+}
+
+#[tokio::test]
+async fn a_ledger_is_made_only_where_that_is_wanted() {
+    let directory = tempfile::tempdir().expect("a place for the ledger");
+    let clock = ManualClock::at(Bench::START);
+    let open = |make| {
+        let settings = SqlSettings { make, ..SqlSettings::new(clock.clone()) };
+        SqlLedger::open_sqlite(directory.path(), &settings)
+    };
+    let missing = open(false);
+    assert!(matches!(&missing, Err(StoreError::Unavailable(why)) if why.contains("there is no ledger")), "{missing:?}");
+    assert!(!directory.path().join("bowline.db").exists(), "nothing was made");
+    let made = open(true).expect("it is made");
+    assert!(!made.migrated.applied.is_empty());
+    drop(made);
+    let there = open(false).expect("it is there");
+    assert!(there.migrated.applied.is_empty(), "there was nothing to do");
+}

@@ -17,6 +17,10 @@ host postgres all 127.0.0.1/32 trust
 hostssl encrypted all 127.0.0.1/32 trust
 hostnossl plain all 127.0.0.1/32 trust
 hostssl certified all 127.0.0.1/32 cert map=people
+hostssl password_over_tls all 127.0.0.1/32 scram-sha-256
+hostnossl password_over_tls all 127.0.0.1/32 trust
+hostssl password_in_plain all 127.0.0.1/32 trust
+hostnossl password_in_plain all 127.0.0.1/32 scram-sha-256
 host anything all 127.0.0.1/32 trust
 ";
 
@@ -77,11 +81,12 @@ fn url(server: &Postgres, host: &str, database: &str, query: &str) -> String {
 async fn each_mode_encrypts_and_checks_as_it_does_for_libpq() {
     let (ours, others) = (Authority::new("ours"), Authority::new("others"));
     let server = server(&ours.issue("localhost", "DNS:localhost"), &ours);
-    databases(&server, &["anything", "encrypted", "plain"]).await;
+    databases(&server, &["anything", "encrypted", "plain", "password_over_tls", "password_in_plain"]).await;
     let files = tempfile::tempdir().expect("a directory");
     let good = keep(files.path(), "ours.pem", &ours.pem(), 0o644).display().to_string();
     let wrong = keep(files.path(), "others.pem", &others.pem(), 0o644).display().to_string();
 
+    let of_others = format!("no authority in {wrong}");
     // Mode, host, database, and whether it is encrypted; or a word of the refusal.
     let cases = [
         ("sslmode=disable", "127.0.0.1", "anything", Ok(false)),
@@ -91,6 +96,10 @@ async fn each_mode_encrypts_and_checks_as_it_does_for_libpq() {
         ("", "127.0.0.1", "anything", Ok(true)),
         ("sslmode=prefer", "127.0.0.1", "anything", Ok(true)),
         ("sslmode=prefer", "127.0.0.1", "plain", Ok(false)),
+        // Only a rule about encryption is a reason to try the other way. A password that is missing there is none.
+        ("sslmode=prefer", "127.0.0.1", "password_over_tls", Err("password")),
+        ("sslmode=allow", "127.0.0.1", "password_in_plain", Err("password")),
+        ("sslmode=prefer&sslrootcert=/nowhere.pem", "127.0.0.1", "anything", Ok(true)),
         ("sslmode=require", "127.0.0.1", "anything", Ok(true)),
         ("sslmode=require", "127.0.0.1", "plain", Err("SSL")),
         (&format!("sslmode=require&sslrootcert={wrong}"), "localhost", "anything", Err("no authority")),
@@ -98,7 +107,7 @@ async fn each_mode_encrypts_and_checks_as_it_does_for_libpq() {
         (&format!("sslmode=verify-ca&sslrootcert={wrong}"), "localhost", "anything", Err("no authority")),
         (&format!("sslmode=verify-full&sslrootcert={good}"), "localhost", "anything", Ok(true)),
         (&format!("sslmode=verify-full&sslrootcert={good}"), "127.0.0.1", "anything", Err("does not name the host")),
-        (&format!("sslmode=verify-full&sslrootcert={wrong}"), "localhost", "anything", Err("no authority")),
+        (&format!("sslmode=verify-full&sslrootcert={wrong}"), "localhost", "anything", Err(of_others.as_str())),
         ("sslmode=verify-full", "localhost", "anything", Err("no authority in the system's store")),
         ("sslmode=verify-ca&sslrootcert=/nowhere.pem", "localhost", "anything", Err("sslrootcert /nowhere.pem")),
     ];

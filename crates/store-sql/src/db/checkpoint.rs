@@ -30,6 +30,33 @@ struct Log {
     moved: AtomicI32,
 }
 
+/// What is to be done about the log after a commit.
+#[derive(Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// The mover moves some.
+    Part,
+    /// The writer moves the rest.
+    Rest,
+}
+
+impl Log {
+    /// The log has so many pages now.
+    fn committed(&self, pages: i32) -> Due {
+        if pages < self.moved.load(Ordering::Relaxed) {
+            // It has begun anew.
+            self.moved.store(0, Ordering::Relaxed);
+        }
+        if pages >= LOG_MAX {
+            Due::Rest
+        } else if pages - self.moved.load(Ordering::Relaxed) >= BITE {
+            Due::Part
+        } else {
+            Due::Nothing
+        }
+    }
+}
+
 /// The writer's end: tells the mover when to move. The mover leaves when this is gone.
 struct Bell {
     log: Option<Arc<Log>>,
@@ -39,17 +66,15 @@ struct Bell {
 impl Bell {
     fn committed(&self, wal: &mut Wal, pages: i32) {
         let Some(log) = &self.log else { return };
-        if pages < log.moved.load(Ordering::Relaxed) {
-            // It has begun anew.
-            log.moved.store(0, Ordering::Relaxed);
-        }
-        if pages >= LOG_MAX {
-            // An error would be told as one of the commit, which is done.
-            if let Err(error) = wal.checkpoint() {
-                tracing::debug!(%error, "cannot move the log into the ledger now");
+        match log.committed(pages) {
+            Due::Nothing => {}
+            Due::Part => self.mover.unpark(),
+            Due::Rest => {
+                // An error would be told as one of the commit, which is done.
+                if let Err(error) = wal.checkpoint() {
+                    tracing::debug!(%error, "cannot move the log into the ledger now");
+                }
             }
-        } else if pages - log.moved.load(Ordering::Relaxed) >= BITE {
-            self.mover.unpark();
         }
     }
 }
@@ -90,5 +115,38 @@ fn move_forever(own: &Connection, known: &Weak<Log>) {
             Ok(moved) => log.moved.store(moved.max(0), Ordering::Relaxed),
             Err(error) => tracing::warn!(%error, "cannot move the log into the ledger, retrying"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The log, so many pages of which are in the file.
+    fn log(moved: i32) -> Log {
+        Log { moved: AtomicI32::new(moved) }
+    }
+
+    #[test]
+    fn some_is_moved_when_the_log_has_grown_by_enough() {
+        assert_eq!(log(0).committed(BITE - 1), Due::Nothing);
+        assert_eq!(log(0).committed(BITE), Due::Part);
+        assert_eq!(log(5_000).committed(BITE + 4_999), Due::Nothing);
+        assert_eq!(log(5_000).committed(BITE + 5_000), Due::Part);
+        assert_eq!(log(BITE).committed(BITE), Due::Nothing, "all of it is in the file");
+    }
+
+    #[test]
+    fn the_writer_moves_the_rest_of_a_long_log() {
+        assert_eq!(log(LOG_MAX - 10).committed(LOG_MAX - 1), Due::Nothing);
+        assert_eq!(log(LOG_MAX - 10).committed(LOG_MAX), Due::Rest);
+        assert_eq!(log(0).committed(LOG_MAX + 1), Due::Rest);
+    }
+
+    #[test]
+    fn a_log_that_begins_anew_is_counted_anew() {
+        let log = log(20_000);
+        assert_eq!(log.committed(10), Due::Nothing);
+        assert_eq!(log.committed(BITE), Due::Part, "nothing of the new one is in the file yet");
     }
 }

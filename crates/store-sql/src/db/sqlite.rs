@@ -337,4 +337,26 @@ mod tests {
             assert_eq!(is_lost_sync(&failed(code)), is_lost, "{code}");
         }
     }
+
+    #[test]
+    fn a_ledger_that_cannot_be_used_now_is_told_apart_from_a_broken_one() {
+        let failed = |code| error(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
+        for (code, word) in [
+            (rusqlite::ffi::SQLITE_BUSY, "locked"),
+            (rusqlite::ffi::SQLITE_LOCKED, "locked"),
+            (rusqlite::ffi::SQLITE_FULL, "the disk is full"),
+            (rusqlite::ffi::SQLITE_IOERR, "cannot use its file"),
+            (rusqlite::ffi::SQLITE_CANTOPEN, "cannot use its file"),
+            (rusqlite::ffi::SQLITE_READONLY, "cannot use its file"),
+            (rusqlite::ffi::SQLITE_NOMEM, "cannot use its file"),
+        ] {
+            let told = failed(code);
+            assert!(matches!(&told, StoreError::Unavailable(why) if why.contains(word)), "{code}: {told:?}");
+        }
+        for code in [rusqlite::ffi::SQLITE_CONSTRAINT, rusqlite::ffi::SQLITE_CORRUPT] {
+            let told = failed(code);
+            assert!(matches!(told, StoreError::Broken(_)), "{code}: {told:?}");
+        }
+        assert!(matches!(error(rusqlite::Error::QueryReturnedNoRows), StoreError::Broken(_)));
+    }
 }

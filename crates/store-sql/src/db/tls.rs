@@ -223,3 +223,56 @@ fn explain(error: tokio_postgres::Error, target: &PgTarget) -> ConnectError {
         None => ConnectError::Driver(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use bowline_testkit::Authority;
+
+    use super::*;
+
+    /// What becomes of a key file with this content and mode.
+    fn read(content: &str, mode: u32) -> Result<(), String> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("client.key");
+        std::fs::write(&file, content).expect("a file");
+        std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("a mode");
+        key_in(&file).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_key_is_for_its_owner_and_that_of_root_for_its_group_too() {
+        let key = Authority::new("ours").issue("localhost", "DNS:localhost").key;
+        let directory = tempfile::tempdir().expect("a directory");
+        let is_root = std::fs::metadata(directory.path()).expect("it is there").uid() == 0;
+        assert_eq!((read(&key, 0o600), read(&key, 0o400)), (Ok(()), Ok(())));
+        assert_eq!(read(&key, 0o640).is_ok(), is_root);
+        for open in [0o604, 0o601, 0o620, 0o650, 0o666] {
+            let why = read(&key, open).expect_err("others have access to it");
+            assert!(why.contains("chmod 600"), "{open:o}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_used_says_why() {
+        let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        let why = read(encrypted, 0o600).expect_err("nobody knows the passphrase");
+        assert!(why.contains("passphrase"), "{why}");
+        let why = read("no key", 0o600).expect_err("it is something else");
+        assert!(why.contains("sslkey") && why.contains("client.key"), "{why}");
+    }
+
+    #[test]
+    fn a_file_of_certificates_has_one_at_least() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("ca.pem");
+        std::fs::write(&file, "").expect("a file");
+        let why = certificates("sslrootcert", &file).expect_err("it is empty").to_string();
+        assert!(why.contains("sslrootcert") && why.contains("no certificate"), "{why}");
+        std::fs::write(&file, Authority::new("ours").pem()).expect("a file");
+        assert_eq!(certificates("sslrootcert", &file).expect("there is one").len(), 1);
+        assert_eq!(roots_in(&file).expect("it can be trusted").len(), 1);
+    }
+}

@@ -431,3 +431,56 @@ fn refuse(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_before_the_run_that_does_not_fit() {
+        let mut room = AnswerRoom::new(3);
+        assert!(room.take(0, ANSWER_BYTES_MAX + 1), "one run always fits");
+        assert!(!room.take(0, 1));
+        assert!(room.take(1, ANSWER_BYTES_MAX - 1));
+        assert!(room.take(1, 1), "exactly as much as there is room for");
+        assert!(!room.take(1, 1));
+        let mut left = [5; 3];
+        room.close(&mut left);
+        assert_eq!(left, [0, 0, 5], "whose answer is full wants nothing more, and the others do");
+    }
+
+    #[test]
+    fn all_answers_of_a_claim_have_an_end() {
+        let mut room = AnswerRoom::new(10);
+        for claimant in 0..7 {
+            assert!(room.take(claimant, CLAIM_BYTES_MAX / 8));
+        }
+        assert!(!room.is_full());
+        assert!(!room.take(8, CLAIM_BYTES_MAX / 8 + 1), "it does not fit");
+        assert!(room.take(7, CLAIM_BYTES_MAX / 8), "exactly as much as there is room for");
+        assert!(room.is_full() && !room.take(9, 1));
+        let mut left = [1; 10];
+        room.close(&mut left);
+        assert_eq!(left, [0; 10]);
+
+        let mut room = AnswerRoom::new(2);
+        assert!(room.take(0, CLAIM_BYTES_MAX + 1), "the first run of a claim always fits");
+        assert!(room.is_full());
+
+        let mut room = AnswerRoom::new(2);
+        for _ in 0..CLAIM_RUNS_MAX {
+            assert!(!room.is_full() && room.take(0, 0));
+        }
+        assert!(room.is_full() && !room.take(1, 0), "there are as many runs as one claim takes");
+    }
+
+    #[test]
+    fn a_run_that_does_not_start_leaves_its_room_to_another() {
+        let mut room = AnswerRoom::new(1);
+        assert!(room.take(0, ANSWER_BYTES_MAX - 3) && room.take(0, 3));
+        assert_eq!(room.give_back(0, 3), 1);
+        assert!(room.take(0, 3));
+        assert!(!room.take(0, 1));
+        assert_eq!(room.give_back(0, 3), 0, "the answer was full without it");
+    }
+}

@@ -247,6 +247,40 @@ pub async fn a_removed_agent_leaves_its_name_and_key_free(bench: &Bench) {
     assert_eq!(answer, Enrolled::Done, "another key may have the name");
 }
 
+pub async fn what_happens_to_agents_is_told_with_who_and_why(bench: &Bench) {
+    let (first, second) = (join_token(bench, "j1").await, join_token(bench, "j2").await);
+    let (ledger, tenant, name) = (&bench.ledger, bench.tenant, || worker_name("a1"));
+    assert_eq!(enroll(bench, &first, "a1", 1).await, Enrolled::Done);
+    let (again, own) = agent(bench, "a1", 1);
+    let renewed = TokenRecord { id: "renewed".to_owned(), ..own.clone() };
+    let done = ledger.renew_agent(tenant, name(), "of-a1".to_owned(), renewed, 500, "worker:a1".into()).await;
+    assert_eq!(done, Ok(true));
+    let shown = ledger.set_sealing_key(tenant, name(), [7; 32], "worker:a1".into()).await;
+    assert_eq!(shown, Ok(SealingKeySet::First));
+    let own = TokenRecord { id: "of-a1-again".to_owned(), ..own };
+    let again = AgentRecord { token: own.id.clone(), ..again };
+    assert_eq!(ledger.enroll_agent(second, again, own, "join:j".into()).await, Ok(Enrolled::Done));
+    assert!(remove(bench, tenant, "a1").await.is_some());
+    let kinds =
+        vec![EventKind::AgentEnrolled, EventKind::AgentRenewed, EventKind::AgentSealingKeySet, EventKind::AgentRemoved];
+    let stream = bench.stream(EventFilter { kinds, ..EventFilter::default() }, 5).await;
+    let told: Vec<_> = stream
+        .iter()
+        .map(|(_, event)| (event.kind, event.data.by.as_deref().unwrap_or(""), event.data.reason.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (EventKind::AgentEnrolled, "join:j1", None),
+            (EventKind::AgentRenewed, "worker:a1", None),
+            (EventKind::AgentSealingKeySet, "worker:a1", None),
+            (EventKind::AgentEnrolled, "join:j2", Some("admitted anew, with the same key")),
+            (EventKind::AgentRemoved, "ann", Some("the disk with its key is broken")),
+        ]
+    );
+    assert!(stream.iter().all(|(_, event)| event.data.worker == Some(name())), "{stream:?}");
+}
+
 pub async fn an_agent_that_registers_while_it_is_removed_is_not_stored(bench: &Bench) {
     let agent = labels(&[(Connection::AGENT_LABEL, "a1")]);
     let late = WorkerRecord { labels: agent, ..super::workers::registration(bench, "a1") };

@@ -2,16 +2,16 @@
 
 use bowline_model::audit::{Action, AuditRecord, Author, Chain, ChainWalk, Deed};
 use bowline_model::fleet::{ApprovalState, Decided, Rollout};
-use bowline_model::host::{Host, Inventory};
-use bowline_model::{ErrorClass, HostName, InventoryName, JobStatus, ResourceName};
+use bowline_model::host::{Group, Host, Inventory};
+use bowline_model::{ErrorClass, GroupName, HostName, InventoryName, JobStatus, ResourceName};
 use tokio::task::JoinSet;
 
 use super::bench::Bench;
 use super::tokens::token;
 use crate::{
-    Activated, Applied, Applying, ApprovalAnswer, AuditFilter, AuditFrom, Claimant, DeadLetterChoice, InventoryPut,
-    JobOrder, OrderAnswer, PruneMark, ReleaseOrder, ResourceKey, ResourceOrder, ResourcePut, Retention, RevokeToken,
-    TokenRecord, Unmentioned,
+    Activated, Applied, Applying, ApprovalAnswer, AuditFilter, AuditFrom, Claimant, DeadLetterChoice, FlowStanding,
+    InventoryPut, JobOrder, NewTurn, OnceKey, OnceRequest, OrderAnswer, PruneMark, ReleaseOrder, ResourceKey,
+    ResourceOrder, ResourcePut, Retention, RevokeToken, TokenRecord, TurnOrder, Unmentioned,
 };
 
 async fn list(bench: &Bench, chain: Chain, filter: AuditFilter) -> Vec<AuditRecord> {
@@ -168,6 +168,25 @@ pub async fn every_privileged_deed_is_recorded(bench: &Bench) {
     assert!(!text.contains("[7, 7"), "no secret, not even as a hash");
 }
 
+/// A request under a key is carried out once and recorded each time, also where it did nothing more or was refused.
+pub async fn a_request_under_a_key_is_recorded_each_time(bench: &Bench) {
+    let job = bench.dead(bench.job()).await;
+    for text in ["one", "one", "two"] {
+        let key = OnceKey { key: "k".to_owned(), hash: super::bench::body(text) };
+        bench.ledger.carry_out_once(key, OnceRequest::RetryJob(bench.order(job))).await.expect("orders");
+    }
+    let records = trail(bench, ours(bench)).await;
+    assert_eq!(
+        told(&records),
+        [
+            ("ann", "job.retry", "done"),
+            ("ann", "job.retry", "unchanged"),
+            ("ann", "job.retry", "refused: the key was used before with another body"),
+        ]
+    );
+    assert!(records.iter().all(|record| record.resource == format!("job/{job}")), "{records:?}");
+}
+
 /// Configuration that is put again and again, as it is, leaves no trace: nothing was done.
 pub async fn what_was_there_already_is_not_recorded(bench: &Bench) {
     for _ in 0..3 {
@@ -317,6 +336,26 @@ pub async fn a_command_that_starts_with_its_execution_is_recorded(bench: &Bench)
     let records = list(bench, ours(bench), filter).await;
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!(records[0].resource, format!("job/{started}"));
+    assert_eq!(records[0].request_id.as_deref(), Some("req-1"), "the request that started its execution");
+}
+
+/// So may each advance after that. One that is not stored starts nothing.
+pub async fn a_command_that_an_advance_starts_is_recorded(bench: &Bench) {
+    bench.hosts(1).await;
+    let (_, flow) = super::flows::running(bench).await;
+    let mut started = Vec::new();
+    for _ in 0..2 {
+        let command = bench.command(super::fleets::spec(), Rollout::default()).await;
+        started.push(command.id);
+        let standing = FlowStanding::of(JobStatus::Running);
+        let turn = NewTurn { children: vec![command], ..NewTurn::standing("[2]".into(), (1, 2), standing) };
+        let order = TurnOrder { flow, version: 1, heard: Vec::new(), turn };
+        bench.ledger.turn_flows(vec![order]).await.expect("an answer");
+    }
+    let filter = AuditFilter { action: Some("command.run".to_owned()), ..AuditFilter::default() };
+    let records = list(bench, ours(bench), filter).await;
+    let resources: Vec<&str> = records.iter().map(|record| record.resource.as_str()).collect();
+    assert_eq!(resources, [format!("job/{}", started[0])], "the second advance was stale");
 }
 
 /// A refused request changes nothing, and stands in the same chain as everything else.
@@ -348,6 +387,50 @@ pub async fn a_change_of_configuration_is_recorded_with_what_it_changed(bench: &
         {"path": "/cwd", "change": "added", "after": "/"},
     ]});
     assert_eq!((&diff["version"], &diff["diff"]), (&serde_json::json!(2), &changed));
+}
+
+/// What was asked for and found nothing is recorded as that.
+pub async fn what_was_not_found_is_recorded_as_not_found(bench: &Bench) {
+    let inventory = || InventoryName::new("main").expect("a name");
+    let gone = || vec![HostName::new("a").expect("a name")];
+    bench.ledger.put_inventory(hosts(bench)).await.expect("stored");
+    for wanted in [1, 0] {
+        let removed = bench.ledger.remove_hosts(bench.tenant, inventory(), gone(), "ops".into(), None).await;
+        assert_eq!(removed, Ok(wanted));
+    }
+    assert_eq!(bench.ledger.revoke_token(revocation("nobody"), "ops".into()).await, Ok(None));
+    let removals = AuditFilter { action: Some("host.remove".to_owned()), ..AuditFilter::default() };
+    let removals = list(bench, ours(bench), removals).await;
+    assert_eq!(told(&removals), [("ops", "host.remove", "done"), ("ops", "host.remove", "not_found")]);
+    let revocations = trail(bench, Chain::System).await;
+    assert_eq!(told(&revocations), [("ops", "token.revoke", "not_found")]);
+    assert_eq!(revocations[0].resource, "token/nobody");
+}
+
+/// Groups are looked into as hosts are.
+pub async fn a_change_of_groups_is_recorded_with_what_it_changed(bench: &Bench) {
+    let group = |name: &str, port: u32| Group {
+        name: GroupName::new(name).expect("a name"),
+        groups: Default::default(),
+        vars: serde_json::json!({"port": port}).as_object().cloned().unwrap_or_default(),
+    };
+    for groups in [vec![group("g", 80), group("h", 1)], vec![group("g", 81), group("h", 1)], vec![group("h", 1)]] {
+        let content = std::sync::Arc::new(Inventory { hosts: Vec::new(), groups });
+        let put = InventoryPut { content, unmentioned: Unmentioned::Remove, ..hosts(bench) };
+        bench.ledger.put_inventory(put).await.expect("stored");
+    }
+    let changes: Vec<serde_json::Value> = trail(bench, ours(bench))
+        .await
+        .iter()
+        .map(|record| serde_json::from_str(record.diff.as_deref().expect("a diff")).expect("JSON"))
+        .map(|diff: serde_json::Value| diff["diff"]["changed"].clone())
+        .collect();
+    assert_eq!(
+        changes[1],
+        serde_json::json!([{"path": "/groups/g/vars/port", "change": "changed", "before": 80, "after": 81}])
+    );
+    assert_eq!(changes[2].as_array().map(Vec::len), Some(1), "{}", changes[2]);
+    assert_eq!((&changes[2][0]["path"], &changes[2][0]["change"]), (&"/groups/g".into(), &"removed".into()));
 }
 
 /// The same for hosts and groups: which fields, what they were, what they are, and why. It is bounded, whatever was put.

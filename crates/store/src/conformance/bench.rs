@@ -18,7 +18,7 @@ use bowline_model::{
 use crate::{
     BeatAnswer, ClaimRules, Claimant, ClaimedRun, Clock, Closed, DeadLetter, DeadLetterChoice, DeadLetterOrder,
     EventFilter, Heartbeat, JobOrder, JobRecord, Ledger, Listened, ManualClock, NewJob, OrderAnswer, Origin, Position,
-    Reaped, ReportAnswer, RunRecord, RunReport, Submitted, TellAnswer, ToldEvent, ToldEvents,
+    Reaped, ReportAnswer, RunRecord, RunReport, Submitted, TellAnswer, ToldEvent, ToldEvents, WakeListener,
 };
 
 /// The task type of jobs and workers that do not say otherwise.
@@ -95,6 +95,15 @@ impl Bench {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+}
+
+/// Whether a bell has rung since it was heard the last time. What a write rings has rung when it is answered.
+pub async fn has_rung(bell: &mut WakeListener) -> bool {
+    tokio::select! {
+        biased;
+        () = bell.rung() => true,
+        () = std::future::ready(()) => false,
     }
 }
 

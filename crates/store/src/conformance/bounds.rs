@@ -203,4 +203,8 @@ pub async fn an_evaluation_is_set_aside_once_and_resumed_by_its_tenant(bench: &B
             if told == [EventKind::EvaluationSetAside, EventKind::EvaluationResumed] { Ok(()) } else { Err(told) }
         })
         .await;
+    let told = bench.stream(filter, 2).await;
+    let (aside, resumed) = (&told[0].1.data, &told[1].1.data);
+    assert_eq!(aside.reason.as_deref(), Some("the server ended twice while schema/abc was evaluated"));
+    assert_eq!((resumed.by.as_deref(), resumed.reason.as_deref()), (Some("token:ann"), Some("schema/abc")));
 }

@@ -96,6 +96,8 @@ pub async fn a_replay_makes_one_new_job_of_the_old_one(bench: &Bench) {
     let (made, runs) = bench.find(new).await;
     assert_eq!((made.state.status, made.state.attempts, runs.len()), (JobStatus::Queued, 0, 0));
     assert_eq!((made.replay_of, made.created_at), (Some(old), bench.now()));
+    let (_, first) = bench.history(new).await.remove(0);
+    assert_eq!((first.kind, first.data.job_id), (EventKind::JobEnqueued, Some(old)));
     assert_eq!((made.lane, &made.task_type, &made.requires), (job.lane, &job.task_type, &job.requires));
     assert_eq!((made.priority, made.payload.as_deref()), (job.priority, Some(&*job.payload)));
     assert_eq!(Some(made.policy), job.policy.as_deref().cloned());

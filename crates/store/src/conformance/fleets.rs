@@ -13,7 +13,7 @@ use bowline_model::{
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::bench::{Bench, TIMES, labels, worker_name};
+use super::bench::{Bench, TIMES, has_rung, labels, worker_name};
 use crate::{
     BLOCK_SELECTOR_BYTES_MAX, BLOCKS_MAX, BeatAnswer, BlockAnswer, BlockedPlace, Claimant, ClaimedRun, Deleted,
     EventFilter, FleetRecord, HostLine, InventoryPut, NewBlock, NewFleet, NewJob, OrderAnswer, PruneMark, ReportAnswer,
@@ -224,6 +224,23 @@ pub async fn a_command_begins_however_many_run_long_before_it(bench: &Bench) {
     assert_eq!(bench.status(last).await, JobStatus::Succeeded);
 }
 
+/// Whoever moves commands on sleeps until there is something to do.
+pub async fn what_moves_a_command_on_rings(bench: &Bench) {
+    bench.hosts(2).await;
+    let mut bell = bench.ledger.fleet_wake().listen();
+    let job = bench.commanded(spec(), Rollout::default()).await;
+    assert!(has_rung(&mut bell).await, "there is a new command");
+    let runs = bench.begin().await;
+    bell.forget();
+    bench.succeed(&runs[0]).await;
+    assert!(has_rung(&mut bell).await, "a host has ended");
+    bench.cancel(job).await;
+    assert!(has_rung(&mut bell).await, "somebody wants it to stop");
+    let plain = bench.submit(bench.job()).await;
+    bench.cancel(plain).await;
+    assert!(!has_rung(&mut bell).await, "a plain job is nobody's host");
+}
+
 /// The variables of hosts are read and copied where everybody's writes wait, so a transaction takes a bounded part of them.
 pub async fn hosts_with_large_variables_are_begun_a_few_at_a_time(bench: &Bench) {
     let names = ["a", "b", "c", "d"];
@@ -412,6 +429,42 @@ pub async fn a_failing_canary_stops_the_command(bench: &Bench) {
     assert_eq!((rest.items.len(), rest.next), (1, None));
 }
 
+/// In pages of any size: each host once, in the order in which they are begun.
+pub async fn hosts_of_a_command_are_listed_in_pages(bench: &Bench) {
+    bench.hosts(5).await;
+    let job = bench.commanded(spec(), Rollout::default()).await;
+    bench.conduct().await;
+    let wanted: Vec<String> = (0..5).map(|n| format!("h{n:04}")).collect();
+    let ledger = &bench.ledger;
+    for limit in [1, 2, 5, 6] {
+        let (mut units, mut after) = (Vec::new(), None);
+        loop {
+            let page = ledger.list_units(bench.tenant, job, UnitFilter::default(), after, limit).await.expect("read");
+            assert!((1..=limit as usize).contains(&page.items.len()), "{} of {limit}", page.items.len());
+            units.extend(page.items.into_iter().map(|unit| unit.host.to_string()));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(units, wanted, "{limit} at a time");
+        let (mut targets, mut after) = (Vec::new(), 0);
+        loop {
+            let page = ledger.list_targets(bench.tenant, job, after, limit).await.expect("read");
+            assert!((1..=limit as usize).contains(&page.items.len()), "{} of {limit}", page.items.len());
+            targets.extend(page.items.into_iter().filter_map(|(_, name)| name).map(|name| name.to_string()));
+            let Some(next) = page.next else { break };
+            after = next;
+        }
+        assert_eq!(targets, wanted, "{limit} at a time");
+    }
+    let gone = vec![host_name("h0001")];
+    ledger.remove_hosts(bench.tenant, inventory(), gone, "ops".into(), None).await.expect("orders");
+    let targets = ledger.list_targets(bench.tenant, job, 0, 10).await.expect("read").items;
+    let names: Vec<Option<&str>> = targets.iter().map(|(_, name)| name.as_ref().map(HostName::as_str)).collect();
+    assert_eq!(names[..3], [Some("h0000"), None, Some("h0002")], "one that was taken out has no name any more");
+}
+
 pub async fn too_many_failures_take_back_what_has_not_begun(bench: &Bench) {
     bench.hosts(10).await;
     let rollout = Rollout { max_failures: Some(Share::Percent(10)), ..Rollout::default() };
@@ -426,6 +479,10 @@ pub async fn too_many_failures_take_back_what_has_not_begun(bench: &Bench) {
     let fleet = bench.fleet(job).await;
     assert_eq!(fleet.stopped.as_deref(), Some("2 hosts failed, and 10% may"));
     assert_eq!((fleet.tally.of(JobStatus::Canceled), fleet.tally.of(JobStatus::Running)), (6, 2));
+    let kinds = vec![EventKind::JobStopped, EventKind::JobCanceled];
+    let told = bench.stream(EventFilter { job: Some(job), kinds, ..EventFilter::default() }, 7).await;
+    let why = "2 hosts failed, and 10% may";
+    assert!(told.iter().all(|(_, event)| event.data.reason.as_deref() == Some(why)), "{told:?}");
     assert_eq!(bench.status(job).await, JobStatus::Running, "what runs may finish");
     bench.succeed(&runs[2]).await;
     bench.succeed(&runs[3]).await;
@@ -657,6 +714,29 @@ pub async fn a_block_ends_by_itself_or_by_order(bench: &Bench) {
     assert_eq!(bench.begin().await.len(), 1);
     let nobody = bench.block_all(BlockedPlace::Host(host_name("nobody")), None, None).await;
     assert_eq!(nobody, BlockAnswer::NoHost);
+}
+
+pub async fn blocks_are_told_with_who_and_why(bench: &Bench) {
+    bench.hosts(1).await;
+    let place = BlockedPlace::Host(host_name("h0000"));
+    let BlockAnswer::Made(one) = bench.block_all(place, Some("uptime"), None).await else { panic!("it is made") };
+    let place = BlockedPlace::Selector("all".to_owned());
+    let BlockAnswer::Made(two) = bench.block_all(place, None, None).await else { panic!("it is made") };
+    assert_eq!(bench.ledger.unblock(bench.tenant, one, "eve".into(), Some("done".to_owned())).await, Ok(true));
+    let kinds = vec![EventKind::HostBlocked, EventKind::HostUnblocked];
+    let stream = bench.stream(EventFilter { kinds, ..EventFilter::default() }, 3).await;
+    let told: Vec<_> = stream
+        .iter()
+        .map(|(_, event)| (event.data.by.clone().unwrap_or_default(), event.data.reason.clone().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("ops".to_owned(), format!("block {one}: uptime on h0000: maintenance")),
+            ("ops".to_owned(), format!("block {two}: every command on all: maintenance")),
+            ("eve".to_owned(), format!("block {one}: done")),
+        ]
+    );
 }
 
 pub async fn blocks_that_cost_too_much_hold_and_there_are_only_so_many(bench: &Bench) {

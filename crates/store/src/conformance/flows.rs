@@ -13,7 +13,7 @@ use bowline_model::{ErrorClass, EventKind, JobId, JobStatus, Outcome, ResourceNa
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::bench::{Bench, body};
+use super::bench::{Bench, body, has_rung};
 use crate::{
     Deleted, Encoding, FlowAnswer, FlowChange, FlowOrder, FlowStanding, FlowVote, InboxItem, InboxMessage, InboxPart,
     JobFilter, JobOrder, KeptDefinition, NewFlow, NewJob, NewQuestion, NewSignal, NewTurn, NewWait, OnceKey,
@@ -279,17 +279,20 @@ pub async fn a_large_result_of_a_job_is_heard_of_by_its_length(bench: &Bench) {
 }
 
 pub async fn jobs_that_a_run_no_longer_wants_are_stopped(bench: &Bench) {
+    let execution = flow(bench, Some(turn("[1]", JobStatus::Running))).await;
     let (_, flow) = running(bench).await;
     let (queued, out) = (bench.job(), NewJob { priority: 10, ..bench.job() });
-    let ids = (queued.id, out.id);
-    add(bench, flow, 1, Vec::new(), NewTurn { children: vec![queued, out], ..turn("[2]", JobStatus::Running) }).await;
+    let ids = (queued.id, out.id, execution.id);
+    let children = vec![queued, out, execution];
+    add(bench, flow, 1, Vec::new(), NewTurn { children, ..turn("[2]", JobStatus::Running) }).await;
     bench.claim_one().await;
     let mut last = turn("[3]", JobStatus::Failed);
-    last.cancels = vec![ids.0, ids.1];
+    last.cancels = vec![ids.0, ids.1, ids.2];
     last.standing.error = Some(RunError::new(ErrorClass::Permanent, "no"));
     add(bench, flow, 2, Vec::new(), last).await;
     assert_eq!(bench.status(ids.0).await, JobStatus::Canceled);
     assert_eq!(bench.status(ids.1).await, JobStatus::Canceling);
+    assert_eq!(bench.status(ids.2).await, JobStatus::Canceling);
 }
 
 pub async fn a_paused_run_is_woken_at_its_moment(bench: &Bench) {
@@ -317,10 +320,40 @@ pub async fn a_canceled_run_hears_of_it_and_ends_when_it_says_so(bench: &Bench) 
     assert_eq!(bench.status(job).await, JobStatus::Canceling);
     let heard = inbox(bench).await.iter().map(|item| item.id).collect::<Vec<_>>();
     assert_eq!(heard.len(), 1);
+    assert_eq!(bench.ledger.steer_flow(order(bench, job, None)).await, Ok(FlowAnswer::Taken));
     add(bench, flow, 2, heard, turn("[3]", JobStatus::Canceled)).await;
     assert_eq!(bench.status(job).await, JobStatus::Canceled);
+    assert_eq!(inbox(bench).await.len(), 1, "what it has not heard yet is still there");
     assert_eq!(bench.retry(job).await, OrderAnswer::Done(JobStatus::Running));
-    assert_eq!(inbox(bench).await.len(), 1);
+    assert_eq!(inbox(bench).await.len(), 2);
+}
+
+/// Whoever advances executions sleeps until there is something to hear.
+pub async fn what_an_execution_is_to_hear_rings(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let wait = NewWait {
+        kind: WaitKind::Event,
+        node: "wait".into(),
+        visit: 1,
+        name: "paid".into(),
+        key: None,
+        expires_at: None,
+        question: None,
+    };
+    let next = NewTurn { children: vec![bench.job()], opened: vec![wait], ..turn("[2]", JobStatus::Running) };
+    assert_eq!(add(bench, flow, 1, Vec::new(), next).await, TurnAnswer::Stored);
+    let run = bench.claim_one().await;
+    let mut bell = bench.ledger.flow_wake().listen();
+    bench.succeed(&run).await;
+    assert!(has_rung(&mut bell).await, "a job that it started has ended");
+    assert_eq!(bench.ledger.steer_flow(order(bench, job, None)).await, Ok(FlowAnswer::Taken));
+    assert!(has_rung(&mut bell).await, "somebody says something to it");
+    let (tenant, name, by) = (bench.tenant, "paid".into(), "ann".into());
+    let signal = NewSignal { once: None, tenant, name, key: None, message: "{}".into(), by };
+    assert_eq!(bench.ledger.signal_flows(signal).await, Ok(Signaled::Told(1)));
+    assert!(has_rung(&mut bell).await, "what it waits for has come");
+    bench.cancel(job).await;
+    assert!(has_rung(&mut bell).await, "it is to end");
 }
 
 /// Whoever heard something after the end, and is slow, does not undo what somebody wanted meanwhile.
@@ -405,6 +438,41 @@ pub async fn runs_are_listed_by_workflow_by_parent_and_without_children(bench: &
     let both = JobFilter { status: Some(JobStatus::Queued), ..paused("approval") };
     assert_eq!(list(both).await.len(), 3, "either is enough");
     assert_eq!(bench.find(job).await.0.paused_for.as_deref(), Some("approval"));
+}
+
+/// What an advance brings about is told with what people need to understand it.
+pub async fn what_an_advance_does_is_told(bench: &Bench) {
+    let (job, flow) = running(bench).await;
+    let expires_at = Some(bench.now().plus_millis(60_000));
+    let child = bench.job();
+    let unwanted = child.id;
+    let mut asks = NewTurn { children: vec![child], steps: (1, 3), ..turn("[2]", JobStatus::Paused) };
+    (asks.standing.node, asks.standing.paused_for) = (Some("ask".into()), Some("approval".into()));
+    asks.logs = vec![("note".into(), "all is well".to_owned())];
+    asks.steered = vec![("ann".to_owned(), "skip".to_owned())];
+    asks.opened = vec![ask("ask", 1, None), ask("other", 1, expires_at)];
+    assert_eq!(add(bench, flow, 1, Vec::new(), asks).await, TurnAnswer::Stored);
+    let goes_on = NewTurn { cancels: vec![unwanted], ..turn("[3]", JobStatus::Running) };
+    assert_eq!(add(bench, flow, 2, Vec::new(), goes_on).await, TurnAnswer::Stored);
+    let told: Vec<_> = bench.history(job).await.into_iter().map(|(_, event)| (event.kind, event.data)).collect();
+    let of = |kind: EventKind| {
+        let found: Vec<_> = told.iter().filter(|(of, _)| *of == kind).map(|(_, data)| data.clone()).collect();
+        assert_eq!(found.len(), 1, "{kind:?} in {told:?}");
+        found[0].clone()
+    };
+    let logged = of(EventKind::FlowLogged);
+    assert_eq!((logged.node.as_deref(), logged.reason.as_deref()), (Some("note"), Some("all is well")));
+    let steered = of(EventKind::FlowSteered);
+    assert_eq!((steered.by.as_deref(), steered.reason.as_deref()), (Some("ann"), Some("skip")));
+    let paused = of(EventKind::FlowPaused);
+    assert_eq!((paused.node.as_deref(), paused.reason.as_deref()), (Some("ask"), Some("approval")));
+    assert_eq!(paused.steps, Some(3));
+    let awaits = of(EventKind::FlowAwaits);
+    assert_eq!((awaits.node.as_deref(), awaits.due_at), (Some("other"), expires_at));
+    assert_eq!(awaits.reason.as_deref(), Some(WaitKind::Approval.as_str()));
+    let (_, canceled) = bench.history(unwanted).await.pop().expect("its end is told");
+    assert_eq!(canceled.kind, EventKind::JobCanceled);
+    assert_eq!(canceled.data.reason.as_deref(), Some("the workflow no longer wants it"));
 }
 
 /// Nothing changes but what is waited for; and where another branch works, not even the status tells.
@@ -911,6 +979,7 @@ async fn say(bench: &Bench, job: JobId, by: &str, people: &[&str], seen: Option<
         by: Author { person, ..Author::from(by) },
         vote: Some(FlowVote { yes: true, seen: seen.map(body), current: body(seen.unwrap_or("first")) }),
         message: r#"{"is":"decided","node":"ask","visit":1}"#.into(),
+        reason: Some(format!("says {by}")),
         ..order(bench, job, Some(("ask".into(), 1)))
     };
     bench.ledger.steer_flow(order).await.expect("an answer")
@@ -931,6 +1000,7 @@ pub async fn a_question_is_answered_by_as_many_people_as_it_asks(bench: &Bench) 
     let (_, noted) =
         history.iter().find(|(_, event)| event.kind == EventKind::JobApprovalNoted).expect("a vote is an event");
     assert_eq!((noted.data.by.as_deref(), noted.data.node.as_deref()), (Some("bob"), Some("ask")));
+    assert_eq!(noted.data.reason.as_deref(), Some("says bob"));
     assert!(inbox(bench).await.is_empty(), "the run hears of it when the matter is decided");
     assert_eq!(say(bench, job, "eve", &[], None).await, FlowAnswer::Taken);
     assert_eq!(inbox(bench).await.len(), 1);
@@ -968,7 +1038,9 @@ pub async fn a_yes_does_not_count_when_the_names_behind_it_have_changed(bench: &
     let current = question_hash(body("first"), body("another version"));
     let vote = Some(FlowVote { yes: true, seen: Some(body("first")), current });
     let late = FlowOrder { vote, by: "eve".into(), ..order(bench, job, Some(("ask".into(), 1))) };
+    let mut bell = bench.ledger.flow_wake().listen();
     assert_eq!(bench.ledger.steer_flow(late).await.expect("an answer"), FlowAnswer::Withdrawn);
+    assert!(has_rung(&mut bell).await, "it is told so");
     let told = inbox(bench).await;
     let asks_again = |message: &InboxMessage| matches!(message, InboxMessage::Told(text) if text.contains("ask_again"));
     assert!(told.len() == 1 && asks_again(&told[0].message), "{told:?}");
@@ -1040,6 +1112,68 @@ pub async fn an_editor_counts_as_a_requester(bench: &Bench) {
     let own = FlowAnswer::Refused(ApprovalRefused::OwnJob);
     assert_eq!(say(bench, fork, "token:forker", &[], None).await, own);
     assert_eq!(say(bench, fork, "bob", &["mail:bob"], None).await, FlowAnswer::Taken);
+}
+
+/// Whoever started an execution is also known by the address that they started it with, whatever token they come with later.
+pub async fn whoever_started_an_execution_is_known_by_their_address(bench: &Bench) {
+    let rule = AskRule { quorum: 1, four_eyes: true };
+    let asks = || {
+        let question = Some(NewQuestion { hash: body("first"), rule });
+        NewTurn { opened: vec![NewWait { question, ..ask("ask", 1, None) }], ..turn("[1]", JobStatus::Paused) }
+    };
+    let wish = flow(bench, Some(asks())).await;
+    let job = bench.submit(NewJob { payload: r#"{"email":"Ann@Example.com"}"#.into(), ..wish }).await;
+    let own = say(bench, job, "token:other", &["mail:ann@example.com"], None).await;
+    assert_eq!(own, FlowAnswer::Refused(ApprovalRefused::OwnJob));
+    // What goes on from it goes on from what they started.
+    let wish = flow(bench, Some(asks())).await;
+    let mut fork = Arc::unwrap_or_clone(wish.flow.clone().expect("an execution"));
+    fork.forked_from = Some((job, 1));
+    let origin = Origin { actor: "token:forker".into(), ..wish.origin.clone() };
+    let fork = bench.submit(NewJob { flow: Some(Arc::new(fork)), origin, ..wish }).await;
+    let source = say(bench, fork, "token:other", &["mail:ann@example.com"], None).await;
+    assert_eq!(source, FlowAnswer::Refused(ApprovalRefused::OwnChange));
+    assert_eq!(say(bench, fork, "bob", &["mail:bob@example.com"], None).await, FlowAnswer::Taken);
+    // A second try needs somebody else, too.
+    assert_eq!(say(bench, job, "bob", &["mail:bob@example.com"], None).await, FlowAnswer::Taken);
+    let number = number(bench, job).await;
+    let heard = inbox(bench).await.iter().filter(|item| item.flow == number).map(|item| item.id).collect();
+    let mut last = NewTurn { closed: vec![("ask".into(), 1)], ..turn("[2]", JobStatus::Failed) };
+    last.standing.error = Some(RunError::new(ErrorClass::Permanent, "no"));
+    let version = load(bench, number).await.version;
+    assert_eq!(add(bench, number, version, heard, last).await, TurnAnswer::Stored);
+    let tried = async |person: &str| {
+        let by = Author { person: Person::named([person]), ..Author::from("token:other") };
+        bench.ledger.retry_job(JobOrder { by, ..bench.order(job) }).await.expect("an answer")
+    };
+    assert_eq!(tried("mail:ann@example.com").await, OrderAnswer::NeedsApproval(RetryNeeds::OtherPerson));
+    assert_eq!(tried("mail:bob@example.com").await, OrderAnswer::Done(JobStatus::Running));
+}
+
+/// What was approved covers what follows from it, so it covers the executions that an approved one starts.
+pub async fn an_approval_covers_the_executions_that_follow_it(bench: &Bench) {
+    let (parent, flow) = asking(bench, AskRule { quorum: 1, four_eyes: true }).await;
+    assert_eq!(say(bench, parent, "bob", &[], None).await, FlowAnswer::Taken);
+    let (failed, running) = (bench.job_id(), bench.job_id());
+    let mut children = Vec::new();
+    for (id, status) in [(failed, JobStatus::Failed), (running, JobStatus::Running)] {
+        children.push(NewJob { id, ..flow_of(bench, kept(bench, 7, "{}").await, Some(turn("[1]", status))) });
+    }
+    let heard = inbox(bench).await.iter().map(|item| item.id).collect();
+    let next = NewTurn { children, closed: vec![("ask".into(), 1)], ..turn("[3]", JobStatus::Running) };
+    let version = load(bench, flow).await.version;
+    assert_eq!(add(bench, flow, version, heard, next).await, TurnAnswer::Stored);
+    // A change of one is a change of what was approved.
+    let change = FlowOrder { change: Some(FlowChange { decisions: 0 }), ..order(bench, running, None) };
+    assert_eq!(bench.ledger.steer_flow(change).await, Ok(FlowAnswer::Approved));
+    // A second try of one repeats what was approved.
+    let starter = bench.find(failed).await.0.origin.actor.to_string();
+    let tried = async |by: &str| {
+        let order = JobOrder { by: Author { person: Person::named([by]), ..by.into() }, ..bench.order(failed) };
+        bench.ledger.retry_job(order).await.expect("an answer")
+    };
+    assert_eq!(tried(&starter).await, OrderAnswer::NeedsApproval(RetryNeeds::OtherPerson));
+    assert_eq!(tried("kim").await, OrderAnswer::Done(JobStatus::Running));
 }
 
 /// A yes is for what stood there when it was given, and nothing changes under it: whichever of a vote and a change comes first,

@@ -251,11 +251,17 @@ pub async fn a_change_of_an_inventory_is_told_with_who_and_what(bench: &Bench) {
     counts(bench, vec![host("a")], vec![], Unmentioned::Keep).await;
     counts(bench, vec![host("a")], vec![], Unmentioned::Keep).await;
     let filter = EventFilter { kinds: vec![EventKind::InventoryChanged], ..EventFilter::default() };
-    let told = bench.stream(filter, 1).await;
+    let told = bench.stream(filter.clone(), 1).await;
     assert_eq!(told.len(), 1, "nothing is told of nothing");
     let data = &told[0].1.data;
     assert_eq!(data.by.as_deref(), Some("ops"));
-    assert!(data.reason.as_deref().is_some_and(|reason| reason.contains("1 hosts added")), "{data:?}");
+    assert_eq!(data.reason.as_deref(), Some("main: 1 hosts added, 0 changed, 0 removed, 0 groups changed"));
+    let (gone, why) = (vec![host_name("a"), host_name("x")], Some("broken".to_owned()));
+    assert_eq!(bench.ledger.remove_hosts(bench.tenant, inventory(), gone, "eve".into(), why).await, Ok(1));
+    let told = bench.stream(filter, 2).await;
+    let data = &told[1].1.data;
+    let reason = "main: 0 hosts added, 0 changed, 1 removed, 0 groups changed: broken";
+    assert_eq!((data.by.as_deref(), data.reason.as_deref()), (Some("eve"), Some(reason)));
 }
 
 pub async fn nobody_sees_or_changes_a_neighbours_inventory(bench: &Bench) {

@@ -22,6 +22,33 @@ pub async fn a_job_is_accepted_and_found_again(bench: &Bench) {
     assert!(runs.is_empty());
 }
 
+/// Also where jobs that differ in one thing only come together.
+pub async fn each_job_of_a_batch_waits_in_its_own_line(bench: &Bench) {
+    let plain = || bench.job();
+    let jobs = vec![
+        plain(),
+        NewJob { lane: Lane::Low, ..plain() },
+        NewJob { task_type: task_type("other"), ..plain() },
+        NewJob { requires: labels(&[("zone", "eu")]), ..plain() },
+        NewJob { tenant: bench.neighbour, ..plain() },
+        plain(),
+    ];
+    for answer in bench.ask_all(jobs.clone()).await {
+        assert!(matches!(answer, Submitted::Accepted { .. }), "{answer:?}");
+    }
+    for job in &jobs {
+        let found = bench.ledger.find_job(job.tenant, job.id).await.expect("the ledger can be read");
+        let (found, _) = found.expect("it is there");
+        assert_eq!((found.lane, &found.task_type, &found.requires), (job.lane, &job.task_type, &job.requires));
+    }
+    let able = Claimant { wants: 10, slots: 10, ..bench.worker("w1") };
+    let runs = bench.claim(able.clone()).await;
+    let taken: BTreeSet<_> = job_ids(&runs).into_iter().collect();
+    assert_eq!(taken, BTreeSet::from([jobs[0].id, jobs[1].id, jobs[5].id]), "those it can do, of its tenant");
+    let theirs = bench.claim(Claimant { tenant: Some(bench.neighbour), ..able }).await;
+    assert_eq!(job_ids(&theirs), [jobs[4].id]);
+}
+
 pub async fn a_job_keeps_everything_that_was_said_about_it(bench: &Bench) {
     let original = bench.job_id();
     let job = NewJob {

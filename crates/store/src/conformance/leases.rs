@@ -1,6 +1,6 @@
 //! Promises about leases: who may act, until when, and what becomes of those who fall silent.
 
-use bowline_model::{JobPolicy, JobStatus, RunStatus, TenantId};
+use bowline_model::{EventKind, JobPolicy, JobStatus, RunStatus, TenantId};
 
 use super::bench::{self, Bench, TIMES, policy, worker_name};
 use crate::{BeatAnswer, Claimant, Heartbeat, Listened, NewJob, REAPED_NAMED_MAX, Reaped, ReapedRun};
@@ -86,6 +86,8 @@ pub async fn a_silent_run_is_lost_and_its_job_queued_again(bench: &Bench) {
     let (job, runs) = bench.find(run.job).await;
     assert_eq!((job.state.status, job.state.losses, job.state.failures), (JobStatus::Queued, 1, 0));
     assert_eq!((runs[0].status, runs[0].finished_at), (RunStatus::Lost, Some(bench.now())));
+    let (_, told) = bench.history(run.job).await.pop().expect("it is told");
+    assert_eq!((told.kind, told.data.reason.as_deref()), (EventKind::RunLost, Some("its worker went silent")));
     let next = bench.claim_one().await;
     assert_eq!((next.job, next.attempt, next.fence), (run.job, 2, 2));
     assert_ne!(next.run, run.run);

@@ -46,6 +46,7 @@ macro_rules! for_each_promise {
         $make! {
             jobs:
                 a_job_is_accepted_and_found_again
+                each_job_of_a_batch_waits_in_its_own_line
                 a_job_keeps_everything_that_was_said_about_it
                 a_job_without_a_policy_has_the_default_one
                 nothing_submitted_is_nothing_stored
@@ -109,6 +110,7 @@ macro_rules! for_each_promise {
                 it_takes_what_becomes_due
                 it_takes_no_more_than_it_wants
                 it_is_not_answered_with_nothing
+                what_it_cannot_serve_is_there_for_others
                 it_ends_when_it_is_withdrawn_or_another_comes;
             claims:
                 nothing_waiting_is_an_empty_answer
@@ -155,13 +157,17 @@ macro_rules! for_each_promise {
                 jobs_that_a_run_no_longer_wants_are_stopped
                 a_paused_run_is_woken_at_its_moment
                 a_canceled_run_hears_of_it_and_ends_when_it_says_so
+                what_an_execution_is_to_hear_rings
                 a_run_that_was_over_says_nothing_about_its_job
                 a_run_that_is_given_up_leaves_nothing_behind
+                what_an_advance_does_is_told
                 a_wait_that_follows_a_wait_is_told
                 runs_are_listed_by_workflow_by_parent_and_without_children
                 a_wait_is_ended_by_one
                 a_decision_that_was_taken_is_heard
                 an_editor_counts_as_a_requester
+                whoever_started_an_execution_is_known_by_their_address
+                an_approval_covers_the_executions_that_follow_it
                 a_second_try_of_an_approved_run_repeats_the_approval
                 a_job_behind_an_approval_is_retried_as_its_execution_is
                 waits_are_walked_page_by_page_oldest_first
@@ -291,6 +297,7 @@ macro_rules! for_each_promise {
             ;
             once:
                 a_retry_is_made_once_for_its_key
+                a_command_is_tried_again_once_for_its_key
                 a_block_is_made_and_lifted_once_for_its_key
                 dead_letters_are_closed_once_for_a_key
                 equal_requests_at_once_are_carried_out_once
@@ -347,6 +354,7 @@ macro_rules! for_each_promise {
             ;
             workers:
                 a_worker_registers_and_is_found
+                a_registration_is_told_with_the_name_of_the_worker
                 a_worker_without_labels_or_types_is_one_too
                 a_worker_that_registers_again_is_the_same_worker
                 a_heartbeat_says_that_a_worker_is_there
@@ -381,6 +389,7 @@ macro_rules! for_each_promise {
                 resources_are_listed_by_name_and_versions_newest_first
                 a_secret_that_a_command_names_is_not_deleted
                 a_broker_that_a_trigger_reads_from_is_not_deleted
+                another_place_of_a_broker_rings
                 what_counts_is_listed_for_all_tenants
                 lists_of_resources_are_bounded_in_bytes
                 a_version_keeps_the_document_it_was_applied_from
@@ -404,6 +413,7 @@ macro_rules! for_each_promise {
                 an_activation_rings
                 a_deleted_schedule_starts_nothing
                 a_trigger_starts_a_job_and_is_recorded
+                a_command_that_a_schedule_starts_is_recorded
                 a_trigger_waits_for_the_last_job_where_that_is_wanted
                 schedules_are_listed_by_name
                 nobody_sees_or_fires_a_neighbours_schedule
@@ -419,6 +429,7 @@ macro_rules! for_each_promise {
                 a_host_is_tried_again_as_its_policy_says
                 a_batch_begins_when_the_one_before_is_over
                 a_failing_canary_stops_the_command
+                hosts_of_a_command_are_listed_in_pages
                 too_many_failures_take_back_what_has_not_begun
                 a_canceled_command_stops_on_its_hosts
                 a_command_past_its_time_is_stopped_and_fails
@@ -432,6 +443,7 @@ macro_rules! for_each_promise {
                 a_block_in_the_last_moment_counts
                 a_block_by_selector_holds_for_whoever_is_meant_then
                 a_block_ends_by_itself_or_by_order
+                blocks_are_told_with_who_and_why
                 blocks_that_cost_too_much_hold_and_there_are_only_so_many
                 a_block_that_cannot_be_read_holds_its_inventory_and_nothing_else
                 nothing_runs_on_a_host_that_was_taken_out
@@ -445,6 +457,7 @@ macro_rules! for_each_promise {
                 nobody_sees_or_moves_a_neighbours_command
                 many_commands_on_few_hosts_all_end
                 a_command_begins_however_many_run_long_before_it
+                what_moves_a_command_on_rings
             ;
             kept:
                 nobody_gets_a_host_while_a_lost_run_could_be_there
@@ -468,6 +481,7 @@ macro_rules! for_each_promise {
                 a_change_of_what_will_run_supersedes_the_approval
                 an_approval_nobody_gives_expires
                 a_canceled_command_needs_no_decision_any_more
+                an_approved_command_for_later_waits_like_any_other_job
                 a_command_that_needs_no_approval_says_so
                 nobody_decides_for_a_neighbour
                 a_quorum_counts_people_and_not_tokens
@@ -481,13 +495,17 @@ macro_rules! for_each_promise {
             audit:
                 a_record_says_who_did_what_to_what_and_why
                 every_privileged_deed_is_recorded
+                a_request_under_a_key_is_recorded_each_time
                 what_was_there_already_is_not_recorded
                 ordinary_work_is_not_recorded
                 a_command_on_hosts_is_recorded_with_who_asked_for_it
                 a_command_that_starts_with_its_execution_is_recorded
+                a_command_that_an_advance_starts_is_recorded
                 what_changed_nothing_is_recorded_too
                 a_change_of_configuration_is_recorded_with_what_it_changed
                 a_change_of_hosts_is_recorded_with_what_it_changed
+                a_change_of_groups_is_recorded_with_what_it_changed
+                what_was_not_found_is_recorded_as_not_found
                 numbers_have_no_gap_while_many_act_at_once
                 a_second_decision_is_refused_and_recorded
                 a_chain_belongs_to_its_tenant
@@ -513,6 +531,7 @@ macro_rules! for_each_promise {
                 a_join_token_that_is_old_or_of_another_tenant_lets_nobody_in
                 a_name_and_a_key_are_given_once
                 a_removed_agent_leaves_its_name_and_key_free
+                what_happens_to_agents_is_told_with_who_and_why
                 an_agent_that_registers_while_it_is_removed_is_not_stored
                 agents_are_listed_by_name_in_pages_with_who_admitted_them
                 news_of_many_runs_come_together

@@ -1,11 +1,12 @@
 //! Promises about requests under a key that make no job: carried out once, and answered again as the first time.
 
+use bowline_model::fleet::Rollout;
 use bowline_model::idempotency::RequestHash;
-use bowline_model::{JobStatus, Lane};
+use bowline_model::{ErrorClass, JobStatus, Lane};
 use tokio::task::JoinSet;
 
 use super::bench::Bench;
-use super::fleets::{host_name, inventory};
+use super::fleets::{host_name, inventory, spec};
 use crate::{
     BlockAnswer, BlockedPlace, Closed, DeadLetterChoice, NewBlock, Once, OnceKey, OnceOutcome, OnceRequest,
     OrderAnswer, PruneMark, Retention,
@@ -42,6 +43,27 @@ pub async fn a_retry_is_made_once_for_its_key(bench: &Bench) {
     }
 }
 
+/// The same for a command: of its hosts those are tried again that did not succeed, and not once more for a second request.
+pub async fn a_command_is_tried_again_once_for_its_key(bench: &Bench) {
+    bench.hosts(2).await;
+    let job = bench.commanded(spec(), Rollout::default()).await;
+    let runs = bench.begin().await;
+    bench.succeed(&runs[0]).await;
+    bench.fail(&runs[1], ErrorClass::Permanent).await;
+    bench.conduct().await;
+    let retry = || OnceRequest::RetryCommand(bench.order(job), None);
+    let done = OnceOutcome::Retry(OrderAnswer::Done(JobStatus::Running));
+    assert_eq!(bench.once(key("k", "a"), retry()).await, Once::Done(done.clone()));
+    let runs = bench.begin().await;
+    assert_eq!(runs.len(), 1);
+    bench.fail(&runs[0], ErrorClass::Permanent).await;
+    bench.conduct().await;
+    assert_eq!(bench.once(key("k", "a"), retry()).await, bench.replayed(done), "whatever became of it since");
+    assert_eq!(bench.once(key("k", "b"), retry()).await, Once::KeyConflict);
+    assert_eq!(bench.status(job).await, JobStatus::Failed);
+    assert!(bench.begin().await.is_empty());
+}
+
 pub async fn a_block_is_made_and_lifted_once_for_its_key(bench: &Bench) {
     bench.hosts(1).await;
     let block = || {
@@ -67,6 +89,7 @@ pub async fn a_block_is_made_and_lifted_once_for_its_key(bench: &Bench) {
     let lifted = OnceOutcome::Unblock(true);
     assert_eq!(bench.once(key("k", "c"), lift.clone()).await, Once::Done(lifted.clone()));
     assert_eq!(bench.once(key("k", "c"), lift.clone()).await, bench.replayed(lifted));
+    assert_eq!(bench.once(key("k", "d"), lift.clone()).await, Once::KeyConflict);
     assert_eq!(bench.once(key("new", "c"), lift).await, Once::Done(OnceOutcome::Unblock(false)));
     assert!(bench.ledger.list_blocks(bench.tenant).await.expect("read").is_empty());
 }
@@ -87,6 +110,9 @@ pub async fn dead_letters_are_closed_once_for_a_key(bench: &Bench) {
     );
     let again = bench.once(key("k", "a"), OnceRequest::Purge(oldest())).await;
     assert!(matches!(again, Once::Replayed { .. }));
+    for other in [OnceRequest::Replay(oldest()), OnceRequest::Purge(oldest())] {
+        assert_eq!(bench.once(key("k", "b"), other).await, Once::KeyConflict);
+    }
     let open = bench.dead_letters().await.into_iter().filter(|letter| letter.closed_at.is_none()).count();
     assert_eq!(open, 1);
     // A neighbour's key is another key, and a key is new after its time.

@@ -7,7 +7,7 @@ use bowline_model::resource::ResourceKind;
 use bowline_model::{ResourceName, TenantId};
 use tokio::task::JoinSet;
 
-use super::bench::{Bench, body};
+use super::bench::{Bench, body, has_rung};
 use crate::{
     Activated, Activation, ActiveStamp, Applying, Deleted, EventFilter, OnceKey, PruneMark, ResourceKey, ResourceOrder,
     ResourcePut, ResourceRecord, ResourceStored, Retention,
@@ -396,6 +396,15 @@ pub async fn a_broker_that_a_trigger_reads_from_is_not_deleted(bench: &Bench) {
     assert_eq!(delete(&other).await.expect("the ledger answers"), Deleted::Done);
     assert_eq!(delete(&trigger).await.expect("the ledger answers"), Deleted::Done);
     assert_eq!(delete(&broker).await.expect("the ledger answers"), Deleted::Done);
+}
+
+/// Whoever reads from brokers looks again where they are.
+pub async fn another_place_of_a_broker_rings(bench: &Bench) {
+    let name = ResourceName::new("rabbit").expect("a name");
+    let key = ResourceKey { tenant: bench.tenant, kind: ResourceKind::Rabbitmq, name };
+    let mut bell = bench.ledger.timer_wake().listen();
+    put(bench, ResourcePut { key, ..wish(bench, "rabbit", "1") }).await;
+    assert!(has_rung(&mut bell).await);
 }
 
 pub async fn what_counts_is_listed_for_all_tenants(bench: &Bench) {

@@ -1,6 +1,7 @@
 //! Promises about schedules: every instant is considered once, and its job comes with that or not at all.
 
 use bowline_model::audit::Chain;
+use bowline_model::fleet::Rollout;
 use bowline_model::idempotency::KeyScope;
 use bowline_model::resource::ResourceKind;
 use bowline_model::{EventKind, JobId, ResourceName, TenantId, Timestamp};
@@ -358,6 +359,32 @@ pub async fn a_trigger_starts_a_job_and_is_recorded(bench: &Bench) {
         ]
     );
     assert_eq!(records[0].reason.as_deref(), Some("the night was too short"));
+}
+
+/// Running something on machines is recorded, whoever starts it: also when its time has come, and only if it was started.
+pub async fn a_command_that_a_schedule_starts_is_recorded(bench: &Bench) {
+    bench.hosts(1).await;
+    put(bench, "nightly", "1").await;
+    let record = find(bench, "nightly").await;
+    bench.pass_ms(1_000);
+    let mut commands = Vec::new();
+    for _ in 0..4 {
+        commands.push(bench.command(super::fleets::spec(), Rollout::default()).await);
+    }
+    let wanted: Vec<String> = commands[1..3].iter().map(|command| format!("job/{}", command.id)).collect();
+    let [passed_over, fired, triggered, late] = <[NewJob; 4]>::try_from(commands).expect("four commands");
+    let latest = fired.id;
+    let jobs = vec![(bench.now().plus_millis(-500), passed_over), (bench.now(), fired)];
+    let fired = fire(bench, Firing { jobs, alone: true, ..firing(bench, &record) }).await;
+    assert_eq!(started(fired), [latest], "the latest stands for all");
+    let answer = bench.ledger.trigger_schedule(Trigger { job: triggered, ..trigger(bench, &record) }).await;
+    assert!(matches!(answer, Ok(Triggered::Started(Submitted::Accepted { .. }))), "{answer:?}");
+    let jobs = vec![(bench.now(), late)];
+    assert_eq!(fire(bench, Firing { jobs, ..firing(bench, &record) }).await, Fired::Overtaken);
+    let filter = AuditFilter { action: Some("command.run".to_owned()), ..AuditFilter::default() };
+    let chain = Chain::Tenant(bench.tenant);
+    let records = bench.ledger.list_audit(chain, filter, AuditFrom::After(0), 10).await.expect("it can be read").items;
+    assert_eq!(records.into_iter().map(|record| record.resource).collect::<Vec<_>>(), wanted);
 }
 
 pub async fn a_trigger_waits_for_the_last_job_where_that_is_wanted(bench: &Bench) {

@@ -59,6 +59,17 @@ pub async fn it_is_not_answered_with_nothing(bench: &Bench) {
     assert_eq!(job_ids(&runs.expect("the ledger hands out runs")), [id]);
 }
 
+/// In the same transaction, one line that is empty then and another one that is not.
+pub async fn what_it_cannot_serve_is_there_for_others(bench: &Bench) {
+    let other = || super::bench::task_type("else.where");
+    let jobs = vec![bench.job(), NewJob { task_type: other(), ..bench.job() }];
+    let (own, others) = (jobs[0].id, jobs[1].id);
+    let (runs, _) = tokio::join!(biased; standing(bench, bench.insider(10)), bench.ask_all(jobs));
+    assert_eq!(job_ids(&runs.expect("the ledger hands out runs")), [own]);
+    let able = Claimant { abilities: super::bench::abilities(&["else.where"]), ..bench.insider(10) };
+    assert_eq!(job_ids(&bench.claim(able).await), [others]);
+}
+
 pub async fn it_ends_when_it_is_withdrawn_or_another_comes(bench: &Bench) {
     let withdraw = async { bench.ledger.withdraw_claim() };
     let (runs, ()) = tokio::join!(biased; standing(bench, bench.insider(1)), withdraw);

@@ -213,4 +213,5 @@ pub async fn what_happens_to_tokens_is_told(bench: &Bench) {
     let stream = bench.stream(EventFilter::default(), 2).await;
     let told: Vec<_> = stream.iter().map(|(_, event)| (event.kind, event.data.by.as_deref())).collect();
     assert_eq!(told, [(EventKind::TokenCreated, Some("ann")), (EventKind::TokenRevoked, Some("bob"))]);
+    assert!(stream.iter().all(|(_, event)| event.data.reason.as_deref() == Some("token t1 for ci")), "{stream:?}");
 }

@@ -1,7 +1,9 @@
 //! Promises about remote workers: who they are, when they were last heard, and whether they should take more.
 
+use bowline_model::EventKind;
+
 use super::bench::{Bench, labels, task_type, worker_name};
-use crate::{Heartbeat, WorkerRecord};
+use crate::{EventFilter, Heartbeat, WorkerRecord};
 
 /// How a worker of ours registers.
 pub(super) fn registration(bench: &Bench, name: &str) -> WorkerRecord {
@@ -38,6 +40,13 @@ pub async fn a_worker_registers_and_is_found(bench: &Bench) {
     assert_eq!(find(bench, "w3").await, None);
     let all = bench.ledger.list_workers(bench.tenant).await.expect("the ledger can be read");
     assert_eq!(all, [one, two], "by name");
+}
+
+pub async fn a_registration_is_told_with_the_name_of_the_worker(bench: &Bench) {
+    register(bench, registration(bench, "w1")).await;
+    let filter = EventFilter { kinds: vec![EventKind::WorkerRegistered], ..EventFilter::default() };
+    let told = bench.stream(filter, 1).await;
+    assert_eq!(told[0].1.data.worker, Some(worker_name("w1")));
 }
 
 pub async fn a_worker_without_labels_or_types_is_one_too(bench: &Bench) {
