@@ -42,3 +42,40 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_new_file_belongs_to_its_owner_alone_and_is_written_once() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("file");
+        write_new(&path, b"first").unwrap();
+        assert_eq!(write_new(&path, b"second").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_need_not_be_removed() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("file");
+        fs::write(&path, "").unwrap();
+        for _ in 0..2 {
+            remove_if_there(&path).unwrap();
+            assert!(!path.exists());
+        }
+        assert!(remove_if_there(room.path()).is_err(), "a directory is no file");
+        assert!(sync_directory(room.path()).is_ok() && sync_directory(&path).is_err());
+    }
+
+    #[test]
+    fn a_full_disk_is_not_a_broken_one() {
+        let is_full = |number| is_full(&io::Error::from_raw_os_error(number));
+        assert!([libc::ENOSPC, libc::EDQUOT, libc::EFBIG].into_iter().all(is_full));
+        assert!(![libc::EIO, libc::EROFS, libc::ENOENT].into_iter().any(is_full));
+    }
+}

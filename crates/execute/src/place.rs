@@ -208,6 +208,17 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_is_written_once_and_read_as_it_was() {
+        let (_directory, place) = place();
+        assert!(place.read_manifest().is_err());
+        let manifest = crate::manifest::tests::sample();
+        place.write_manifest(&manifest).unwrap();
+        assert_eq!(place.read_manifest().unwrap(), manifest);
+        assert_eq!(place.write_manifest(&manifest).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(place.read_manifest().unwrap(), manifest);
+    }
+
+    #[test]
     fn a_marker_of_an_older_version_is_of_this_host() {
         let (_directory, place) = place();
         let keeper = serde_json::to_value(marker().keeper).unwrap();

@@ -138,6 +138,24 @@ mod tests {
         assert_ne!(first, Simulation { seed: 8, ..world }.play(&host, run(1), 1));
         // Known for ever: a changed answer would change everybody's recorded simulations.
         assert_eq!((first.after_ms, first.end), (24, SceneEnd::Failed(1)));
+        let said = "web-1: attempt 1\nweb-1: step 1 took 22 ms\nweb-1: step 2 took 10 ms\nweb-1: step 3 took 0 ms\n";
+        assert_eq!(String::from_utf8(first.output).unwrap(), format!("{said}web-1: failed with 1\n"));
+        let silent = Simulation { disconnect: 1.0, ..world }.play(&host, run(1), 1);
+        assert_eq!((silent.after_ms, silent.end), (24, SceneEnd::Silence { for_ms: 6_301 }));
+        assert_eq!(String::from_utf8(silent.output).unwrap(), said, "the other dice fell as before");
+    }
+
+    #[test]
+    fn a_run_has_one_to_four_steps_and_none_is_longer_than_the_run() {
+        let mut counts = std::collections::BTreeSet::new();
+        for scene in scenes(&world(0.0, 0.0, 0.0)) {
+            let text = String::from_utf8(scene.output).unwrap();
+            let took = |line: &str| line.strip_suffix(" ms")?.rsplit_once(' ')?.1.parse::<u64>().ok();
+            let steps: Vec<u64> = text.lines().filter_map(took).collect();
+            assert!(steps.iter().all(|took| *took <= scene.after_ms), "{text}");
+            counts.insert(steps.len());
+        }
+        assert_eq!(Vec::from_iter(counts), [1, 2, 3, 4]);
     }
 
     #[test]

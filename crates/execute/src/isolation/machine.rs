@@ -134,6 +134,22 @@ mod tests {
     }
 
     #[test]
+    fn what_holds_each_limit_is_said_in_one_line() {
+        let by = [("a", HeldBy::Group), ("b", HeldBy::User), ("c", HeldBy::Process), ("d", HeldBy::Nothing)];
+        let limits = by.map(|(name, by)| (name.to_owned(), by)).into();
+        let said = Machine { root: true, landlock: Some(7), seccomp: true, limits }.describe();
+        let limits = "; limits: a together, b for each user, c for each process, d NOT ENFORCED";
+        assert!(said.starts_with("sandbox ") && said.ends_with(limits), "{said}");
+    }
+
+    #[test]
+    fn a_directory_is_closed_with_landlock_and_with_filters() {
+        let can = |landlock, seccomp| Machine { root: true, landlock, seccomp, limits: BTreeMap::new() }.can_close();
+        assert!(can(Some(3), true) && can(Some(7), true));
+        assert!(!can(Some(2), true) && !can(None, true) && !can(Some(3), false));
+    }
+
+    #[test]
     fn a_sandbox_that_could_not_keep_signals_in_is_refused_where_the_user_is_shared() {
         assert_eq!(new_enough(None, false), Err(NoSandbox::NoLandlock));
         assert_eq!(new_enough(Some(2), false), Err(NoSandbox::OldLandlock(2)));

@@ -65,3 +65,48 @@ impl Bell {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn news_are_waited_for_until_there_will_be_no_more() {
+        let bell = Bell::default();
+        let long_ago = Instant::now() - REST;
+        bell.ring(1);
+        assert!(bell.wait(long_ago, None));
+        assert!(bell.wait(long_ago, Some(Instant::now())), "it is time to look again, without news");
+        bell.close();
+        assert!(!bell.wait(Instant::now(), None));
+    }
+
+    #[test]
+    fn much_is_synced_at_once_and_whoever_is_far_ahead_of_the_disk_waits_for_it() {
+        let bell = Arc::new(Bell::default());
+        let writer = std::thread::spawn({
+            let bell = Arc::clone(&bell);
+            move || {
+                bell.ring(UNSYNCED_MAX_BYTES);
+                bell.ring(1);
+            }
+        });
+        while bell.lock().bytes <= UNSYNCED_MAX_BYTES {
+            std::thread::yield_now();
+        }
+        assert!(!writer.is_finished());
+        assert!(bell.wait(Instant::now(), None));
+        writer.join().unwrap();
+        assert_eq!(bell.lock().bytes, 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_one_who_has_left() {
+        let bell = Bell::default();
+        bell.close();
+        bell.ring(2 * UNSYNCED_MAX_BYTES);
+        assert!(!bell.wait(Instant::now(), None));
+    }
+}

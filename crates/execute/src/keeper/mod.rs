@@ -313,6 +313,12 @@ mod tests {
     }
 
     #[test]
+    fn a_keeper_has_the_time_of_the_machine() {
+        let written = "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap();
+        assert!(wall_clock() > written, "this test is younger than that");
+    }
+
+    #[test]
     fn an_error_says_what_was_being_done() {
         let failed: Result<(), io::Error> = Err(io::Error::other("broken"));
         assert_eq!(failed.doing("cannot look").unwrap_err().to_string(), "cannot look: broken");

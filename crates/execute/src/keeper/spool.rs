@@ -184,6 +184,50 @@ mod tests {
     }
 
     #[test]
+    fn output_is_kept_up_to_its_limit_and_not_beyond() {
+        let room = tempfile::tempdir().unwrap();
+        let spool = Spool::create(&Place::new(room.path()), Stream::Stdout, 4).unwrap();
+        assert!(!spool.has_news());
+        spool.write(b"kept");
+        assert!(spool.has_news());
+        let news = spool.take();
+        assert!(matches!(news[..], [Happening::Output { offset: 0, bytes: 4, .. }]), "{news:?}");
+        assert!(!spool.has_news());
+        spool.write(b"x");
+        assert!(spool.has_news());
+        let missing = Happening::OutputTruncated { stream: Stream::Stdout, offset: 4, why: Truncation::Limit };
+        assert_eq!(spool.take(), [missing]);
+        assert_eq!((spool.bytes(), spool.has_news()), (4, false));
+    }
+
+    #[test]
+    fn what_comes_after_a_cut_is_thrown_away_and_the_first_reason_is_told() {
+        let room = tempfile::tempdir().unwrap();
+        let spool = Spool::create(&Place::new(room.path()), Stream::Stderr, 100).unwrap();
+        spool.write(b"kept");
+        spool.cut(Truncation::NoSpace);
+        spool.cut(Truncation::DiskError);
+        spool.write(b"lost");
+        let news = spool.take();
+        let missing = Happening::OutputTruncated { stream: Stream::Stderr, offset: 4, why: Truncation::NoSpace };
+        assert!(matches!(news[0], Happening::Output { offset: 0, bytes: 4, .. }), "{news:?}");
+        assert_eq!(news[1..], [missing]);
+        assert_eq!((spool.bytes(), spool.take()), (4, Vec::new()));
+        assert_eq!(std::fs::read(room.path().join("stderr")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn output_that_a_full_disk_does_not_take_is_told_to_be_missing() {
+        let room = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/full", room.path().join("stdout")).unwrap();
+        let spool = Spool::create(&Place::new(room.path()), Stream::Stdout, 100).unwrap();
+        spool.write(b"lost");
+        let missing = Happening::OutputTruncated { stream: Stream::Stdout, offset: 0, why: Truncation::NoSpace };
+        assert_eq!(spool.take(), [missing]);
+        assert_eq!((spool.bytes(), spool.has_news()), (0, false));
+    }
+
+    #[test]
     fn ranges_are_dense_bounded_and_hashed() {
         let room = tempfile::tempdir().unwrap();
         let spool = Spool::create(&Place::new(room.path()), Stream::Stdout, 3 << 20).unwrap();

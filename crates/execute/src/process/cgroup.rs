@@ -391,6 +391,117 @@ mod tests {
         assert_eq!(groups.members(), [7, 8]);
         fs::write(group.join("memory.events"), "low 0\noom_kill 3\n").unwrap();
         assert_eq!(groups.memory_kills(), 3);
+        fs::write(group.join("memory.events"), "low 0\n").unwrap();
+        assert_eq!(groups.memory_kills(), 0);
+        fs::write(group.join("memory.oom_control"), "under_oom 0\noom_kill 2\n").unwrap();
+        assert_eq!(groups.memory_kills(), 2, "version 1 says it elsewhere");
+    }
+
+    #[test]
+    fn version_2_has_the_limits_in_one_group() {
+        let room = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            pids_max: Some(5),
+            memory_max_bytes: Some(1 << 20),
+            cpu_max_percent: Some(50),
+            ..Limits::default()
+        };
+        let mut groups = Cgroups::plan_in(&[tree(room.path(), Controller::Unified)], run(), &limits, None);
+        groups.enter(&limits);
+        assert_eq!(groups.limit(&limits, 1), ["pids_max", "memory_max_bytes", "cpu_max_percent"]);
+        let files = ["pids.max", "memory.max", "cpu.max"].map(|name| groups.groups[0].path.join(name));
+        files.iter().for_each(|file| fs::write(file, "max").unwrap());
+        assert_eq!(groups.limit(&limits, 1), [""; 0]);
+        assert_eq!(files.map(|file| written(&file).unwrap()), ["6", "1048576", "50000 100000"]);
+    }
+
+    #[test]
+    fn version_1_has_each_limit_in_a_group_of_its_own() {
+        let room = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            pids_max: Some(5),
+            memory_max_bytes: Some(1 << 20),
+            cpu_max_percent: Some(50),
+            ..Limits::default()
+        };
+        let trees = [Controller::Pids, Controller::Memory, Controller::Cpu].map(|sort| tree(room.path(), sort));
+        let mut groups = Cgroups::plan_in(&trees, run(), &limits, None);
+        groups.enter(&limits);
+        let paths: Vec<PathBuf> = groups.groups.iter().map(|group| group.path.clone()).collect();
+        let files = [
+            paths[0].join("pids.max"),
+            paths[1].join("memory.limit_in_bytes"),
+            paths[2].join("cpu.cfs_period_us"),
+            paths[2].join("cpu.cfs_quota_us"),
+        ];
+        files[..3].iter().for_each(|file| fs::write(file, "-1").unwrap());
+        assert_eq!(groups.limit(&limits, 0), ["cpu_max_percent"], "a period is nothing without a quota");
+        fs::write(&files[3], "-1").unwrap();
+        assert_eq!(groups.limit(&limits, 0), [""; 0]);
+        assert_eq!(files.map(|file| written(&file).unwrap()), ["5", "1048576", "100000", "50000"]);
+    }
+
+    #[test]
+    fn controllers_are_asked_for_where_a_limit_needs_them() {
+        let asked = |sort: Controller, limits: &Limits| {
+            let room = tempfile::tempdir().unwrap();
+            let tree = tree(room.path(), sort);
+            let file = tree.ours.join("cgroup.subtree_control");
+            Cgroups::plan_in(&[tree], run(), limits, None).enter(limits);
+            written(&file)
+        };
+        let memory = Limits { memory_max_bytes: Some(1 << 20), ..Limits::default() };
+        assert_eq!(asked(Controller::Unified, &memory).as_deref(), Some("+memory"));
+        assert_eq!(asked(Controller::Unified, &Limits::default()), None);
+        assert_eq!(asked(Controller::Memory, &memory), None, "version 1 has a tree for it");
+    }
+
+    #[test]
+    fn a_group_is_planned_in_each_tree_that_is_of_use() {
+        use Controller::{Cpu, Freezer, Memory, Pids, Unified};
+        let room = tempfile::tempdir().unwrap();
+        let trees = [Unified, Freezer, Pids, Memory, Cpu].map(|sort| tree(room.path(), sort));
+        let planned = |trees: &[Hierarchy], limits: &Limits| {
+            let groups = Cgroups::plan_in(trees, run(), limits, None).groups;
+            groups.into_iter().map(|group| group.controller).collect::<Vec<_>>()
+        };
+        let none = Limits::default();
+        let all = Limits { pids_max: Some(5), memory_max_bytes: Some(1 << 20), cpu_max_percent: Some(50), ..none };
+        assert_eq!(planned(&trees, &none), [Unified]);
+        assert_eq!(planned(&trees, &all), [Unified, Pids, Memory, Cpu]);
+        assert_eq!(planned(&trees[1..], &none), [Freezer], "where nothing else freezes");
+        let within = Cgroups::plan_in(&trees[..1], run(), &none, Some(Path::new("/tests")));
+        assert_eq!(within.groups[0].path, room.path().join(format!("tests/bowline-{}", run())));
+    }
+
+    #[test]
+    fn controllers_may_share_a_tree_and_each_is_found_once() {
+        let mounts = "\
+31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+32 30 0:28 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer
+33 30 0:28 / /mnt/freezer rw - cgroup cgroup rw,freezer
+34 30 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+";
+        let found: Vec<_> = hierarchies(mounts, "2:cpu,cpuacct:/agent\n3:freezer:/\n")
+            .into_iter()
+            .map(|found| (found.controller, found.ours.display().to_string()))
+            .collect();
+        let cpu = (Controller::Cpu, "/sys/fs/cgroup/cpu,cpuacct/agent".to_owned());
+        assert_eq!(found, [cpu, (Controller::Freezer, "/sys/fs/cgroup/freezer/".to_owned())]);
+    }
+
+    #[test]
+    fn groups_with_nobody_in_them_are_removed() {
+        let room = tempfile::tempdir().unwrap();
+        let trees = [Controller::Unified, Controller::Pids].map(|sort| tree(room.path(), sort));
+        let limits = Limits { pids_max: Some(5), ..Limits::default() };
+        let mut groups = Cgroups::plan_in(&trees, run(), &limits, None);
+        groups.enter(&limits);
+        let paths: Vec<PathBuf> = groups.groups.iter().map(|group| group.path.clone()).collect();
+        // A real group has files that nobody needs to remove. Here a file stands for somebody who is still in it.
+        fs::remove_file(paths[1].join("cgroup.procs")).unwrap();
+        groups.remove();
+        assert!(paths[0].exists() && !paths[1].exists());
     }
 
     #[test]

@@ -78,6 +78,7 @@ mod tests {
         }
         assert!(innocent.try_wait().unwrap().is_none(), "the innocent was hit");
         assert!(real.is_alive());
+        assert_eq!(real.name(), "sleep");
         assert!(real.signal(Signal::KILL));
         innocent.wait().unwrap();
         assert!(!real.is_alive());

@@ -86,6 +86,30 @@ mod tests {
     }
 
     #[test]
+    fn descendants_are_found_through_any_number_of_parents_without_the_roots() {
+        let process = |pid, parent| Process { pid, parent, start_time: 1, state: 'S', threads: 1 };
+        let all = [process(1, 0), process(2, 1), process(3, 2), process(4, 3), process(5, 2), process(6, 1)];
+        let of = |roots: &[u32]| {
+            let mut found: Vec<u32> = descendants(&all, &roots.iter().copied().collect()).into_iter().collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(of(&[2]), [3, 4, 5]);
+        assert_eq!(of(&[2, 3]), [4, 5], "a root below another one is a root");
+        assert_eq!((of(&[6]), of(&[9]), of(&[])), (vec![], vec![], vec![]));
+    }
+
+    #[test]
+    fn a_process_is_known_by_a_variable_it_was_started_with() {
+        let mut child = Command::new("sleep").arg("60").env("MARK", "run-1").stdin(Stdio::null()).spawn().unwrap();
+        let has = |variable: &str| has_variable(child.id(), variable);
+        let found = [has("MARK=run-1"), has("MARK=run-10"), has("MARK=run"), has("ARK=run-1")];
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, [true, false, false, false]);
+    }
+
+    #[test]
     fn a_process_whose_first_thread_ended_lives_as_long_as_it_has_others() {
         let process = Process { pid: 7, parent: 1, start_time: 1, state: 'Z', threads: 2 };
         assert!(!process.is_dead());

@@ -114,3 +114,58 @@ impl Memory {
         self.order.get(usize::try_from(place).ok()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::tests::sample;
+
+    fn manifest(job: u8, fence: u32) -> Manifest {
+        let at = Timestamp::from_millis(1_000);
+        let run = RunId::mint(at, [job, fence.to_le_bytes()[0], 0, 0, 0, 0, 0, 0, 0, 0]);
+        Manifest { run, job: JobId::mint(at, [job; 10]), fence, ..sample() }
+    }
+
+    fn memory(max: usize, executed: &[(u8, u32)]) -> Memory {
+        let mut memory = Memory::new(max);
+        for (job, fence) in executed {
+            memory.remember(&manifest(*job, *fence), EndedAs::Failed, None, Timestamp::from_millis(5));
+        }
+        memory
+    }
+
+    fn known(memory: &Memory, job: u8, fence: u32) -> Option<u32> {
+        memory.executed(manifest(job, fence).job, fence, 0).map(|done| done.fence)
+    }
+
+    #[test]
+    fn the_latest_attempt_counts_in_whatever_order_they_are_learned() {
+        let memory = memory(10, &[(1, 5), (1, 3), (1, 4)]);
+        assert_eq!((known(&memory, 1, 5), known(&memory, 1, 1)), (Some(5), Some(5)));
+        assert_eq!((known(&memory, 1, 6), known(&memory, 2, 1)), (None, None));
+        assert_eq!(memory.runs().len(), 3);
+    }
+
+    #[test]
+    fn what_is_dropped_takes_no_later_attempt_with_it() {
+        let before = memory(2, &[(1, 1), (1, 2), (2, 1)]);
+        assert_eq!((known(&before, 1, 2), known(&before, 2, 1)), (Some(2), Some(1)));
+        let after = memory(2, &[(1, 1), (1, 2), (2, 1), (3, 1)]);
+        assert_eq!(known(&after, 1, 1), None);
+        assert_eq!((known(&after, 2, 1), known(&after, 3, 1)), (Some(1), Some(1)));
+        assert_eq!(after.runs().len(), 2);
+    }
+
+    #[test]
+    fn the_fence_of_a_host_never_falls() {
+        let host = sample().host;
+        let mut memory = memory(10, &[]);
+        assert_eq!(memory.host_fence(&host), 0);
+        for (seen, known) in [(9, 9), (4, 9), (10, 10)] {
+            memory.see_host(&host, seen);
+            assert_eq!(memory.host_fence(&host), known);
+        }
+        memory.remember(&manifest(1, 1), EndedAs::Failed, None, Timestamp::from_millis(5));
+        assert_eq!(memory.host_fence(&host), 10, "that run had an older lease");
+    }
+}
