@@ -104,6 +104,21 @@ mod tests {
     fn an_unreadable_pattern_is_named() {
         let odd = Admission { task_types: Some(vec!["ok".to_owned(), "a b".to_owned()]), ..Admission::default() };
         assert_eq!(odd.check().unwrap_err().0, "a b");
+        let good = Admission { task_types: Some(vec!["gpu.*".to_owned()]), ..Admission::default() };
+        assert_eq!((good.check(), Admission::default().check()), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn an_agent_reaches_only_what_its_token_admits_it_to() {
+        let ssh = Admission { reach: [Reach::Ssh].into(), ..Admission::default() };
+        assert!(ssh.admits_reach("ssh"));
+        for reach in ["simulate", "telnet", ""] {
+            assert!(!ssh.admits_reach(reach), "{reach}");
+        }
+        assert!(!Admission::default().admits_reach("ssh"));
+        for reach in [Reach::Ssh, Reach::Simulate] {
+            assert_eq!(serde_json::to_value(reach).unwrap(), reach.as_str());
+        }
     }
 
     #[test]

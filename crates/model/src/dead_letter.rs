@@ -51,6 +51,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_closed_once() {
+        assert_eq!(DeadLetterStatus::Open.close(DeadLetterStatus::Open), Err(DeadLetterStatus::Open));
         for to in DeadLetterStatus::ALL.into_iter().filter(|s| *s != DeadLetterStatus::Open) {
             assert_eq!(DeadLetterStatus::Open.close(to), Ok(to));
             for then in DeadLetterStatus::ALL {

@@ -323,9 +323,30 @@ mod tests {
     }
 
     #[test]
+    fn a_quote_inside_a_text_does_not_end_it_and_an_escaped_backslash_before_a_quote_does() {
+        let detail = |text: &str| text.parse::<Detail>().expect("JSON");
+        assert_ne!(detail(r#"["a\" b"]"#), detail(r#"["a\"b"]"#));
+        assert_eq!(detail(r#"["a\\", "b c"]"#), detail(r#"["a\\","b c"]"#));
+        assert_ne!(detail(r#"["a\\", "b c"]"#), detail(r#"["a\\", "bc"]"#));
+    }
+
+    #[test]
     fn a_detail_is_any_json_to_a_reader_of_schemas() {
         let (details, values) = (schemars::schema_for!(Vec<Detail>), schemars::schema_for!(Vec<serde_json::Value>));
-        assert_eq!(details.get("items"), values.get("items"));
+        assert_eq!(details, values);
+    }
+
+    #[test]
+    fn a_detail_is_kept_to_the_letter() {
+        let text = "{ \"price\": 1.50 }";
+        assert_eq!(text.parse::<Detail>().expect("JSON").as_str(), text);
+        assert!("{".parse::<Detail>().is_err());
+    }
+
+    #[test]
+    fn data_that_say_something_are_not_empty() {
+        assert!(EventData::default().is_empty());
+        assert!(!EventData { steps: Some(0), ..EventData::default() }.is_empty());
     }
 
     #[test]

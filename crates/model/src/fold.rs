@@ -273,3 +273,126 @@ impl FoldedJob {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostName;
+    use crate::event::EventKind as K;
+    use crate::job::JobStatus as S;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    fn told(kind: EventKind, fence: Option<u32>, data: EventData) -> Told {
+        Told { at: at(1), kind, fence, data }
+    }
+
+    fn nothing() -> EventData {
+        EventData::default()
+    }
+
+    fn due() -> EventData {
+        EventData { due_at: Some(at(9_000)), ..nothing() }
+    }
+
+    /// Where a job stands, and until when, after its first event and one more.
+    fn after(first: &Told, kind: EventKind) -> (JobStatus, Option<Timestamp>) {
+        let state = fold([first, &told(kind, None, due())]).expect("a history").state;
+        (state.status, state.due_at)
+    }
+
+    #[test]
+    fn a_history_begins_with_the_job_being_accepted() {
+        let first = |kind, data| fold([&told(kind, None, data)]).map(|job| (job.state.kind, job.state.status));
+        let host = |shared| EventData { host: Some(HostName::new("web1").expect("a name")), shared, ..nothing() };
+        let hosts = EventData { hosts: Some(3), ..nothing() };
+        let steps = EventData { steps: Some(0), ..nothing() };
+        assert_eq!(first(K::JobEnqueued, nothing()), Ok((JobKind::Task, S::Queued)));
+        assert_eq!(first(K::JobScheduled, due()), Ok((JobKind::Task, S::Pending)));
+        assert_eq!(first(K::HostAwaited, host(false)), Ok((JobKind::Unit(HostLock::Exclusive), S::Pending)));
+        assert_eq!(first(K::JobEnqueued, host(true)), Ok((JobKind::Unit(HostLock::Shared), S::Queued)));
+        assert_eq!(first(K::JobAwaitsApproval, hosts.clone()), Ok((JobKind::Command, S::AwaitingApproval)));
+        assert_eq!(first(K::JobOpened, hosts), Ok((JobKind::Command, S::Running)));
+        assert_eq!(first(K::FlowOpened, steps), Ok((JobKind::Workflow, S::Running)));
+        assert_eq!(first(K::JobStarted, nothing()), Err(BrokenHistory::NoBeginning(K::JobStarted)));
+        assert_eq!(fold([]), Err(BrokenHistory::Empty));
+    }
+
+    #[test]
+    fn a_command_stands_where_its_last_event_put_it() {
+        let first = told(K::JobOpened, None, EventData { hosts: Some(3), due_at: Some(at(5)), ..nothing() });
+        for (kind, status, waits) in [
+            (K::JobAwaitsApproval, S::AwaitingApproval, true),
+            (K::JobApproved, S::Pending, true),
+            (K::JobOpened, S::Running, true),
+            (K::JobRetried, S::Running, true),
+            (K::JobCancelRequested, S::Canceling, false),
+            (K::JobDeadlinePassed, S::Canceling, false),
+            (K::JobSucceeded, S::Succeeded, false),
+            (K::JobCorrected, S::Succeeded, false),
+            (K::JobFailed, S::Failed, false),
+            (K::JobCanceled, S::Canceled, false),
+            (K::JobRejected, S::Canceled, false),
+            (K::JobSuperseded, S::Canceled, false),
+            (K::JobApprovalExpired, S::Canceled, false),
+        ] {
+            assert_eq!(after(&first, kind), (status, waits.then_some(at(9_000))), "{kind}");
+        }
+        assert_eq!(after(&first, K::HostsPlanned), (S::Running, Some(at(5))), "it goes on as before");
+    }
+
+    #[test]
+    fn a_workflow_stands_where_its_last_event_put_it() {
+        let first = told(K::FlowOpened, None, EventData { steps: Some(0), due_at: Some(at(5)), ..nothing() });
+        for (kind, status, waits) in [
+            (K::JobDue, S::Running, false),
+            (K::JobRetried, S::Running, false),
+            (K::FlowPaused, S::Paused, true),
+            (K::FlowResumed, S::Running, true),
+            (K::FlowWoken, S::Running, false),
+            (K::JobCancelRequested, S::Canceling, false),
+            (K::JobSucceeded, S::Succeeded, false),
+            (K::JobFailed, S::Failed, false),
+            (K::JobErrored, S::Error, false),
+            (K::JobCanceled, S::Canceled, false),
+        ] {
+            assert_eq!(after(&first, kind), (status, waits.then_some(at(9_000))), "{kind}");
+        }
+        assert_eq!(after(&first, K::FlowLogged), (S::Running, Some(at(5))), "it goes on as before");
+    }
+
+    #[test]
+    fn a_job_and_its_attempt_end_as_they_are_told_to_have_ended() {
+        let start = [told(K::JobEnqueued, None, nothing()), told(K::JobStarted, Some(1), nothing())];
+        for (kind, outcome, class, status, failures, losses, run) in [
+            (K::JobSucceeded, None, None, S::Succeeded, 0, 0, RunStatus::Succeeded),
+            (K::JobFailed, None, None, S::Failed, 1, 0, RunStatus::Failed),
+            (K::JobErrored, None, Some(ErrorClass::Lost), S::Error, 0, 1, RunStatus::Lost),
+            (K::JobDeadLettered, Some(RunStatus::Failed), Some(ErrorClass::Lost), S::Dead, 1, 0, RunStatus::Failed),
+            (K::JobDeadLettered, Some(RunStatus::Lost), None, S::Dead, 0, 1, RunStatus::Lost),
+            (K::UnitTimedOut, Some(RunStatus::TimedOut), None, S::TimedOut, 1, 0, RunStatus::TimedOut),
+            (K::UnitUnreachable, None, Some(ErrorClass::Unreachable), S::Unreachable, 1, 0, RunStatus::Failed),
+            (K::JobCanceled, None, None, S::Canceled, 0, 0, RunStatus::Canceled),
+            (K::JobDeadlinePassed, None, None, S::Failed, 0, 0, RunStatus::TimedOut),
+            (K::JobCorrected, None, None, S::Succeeded, 0, 0, RunStatus::Succeeded),
+            (K::JobCorrected, Some(RunStatus::Canceled), None, S::Canceled, 0, 0, RunStatus::Canceled),
+            (K::RunCorrected, Some(RunStatus::Succeeded), None, S::Running, 0, 0, RunStatus::Succeeded),
+            (K::RunLost, None, None, S::Queued, 0, 1, RunStatus::Lost),
+            (K::RunFailed, None, None, S::Queued, 1, 0, RunStatus::Failed),
+        ] {
+            let end = told(kind, Some(1), EventData { outcome, class, ..nothing() });
+            let job = fold(start.iter().chain([&end])).expect("a history");
+            let state = job.state;
+            assert_eq!((state.status, state.failures, state.losses), (status, failures, losses), "{kind} {outcome:?}");
+            assert_eq!(job.runs[&1].status, run, "{kind} {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_hand_out_that_never_happened_breaks_a_history() {
+        let history = [told(K::JobEnqueued, None, nothing()), told(K::RunAccepted, Some(7), nothing())];
+        assert_eq!(fold(&history), Err(BrokenHistory::UnknownRun { kind: K::RunAccepted, fence: 7 }));
+    }
+}

@@ -129,8 +129,10 @@ mod tests {
     #[test]
     fn events_at_different_positions_have_different_ids() {
         let at = Timestamp::from_millis(5);
-        let ids: std::collections::BTreeSet<_> = (0..10_000).map(|n| EventId::at_position(at, 99, n)).collect();
-        assert_eq!(ids.len(), 10_000);
+        for salt in [0, 1, 2, 99, u64::MAX] {
+            let ids: std::collections::BTreeSet<_> = (0..10_000).map(|n| EventId::at_position(at, salt, n)).collect();
+            assert_eq!(ids.len(), 10_000, "salt {salt}");
+        }
         assert_eq!(EventId::at_position(at, 99, 3), EventId::at_position(at, 99, 3));
         assert_ne!(EventId::at_position(at, 99, 3), EventId::at_position(at, u64::MAX, 3));
     }

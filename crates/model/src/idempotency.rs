@@ -85,6 +85,21 @@ mod tests {
     }
 
     #[test]
+    fn a_hash_is_kept_as_bytes_and_shown_in_hex() {
+        let mut bytes = [0; 32];
+        (bytes[0], bytes[31]) = (0x0f, 0xa0);
+        let hash = RequestHash::from_bytes(bytes);
+        assert_eq!(hash.as_bytes(), &bytes);
+        assert_eq!(hash.to_hex(), format!("0f{}a0", "00".repeat(30)));
+    }
+
+    #[test]
+    fn sorts_of_keys_have_numbers_of_their_own() {
+        let sorts = [KeyScope::Idempotency, KeyScope::External, KeyScope::Schedule, KeyScope::Trigger];
+        assert_eq!(sorts.map(KeyScope::code), [1, 2, 3, 4]);
+    }
+
+    #[test]
     fn the_same_body_is_the_same_job_and_another_body_is_a_conflict() {
         let job = JobId::mint(Timestamp::from_millis(1), [1; 10]);
         let (a, b) = (RequestHash::of_parts(&[b"a"]), RequestHash::of_parts(&[b"b"]));

@@ -130,6 +130,7 @@ mod tests {
         assert_eq!(lease.verdict(&TIMES, at(0), at(13_000)), Verdict::Valid);
         assert_eq!(lease.verdict(&TIMES, at(0), at(13_001)), Verdict::Lost);
         lease.accepted = false;
+        assert_eq!(lease.verdict(&TIMES, at(0), at(11_000)), Verdict::Valid);
         assert_eq!(lease.verdict(&TIMES, at(0), at(11_001)), Verdict::Return);
     }
 
@@ -138,5 +139,16 @@ mod tests {
         let lease = Lease { renewed_at: at(61_500), accepted: true, deadline_at: at(60_000) };
         assert_eq!(lease.verdict(&TIMES, at(0), at(60_900)), Verdict::Valid);
         assert_eq!(lease.verdict(&TIMES, at(0), at(61_600)), Verdict::Overdue);
+        let unconfirmed = Lease { accepted: false, ..lease };
+        assert_eq!(unconfirmed.verdict(&TIMES, at(0), at(61_600)), Verdict::Valid, "it is returned, sooner or later");
+    }
+
+    #[test]
+    fn a_run_is_overdue_once_the_grace_has_passed_and_was_listened_to() {
+        let lease = Lease { renewed_at: at(60_500), accepted: true, deadline_at: at(60_000) };
+        assert_eq!(lease.verdict(&TIMES, at(0), at(61_000)), Verdict::Valid);
+        assert_eq!(lease.verdict(&TIMES, at(0), at(61_001)), Verdict::Overdue);
+        assert_eq!(lease.verdict(&TIMES, at(60_400), at(61_400)), Verdict::Valid);
+        assert_eq!(lease.verdict(&TIMES, at(60_400), at(61_401)), Verdict::Overdue);
     }
 }

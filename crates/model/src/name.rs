@@ -386,6 +386,23 @@ mod tests {
         assert!(!labels.satisfied_by(&Labels::default()));
     }
 
+    #[test]
+    fn labels_are_counted_looked_up_and_kept_by_name_and_value() {
+        let labels = Labels::of([("site", "fra"), ("cores", "8"), ("role", "web")]);
+        assert_eq!((labels.len(), labels.is_empty()), (3, false));
+        assert_eq!((Labels::default().len(), Labels::default().is_empty()), (0, true));
+        assert_eq!((labels.get("cores"), labels.get("8")), (Some("8"), None));
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [("cores", "8"), ("role", "web"), ("site", "fra")]);
+        let kept = labels.retained(|name, value| name == "site" || value == "web");
+        assert_eq!(kept.canonical(), "role=web site=fra");
+    }
+
+    #[test]
+    fn what_is_required_as_an_amount_is_named() {
+        let asked = required(&[("gpu", ">=2"), ("site", "fra"), ("cores", ">=1")]).unwrap();
+        assert_eq!(asked.amounts().collect::<Vec<_>>(), ["cores", "gpu"]);
+    }
+
     fn required(pairs: &[(&str, &str)]) -> Result<Labels, NotAName> {
         Labels::required(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
     }
@@ -411,7 +428,7 @@ mod tests {
             assert_eq!(required.satisfied_by(&worker), satisfied, "{requirement:?}");
             assert_eq!(Labels::from_canonical(&required.canonical()), Ok(required));
         }
-        let short = required(&[("gpu", ">=4"), ("disk_gb", ">=1"), ("cores", ">=2")]).unwrap();
+        let short = required(&[("gpu", ">=4"), ("disk_gb", ">=1"), ("cores", ">=2"), ("memory_gb", ">=15.5")]).unwrap();
         let short: Vec<_> = short.short_of(&worker).map(|(name, least, has)| (name.to_owned(), least, has)).collect();
         assert_eq!(short, [("disk_gb".to_owned(), 1.0, None), ("gpu".to_owned(), 4.0, Some(2.0))]);
         let stored = Labels::from_canonical(&worker.canonical()).unwrap();
@@ -442,6 +459,9 @@ mod tests {
             assert!(required(&[("gpu", bad)]).is_err(), "{bad}");
         }
         assert!(Labels::new([("gpu".into(), ">=2".into())].into()).is_err());
+        let read = |text: &str| serde_json::from_str::<Labels>(text).map(|labels| labels.canonical());
+        assert_eq!(read(r#"{"site": "fra", "gpu": "2"}"#).unwrap(), "gpu=2 site=fra");
+        assert!(read(r#"{"gpu": ">=2"}"#).is_err());
         for (name, amount) in [("", 1.0), ("a b", 1.0), ("gpu", -1.0), ("gpu", f64::NAN), ("gpu", 1e16)] {
             assert!(Labels::default().with_resources(&[(name.to_owned(), amount)].into()).is_err(), "{name} {amount}");
         }

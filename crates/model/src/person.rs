@@ -75,5 +75,14 @@ mod tests {
         let odd = Person::named(["service:a b\n\"c\"", "mail:x@y"]);
         assert_eq!(Person::from_text(&odd.to_text()), odd);
         assert!(Person::from_text("").is_unknown());
+        assert!(!odd.is_unknown());
+    }
+
+    #[test]
+    fn a_list_of_people_that_is_written_is_read() {
+        let people = [Person::named(["token:a", "mail:ann@example.com"]), Person::named(["token:b"])];
+        assert_eq!(Person::list(&Person::write_list(&people)), people);
+        assert_eq!(Person::list(&Person::write_list(&[])), []);
+        assert_eq!(Person::list("no list"), []);
     }
 }

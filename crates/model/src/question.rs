@@ -70,4 +70,18 @@ mod tests {
         assert!(asks_the_same(first, renamed));
         assert!(!asks_the_same(first, question_hash(hash("pay more?"), hash("version 1"))));
     }
+
+    #[test]
+    fn a_question_is_for_one_other_person_unless_it_says_otherwise() {
+        let rule = |quorum, four_eyes| AskRule { quorum, four_eyes };
+        assert_eq!(AskRule::of(None, None), rule(1, true));
+        assert_eq!(AskRule::of(Some(3), None), rule(3, true));
+        assert_eq!(AskRule::of(None, Some(false)), rule(1, false));
+        for quorum in [None, Some(1), Some(100)] {
+            assert_eq!(AskRule::check_quorum(quorum), Ok(()), "{quorum:?}");
+        }
+        for quorum in [0, 101] {
+            assert_eq!(AskRule::check_quorum(Some(quorum)), Err("must be between 1 and 100".to_owned()), "{quorum}");
+        }
+    }
 }

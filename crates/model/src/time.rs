@@ -119,6 +119,30 @@ mod tests {
     }
 
     #[test]
+    fn moments_are_moved_and_compared_in_their_units() {
+        let at = Timestamp::from_millis(1_500);
+        assert_eq!((at.as_micros(), at.as_millis()), (1_500_000, 1_500));
+        assert_eq!(at.plus_millis(2), Timestamp::from_micros(1_502_000));
+        assert_eq!(at.plus_micros(-1), Timestamp::from_micros(1_499_999));
+        assert_eq!(at.plus_micros(-1).as_millis(), 1_499);
+        assert_eq!(Timestamp::from_micros(-1).as_millis(), -1, "before 1970, too");
+        assert_eq!(at.millis_since(Timestamp::from_micros(1_000)), 1_499);
+        assert_eq!(Timestamp::default().millis_since(at), -1_500);
+        let last = Timestamp::from_micros(i64::MAX);
+        assert_eq!((last.plus_millis(1), last.plus_micros(1)), (last, last));
+        assert_eq!(last.to_string(), format!("{}us", i64::MAX), "there is no such year");
+    }
+
+    #[test]
+    fn a_moment_is_a_text_in_json() {
+        let at = Timestamp::from_millis(1_767_398_400_000);
+        let text = serde_json::to_value(at).unwrap();
+        assert_eq!(text, "2026-01-03T00:00:00.000000Z");
+        assert_eq!(serde_json::from_value::<Timestamp>(text).unwrap(), at);
+        assert!(serde_json::from_value::<Timestamp>(7.into()).is_err());
+    }
+
+    #[test]
     fn texts_without_a_zone_or_with_extras_are_refused() {
         for text in
             ["", "2026-01-03", "2026-01-03T00:00:00", "2026-01-03 00:00:00Z", "tomorrow", "99999-01-01T00:00:00Z"]

@@ -121,6 +121,25 @@ mod tests {
     }
 
     #[test]
+    fn shapes_that_only_rust_has_are_called_what_json_calls_them() {
+        for (expected, said) in [
+            ("struct Pair with 2 elements", "an object"),
+            ("tuple struct Pair", "a list"),
+            ("enum Order", "a text, or an object with one field"),
+            ("unit struct Nothing", "nothing"),
+            ("newtype struct Name", "a value"),
+            ("a map", "a map"),
+        ] {
+            let found = in_plain_words(&format!("invalid type: integer `5`, expected {expected}"));
+            assert_eq!(found, format!("invalid type: integer `5`, expected {said}"));
+        }
+        for (found, said) in [("unit value", "null"), ("Option value", "null"), ("tuple variant", "an object")] {
+            let found = in_plain_words(&format!("invalid type: {found}, expected u8"));
+            assert_eq!(found, format!("invalid type: {said}, expected a whole number from 0 to 255"));
+        }
+    }
+
+    #[test]
     fn what_it_does_not_know_stays() {
         for text in ["missing field `a`", "unknown field `a`, expected `b`", "", "invalid type: x", "EOF while parsing"]
         {

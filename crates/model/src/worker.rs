@@ -34,3 +34,18 @@ impl Abilities {
         self.task_types.contains(task_type) && requires.satisfied_by(&self.labels)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_takes_what_it_knows_and_has_the_labels_for() {
+        let render = TaskType::new("render").unwrap();
+        let gpu = Labels::of([("gpu", "yes")]);
+        let abilities = Abilities { task_types: [render.clone()].into(), labels: gpu.clone() };
+        assert!(abilities.can_take(&render, &gpu) && abilities.can_take(&render, &Labels::default()));
+        assert!(!abilities.can_take(&TaskType::new("mail").unwrap(), &gpu));
+        assert!(!abilities.can_take(&render, &Labels::of([("gpu", "no")])));
+    }
+}

@@ -1,12 +1,24 @@
 //! Two classes of small errors that nothing else would notice soon: a stored number that is not read back, and a limit
 //! that is off by one. Every limit is tried at its edge and one beyond.
 
+use std::collections::BTreeMap;
+
+use bowline_model::audit::Chain;
 use bowline_model::dead_letter::DeadLetterStatus;
-use bowline_model::fleet::{ApprovalState, HostLock, Sweep, Template};
-use bowline_model::host::{Pattern, Selector};
+use bowline_model::fleet::{ApprovalState, HostLock, Limits, Sweep, Template};
+use bowline_model::host::{Pattern, Selector, check_address, check_user};
+use bowline_model::job::BadPolicy;
+use bowline_model::lane::LaneWeights;
+use bowline_model::lease::{BadLeaseTimes, LeaseTimes, UNNAMED_MAX_MS};
 use bowline_model::resource::{ResourceKind, Spec};
-use bowline_model::schedule::Cron;
-use bowline_model::{JobKind, JobState, JobStatus, Lane, RunError, RunStatus, Severity, Timestamp};
+use bowline_model::retry::StartRetry;
+use bowline_model::schedule::{Cron, Zone};
+use bowline_model::secret::{HostRule, SecretRef};
+use bowline_model::{
+    JobKind, JobPolicy, JobState, JobStatus, Labels, Lane, RetryPolicy, RunError, RunStatus, Severity, TaskType,
+    Timestamp,
+};
+use schemars::schema_for;
 use serde_json::{Value, json};
 
 #[test]
@@ -54,6 +66,199 @@ fn every_severity_reads_back_its_own_name() {
         assert_eq!(name.as_str().expect("a word").parse(), Ok(severity));
     }
     assert!("loud".parse::<Severity>().is_err());
+}
+
+#[test]
+fn every_lane_status_and_kind_of_resource_reads_back_its_own_name() {
+    for lane in Lane::ALL {
+        assert_eq!(lane.to_string().parse(), Ok(lane));
+        assert_eq!(serde_json::to_value(lane).expect("a lane is a word"), lane.as_str());
+    }
+    for status in JobStatus::ALL {
+        assert_eq!(status.to_string().parse(), Ok(status));
+        assert_eq!(serde_json::to_value(status).expect("a status is a word"), status.as_str());
+    }
+    for kind in ResourceKind::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+        assert_eq!(serde_json::to_value(kind).expect("a kind is a word"), kind.as_str());
+    }
+    let nothing = "none of them";
+    assert!(nothing.parse::<Lane>().is_err());
+    assert!(nothing.parse::<JobStatus>().is_err());
+    assert!(nothing.parse::<ResourceKind>().is_err());
+}
+
+#[test]
+fn schedules_and_triggers_start_jobs_and_nothing_else_does() {
+    let starting: Vec<_> = ResourceKind::ALL.into_iter().filter(|kind| kind.starts_jobs()).collect();
+    assert_eq!(starting, [ResourceKind::Schedule, ResourceKind::Trigger]);
+}
+
+#[test]
+fn units_are_parts_of_commands_and_nothing_else_is() {
+    for lock in [HostLock::Exclusive, HostLock::Shared] {
+        assert!(JobKind::Unit(lock).is_unit());
+    }
+    for kind in [JobKind::Task, JobKind::Command, JobKind::Workflow] {
+        assert!(!kind.is_unit(), "{kind:?}");
+    }
+}
+
+#[test]
+fn the_weight_of_each_lane_is_between_1_and_100() {
+    let weights = LaneWeights::default();
+    assert_eq!(Lane::ALL.map(|lane| weights.of(lane)), [8, 4, 3, 1]);
+    for (weight, fits) in [(0, false), (1, true), (100, true), (101, false)] {
+        for weights in [
+            LaneWeights { critical: weight, ..weights },
+            LaneWeights { webhook: weight, ..weights },
+            LaneWeights { default: weight, ..weights },
+            LaneWeights { low: weight, ..weights },
+        ] {
+            assert_eq!(weights.check().is_ok(), fits, "{weights:?}");
+        }
+    }
+}
+
+#[test]
+fn the_times_of_leases_fit_together_up_to_their_limits() {
+    let times = LeaseTimes { ttl_ms: 3_000, accept_ms: 3_000, heartbeat_ms: 1_000, deadline_grace_ms: 0 };
+    let least = LeaseTimes { ttl_ms: 3, accept_ms: 1, heartbeat_ms: 1, deadline_grace_ms: 0 };
+    for good in [times, least, LeaseTimes::default()] {
+        assert_eq!(good.check(), Ok(()), "{good:?}");
+    }
+    for (bad, why) in [
+        (LeaseTimes { heartbeat_ms: 0, ..times }, BadLeaseTimes::Heartbeat),
+        (LeaseTimes { heartbeat_ms: 1_001, ..times }, BadLeaseTimes::Heartbeat),
+        (LeaseTimes { accept_ms: 0, ..times }, BadLeaseTimes::Accept),
+        (LeaseTimes { accept_ms: 3_001, ..times }, BadLeaseTimes::Accept),
+        (LeaseTimes { deadline_grace_ms: -1, ..times }, BadLeaseTimes::Grace),
+    ] {
+        assert_eq!(bad.check(), Err(why), "{bad:?}");
+    }
+    assert_eq!(UNNAMED_MAX_MS, 600_000, "ten minutes");
+}
+
+#[test]
+fn the_times_of_jobs_are_taken_up_to_their_limits_and_not_beyond() {
+    let check = |timeout_ms, deadline_ms| JobPolicy { timeout_ms, deadline_ms, ..JobPolicy::default() }.check();
+    let (week_ms, month_ms) = (604_800_000, 2_592_000_000);
+    for deadline_ms in [None, Some(1_000), Some(month_ms)] {
+        assert_eq!((check(1, deadline_ms), check(week_ms, deadline_ms)), (Ok(()), Ok(())), "{deadline_ms:?}");
+    }
+    for timeout_ms in [0, week_ms + 1] {
+        assert_eq!(check(timeout_ms, None), Err(BadPolicy::Timeout), "{timeout_ms}");
+    }
+    for deadline_ms in [999, month_ms + 1] {
+        assert_eq!(check(1, Some(deadline_ms)), Err(BadPolicy::Deadline), "{deadline_ms}");
+    }
+    assert_eq!(JobPolicy::default().timeout_ms, 900_000, "a quarter of an hour");
+    let now = Timestamp::from_millis(5);
+    let policy = JobPolicy { deadline_ms: Some(1_000), ..JobPolicy::default() };
+    assert_eq!(policy.deadline_at(now), Some(Timestamp::from_millis(1_005)));
+    assert_eq!(JobPolicy::default().deadline_at(now), None);
+}
+
+#[test]
+fn retries_are_taken_up_to_their_limits_and_not_beyond() {
+    let retry = RetryPolicy::default();
+    for good in [
+        RetryPolicy { max_attempts: 1, max_losses: 0, base_ms: 0, factor: 1.0, max_backoff_ms: 0, ..retry.clone() },
+        RetryPolicy {
+            max_attempts: 1_000,
+            max_losses: 1_000,
+            base_ms: 86_400_000,
+            factor: 100.0,
+            max_backoff_ms: 604_800_000,
+            ..retry.clone()
+        },
+    ] {
+        assert_eq!(good.check(), Ok(()), "{good:?}");
+    }
+    for (bad, field) in [
+        (RetryPolicy { max_attempts: 1_001, ..retry.clone() }, "max_attempts"),
+        (RetryPolicy { max_losses: 1_001, ..retry.clone() }, "max_losses"),
+        (RetryPolicy { base_ms: 86_400_001, ..retry.clone() }, "base_ms"),
+        (RetryPolicy { max_backoff_ms: 604_800_001, ..retry.clone() }, "max_backoff_ms"),
+        (RetryPolicy { factor: 0.9, ..retry.clone() }, "factor"),
+        (RetryPolicy { factor: 100.1, ..retry.clone() }, "factor"),
+        (RetryPolicy { factor: f64::INFINITY, ..retry.clone() }, "factor"),
+    ] {
+        assert_eq!(bad.check().map_err(|bad| bad.field), Err(field), "{bad:?}");
+        let policy = JobPolicy { retry: bad, ..JobPolicy::default() };
+        assert!(matches!(policy.check(), Err(BadPolicy::Retry(_))), "{policy:?}");
+    }
+    let unstarted = |max_retries| {
+        let rule = StartRetry { max_retries, ..StartRetry::default() };
+        JobPolicy { retry_not_started: Some(rule), ..JobPolicy::default() }
+    };
+    assert!(unstarted(999).check().is_ok() && unstarted(1_000).check().is_err());
+    let most = [JobPolicy::default(), unstarted(9), unstarted(1)].map(|policy| policy.attempts_max());
+    assert_eq!(most, [4, 10, 4], "of those that may fail and those that may not start, the more");
+}
+
+#[test]
+fn what_a_command_may_use_is_taken_up_to_its_limits_and_not_beyond() {
+    let none = Limits::default();
+    for good in [
+        none,
+        Limits {
+            pids_max: Some(1),
+            memory_max_bytes: Some(1 << 20),
+            cpu_max_percent: Some(1),
+            file_max_bytes: Some(1),
+        },
+        Limits {
+            pids_max: Some(4_194_304),
+            memory_max_bytes: Some(u64::MAX),
+            cpu_max_percent: Some(100_000),
+            file_max_bytes: Some(u64::MAX),
+        },
+    ] {
+        assert_eq!(good.check(), Ok(()), "{good:?}");
+    }
+    for (bad, field) in [
+        (Limits { pids_max: Some(0), ..none }, "pids_max"),
+        (Limits { pids_max: Some(4_194_305), ..none }, "pids_max"),
+        (Limits { memory_max_bytes: Some((1 << 20) - 1), ..none }, "memory_max_bytes"),
+        (Limits { cpu_max_percent: Some(0), ..none }, "cpu_max_percent"),
+        (Limits { cpu_max_percent: Some(100_001), ..none }, "cpu_max_percent"),
+        (Limits { file_max_bytes: Some(0), ..none }, "file_max_bytes"),
+    ] {
+        assert_eq!(bad.check().map_err(|(field, _)| field), Err(field), "{bad:?}");
+    }
+}
+
+#[test]
+fn names_labels_and_addresses_are_taken_up_to_their_limits_and_not_beyond() {
+    let name = |length: usize| "x".repeat(length);
+    assert!(TaskType::new(&name(128)).is_ok() && TaskType::new(&name(129)).is_err());
+    assert!(check_address(&name(253)).is_ok() && check_address(&name(254)).is_err());
+    assert!(check_user(&name(128)).is_ok() && check_user(&name(129)).is_err());
+    assert!(HostRule::parse(&name(253)).is_ok() && HostRule::parse(&name(254)).is_err());
+
+    let labels = |number: usize| (0..number).map(|n| (format!("l{n}"), "x".to_owned())).collect::<BTreeMap<_, _>>();
+    assert!(Labels::new(labels(32)).is_ok() && Labels::new(labels(33)).is_err());
+    assert!(Labels::required(labels(32)).is_ok() && Labels::required(labels(33)).is_err());
+    let resources = |number: usize| (0..number).map(|n| (format!("r{n}"), 1.0)).collect::<BTreeMap<_, _>>();
+    assert!(Labels::default().with_resources(&resources(32)).is_ok());
+    assert!(Labels::default().with_resources(&resources(33)).is_err());
+}
+
+#[test]
+fn texts_with_a_form_of_their_own_say_so_in_their_schemas() {
+    for (schema, name, field, value) in [
+        (schema_for!(Timestamp), "Timestamp", "format", json!("date-time")),
+        (schema_for!(Cron), "Cron", "maxLength", json!(256)),
+        (schema_for!(Zone), "TimeZone", "default", json!("UTC")),
+        (schema_for!(Template), "Template", "maxLength", json!(65_536)),
+        (schema_for!(SecretRef), "SecretRef", "maxLength", json!(136)),
+        (schema_for!(Chain), "AuditChain", "description", json!("A tenant's id, or `system`")),
+    ] {
+        assert_eq!(schema.get("title"), Some(&json!(name)));
+        assert_eq!(schema.get("type"), Some(&json!("string")), "{name}");
+        assert_eq!(schema.get(field), Some(&value), "{name}");
+    }
 }
 
 #[test]

@@ -50,3 +50,18 @@ impl From<&str> for Author {
         Self { name: name.into(), ..Self::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_author_is_the_person_who_is_known_or_somebody_of_that_name() {
+        let house = Author::from("reaper");
+        assert_eq!((house.to_string().as_str(), &*house), ("reaper", "reaper"));
+        assert_eq!(house.person(), Person::named(["reaper"]));
+        let person = Person::named(["mail:ann@example.com"]);
+        let ann = Author { person: person.clone(), ..Author::from("token:1") };
+        assert_eq!(ann.person(), person);
+    }
+}

@@ -98,6 +98,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_digest_is_its_bytes() {
+        let mut bytes = [0; 32];
+        (bytes[0], bytes[31]) = (0x09, 0xaf);
+        let digest = Digest::from_bytes(bytes);
+        assert_eq!(digest.as_bytes(), &bytes);
+        let text = format!("09{}af", "00".repeat(30));
+        assert_eq!((digest.to_string(), format!("{digest:?}")), (text.clone(), text));
+        assert_eq!(hex::<2>("09af"), Some([0x09, 0xaf]));
+        for bad in ["09a", "09afa", "09ag", "09AF", "0 af", "09:f", "09`f"] {
+            assert_eq!(hex::<2>(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_a_text_in_json() {
+        let digest = Digest::of(b"abc");
+        let text = serde_json::to_value(digest).unwrap();
+        assert_eq!(text, digest.to_string());
+        assert_eq!(serde_json::from_value::<Digest>(text).unwrap(), digest);
+        let schema = schemars::schema_for!(Digest);
+        assert_eq!(schema.get("title"), Some(&"Digest".into()));
+        assert_eq!(schema.get("pattern"), Some(&"^[0-9a-f]{64}$".into()));
+    }
+
+    #[test]
     fn a_digest_prints_and_parses() {
         let digest = Digest::of(b"abc");
         assert_eq!(digest.to_string(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

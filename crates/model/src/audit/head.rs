@@ -52,3 +52,35 @@ impl SignedHead {
         hex(&self.signature)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_signed_differs_with_every_part_of_a_head() {
+        let head = Head { chain: Chain::System, number: 1, hash: Digest::of(b"a"), at: Timestamp::from_millis(5) };
+        let tenant = Chain::from_uuid(uuid::Uuid::from_u128(7));
+        let others = [
+            Head { chain: tenant, ..head },
+            Head { number: 2, ..head },
+            Head { hash: Digest::of(b"b"), ..head },
+            Head { at: Timestamp::from_millis(6), ..head },
+        ];
+        for other in others {
+            assert_ne!(other.statement(), head.statement(), "{other:?}");
+        }
+        assert_eq!(head.statement(), head.statement());
+        assert!(head.statement().ends_with(b"5000"), "the moment, in microseconds");
+    }
+
+    #[test]
+    fn keys_and_signatures_are_hex_digits() {
+        let head = Head { chain: Chain::System, number: 1, hash: Digest::NONE, at: Timestamp::default() };
+        let signed = |key: String, signature: String| SignedHead { head, key, signature };
+        let good = signed("ab".repeat(32), "cd".repeat(64));
+        assert_eq!((good.key_bytes(), good.signature_bytes()), (Some([0xab; 32]), Some([0xcd; 64])));
+        let bad = signed("ab".repeat(31), "xy".repeat(64));
+        assert_eq!((bad.key_bytes(), bad.signature_bytes()), (None, None));
+    }
+}

@@ -181,3 +181,42 @@ pub struct Sleep {
     /// The state that comes next.
     pub then: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_action_says_what_it_is_called_and_where_it_leads() {
+        for (value, targets) in [
+            (json!({"transition_to": "b"}), vec![("transition_to", "b")]),
+            (
+                json!({"dispatch_task": {"type": "t", "transitions": {"failure": "c", "success": "b"}}}),
+                vec![("dispatch_task.transitions.failure", "c"), ("dispatch_task.transitions.success", "b")],
+            ),
+            (
+                json!({"dispatch_parallel": {"tasks": [{"type": "t"}], "aggregate_into": "b"}}),
+                vec![("dispatch_parallel.aggregate_into", "b")],
+            ),
+            (
+                json!({"await_approval": {"title": "?", "transitions": {"approved": "b"}}}),
+                vec![("await_approval.transitions.approved", "b")],
+            ),
+            (
+                json!({"run_blueprint": {"blueprint": "x", "transitions": {"success": "b"}}}),
+                vec![("run_blueprint.transitions.success", "b")],
+            ),
+            (json!({"sleep": {"seconds": 1.5, "then": "b"}}), vec![("sleep.then", "b")]),
+            (json!({"set": {"a": 1}}), vec![]),
+        ] {
+            let action: Action = serde_json::from_value(value.clone()).expect("an action");
+            let found = action.targets();
+            let found: Vec<_> = found.iter().map(|(path, state)| (path.as_str(), *state)).collect();
+            assert_eq!(found, targets, "{value}");
+            assert_eq!(action.leads_on(), !targets.is_empty(), "{value}");
+            assert!(value.get(action.word()).is_some(), "{value}");
+        }
+    }
+}

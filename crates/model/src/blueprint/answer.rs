@@ -35,3 +35,32 @@ impl HandlerAnswer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_handler_answers_with_data_and_actions_or_with_nothing() {
+        assert_eq!(HandlerAnswer::read(Value::Null), Ok(HandlerAnswer::default()));
+        assert_eq!(HandlerAnswer::read(json!({})), Ok(HandlerAnswer::default()));
+        let answer = HandlerAnswer::read(json!({"data": {"a": 1}, "actions": [{"transition_to": "b"}]}));
+        let answer = answer.expect("it is good");
+        assert_eq!((&answer.data["a"], &answer.actions[..]), (&json!(1), &[Action::TransitionTo("b".to_owned())][..]));
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_says_where_it_is_wrong() {
+        for (value, says) in [
+            (json!([]), "must be an object with `data` and `actions`"),
+            (json!("done"), "must be an object with `data` and `actions`"),
+            (json!({"data": 7}), "data: invalid type"),
+            (json!({"actions": [{"jump": "b"}]}), "actions[0]"),
+        ] {
+            let error = HandlerAnswer::read(value.clone()).expect_err("it is refused");
+            assert!(error.starts_with(says), "{value}: {error}");
+        }
+    }
+}

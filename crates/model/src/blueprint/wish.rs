@@ -32,3 +32,23 @@ impl<'de> Deserialize<'de> for BlueprintField {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_blueprint_is_named_in_three_ways() {
+        let read = |value: Value| serde_json::from_value::<BlueprintField>(value);
+        assert!(matches!(read(json!("order")), Ok(BlueprintField::Name(_))));
+        let version = read(json!({"name": "order", "version": 3}));
+        assert!(matches!(version, Ok(BlueprintField::Version(WorkflowVersion { version: Some(3), .. }))));
+        assert!(matches!(read(json!({"start": "a", "states": {}, "name": 1})), Ok(BlueprintField::Inline(_))));
+        assert!(matches!(read(json!({"start": "a"})), Ok(BlueprintField::Inline(_))));
+        for bad in [json!(7), json!("Not A Name!"), json!({"name": "order", "versoin": 3}), json!(["order"])] {
+            assert!(read(bad.clone()).is_err(), "{bad}");
+        }
+    }
+}

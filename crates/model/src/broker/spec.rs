@@ -161,6 +161,15 @@ mod tests {
             ("password", json!({"secret_ref": "no name"}), "password", false),
             ("ca", json!("nonsense"), "ca", false),
             ("ca", json!(private), "ca", true),
+            ("ca", json!("-----BEGIN CERTIFICATE-----\nx"), "ca", false),
+            ("ca", json!("x\n-----END CERTIFICATE-----"), "ca", false),
+            (
+                "ca",
+                json!(format!("-----BEGIN CERTIFICATE-----{}-----END CERTIFICATE-----", "x".repeat(65_536))),
+                "ca",
+                false,
+            ),
+            ("url", json!(format!("amqps://broker/{}", "%61".repeat(400))), "url", false),
             ("tls", json!(true), "tls", false),
             ("description", json!(""), "description", false),
         ] {
@@ -170,6 +179,9 @@ mod tests {
             assert_eq!((error.path.as_str(), error.forbidden), (path, forbidden), "{value}: {error}");
             assert!(!error.to_string().contains("hunter22"), "{error}");
         }
+        let mut vouched = good.clone();
+        vouched["ca"] = json!("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----");
+        assert!(read(vouched).is_ok());
         let mut plain = good;
         plain["url"] = json!("amqp://broker");
         plain["ca"] = json!("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----");

@@ -152,6 +152,18 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_read_up_to_their_limits_and_not_beyond() {
+        let read = |text: String| text.parse::<AmqpUrl>();
+        assert!(read(format!("amqp://{}", "h".repeat(253))).is_ok());
+        assert_eq!(read(format!("amqp://{}", "h".repeat(254))), Err(NotAnAmqpUrl::Host));
+        assert!(read(format!("amqp://broker/{}", "v".repeat(255))).is_ok());
+        assert_eq!(read(format!("amqp://broker/{}", "v".repeat(256))), Err(NotAnAmqpUrl::Vhost));
+        assert_eq!(read("amqp://broker:65535".to_owned()).map(|url| url.port), Ok(65_535));
+        assert_eq!(read("amqp://broker:65536".to_owned()), Err(NotAnAmqpUrl::Port));
+        assert_eq!(read("amqp://[::1]x".to_owned()), Err(NotAnAmqpUrl::Host));
+    }
+
+    #[test]
     fn what_is_no_address_is_refused_without_being_repeated() {
         use NotAnAmqpUrl as N;
         for (text, why) in [

@@ -92,12 +92,25 @@ mod tests {
     fn round_robin_takes_turns() {
         let demands = [demand(9, 0, 9, 1), demand(9, 0, 9, 1), demand(9, 0, 9, 1)];
         assert_eq!(assign(Strategy::RoundRobin, &demands, 5, 1, || 0.0), [1, 2, 0, 1, 2]);
+        assert_eq!(assign(Strategy::RoundRobin, &demands, 2, 5, || 0.0), [2, 0]);
+        let full = [demand(1, 0, 9, 1), demand(0, 0, 9, 1), demand(9, 0, 9, 1)];
+        assert_eq!(assign(Strategy::RoundRobin, &full, 4, 0, || 0.0), [0, 2, 2, 2]);
+    }
+
+    #[test]
+    fn chance_chooses_among_those_who_want_more() {
+        let demands = [demand(9, 0, 9, 1), demand(0, 0, 9, 1), demand(9, 0, 9, 1), demand(9, 0, 9, 1)];
+        for (chance, chosen) in [(0.0, 0), (0.34, 2), (0.67, 3), (1.0, 3)] {
+            assert_eq!(assign(Strategy::Random, &demands, 1, 0, || chance), [chosen], "{chance}");
+        }
     }
 
     #[test]
     fn the_least_loaded_comes_first() {
         let demands = [demand(9, 5, 10, 1), demand(9, 0, 10, 1)];
         assert_eq!(assign(Strategy::LeastLoaded, &demands, 4, 0, || 0.0), [1, 1, 1, 1]);
+        let shares = [demand(9, 3, 10, 1), demand(9, 1, 4, 1), demand(9, 0, 0, 1)];
+        assert_eq!(assign(Strategy::LeastLoaded, &shares, 4, 0, || 0.0), [2, 1, 0, 0], "3 of 10, 1 of 4, 0 of none");
         let even = [demand(9, 0, 10, 1), demand(9, 0, 10, 1)];
         assert_eq!(assign(Strategy::LeastLoaded, &even, 4, 0, || 0.0), [0, 1, 0, 1]);
     }

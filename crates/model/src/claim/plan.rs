@@ -152,6 +152,66 @@ mod tests {
     }
 
     #[test]
+    fn lanes_are_spread_over_a_round() {
+        let lanes = Lane::ALL.map(|lane| (lane, LaneWeights::default().of(lane)));
+        let letters = |lane: &Lane| lane.as_str()[..1].to_owned();
+        assert_eq!(round_of(&lanes, 16).iter().map(letters).collect::<String>(), "cwdccwcdlcwccdwc");
+        let two = [(Lane::Critical, 8), (Lane::Low, 1)];
+        assert_eq!(round_of(&two, 9).iter().map(letters).collect::<String>(), "cccclcccc");
+    }
+
+    #[test]
+    fn claims_of_any_size_go_through_the_round_place_by_place() {
+        let heads: Vec<_> = (0..).zip(Lane::ALL).map(|(n, lane)| head(n, lane, 1)).collect();
+        let lanes = Lane::ALL.map(|lane| (lane, LaneWeights::default().of(lane)));
+        let round = round_of(&lanes, 16);
+        for places in 1..16_usize {
+            for turn in 0..32_usize {
+                let mut wanted: BTreeMap<Lane, u32> = BTreeMap::new();
+                for place in turn * places..(turn + 1) * places {
+                    *wanted.entry(round[place % 16]).or_default() += 1;
+                }
+                let shares = plan(&heads, &LaneWeights::default(), places as u32, turn as u64);
+                let taken = shares.iter().map(|share| (Lane::ALL[share.channel as usize], share.take));
+                assert_eq!(taken.collect::<BTreeMap<Lane, u32>>(), wanted, "turn {turn} of {places} places");
+            }
+        }
+    }
+
+    #[test]
+    fn turns_are_scattered_as_splitmix64_does() {
+        let step = 0x9e37_79b9_7f4a_7c15_u64;
+        let known = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f, 0xf88b_b8a8_724c_81ec];
+        assert_eq!([0, 1, 2, 3].map(|n| mix(step.wrapping_mul(n))), known);
+    }
+
+    #[test]
+    fn parts_are_nearly_equal_and_the_first_are_the_larger_ones() {
+        let parts = |whole: u32, count: u64| (0..count).map(|nth| portion(whole, nth, count)).collect::<Vec<_>>();
+        assert_eq!(parts(11, 3), [4, 4, 3]);
+        assert_eq!(parts(9, 3), [3, 3, 3]);
+        assert_eq!(parts(2, 3), [1, 1, 0]);
+    }
+
+    #[test]
+    fn the_channels_of_a_tenant_take_turns() {
+        let heads: Vec<_> = (0..3).map(|n| head(n, Lane::Default, 1)).collect();
+        let mut first = BTreeMap::new();
+        for turn in 0..300 {
+            let shares = plan(&heads, &LaneWeights::default(), 4, turn);
+            assert_eq!(shares.iter().map(|share| share.take).collect::<Vec<_>>(), [2, 1, 1]);
+            *first.entry(shares[0].channel).or_insert(0_u32) += 1;
+        }
+        assert!(first.len() == 3 && first.values().all(|times| *times > 50), "{first:?}");
+    }
+
+    #[test]
+    fn nobody_gets_anything_where_nobody_waits() {
+        assert_eq!(plan(&[], &LaneWeights::default(), 10, 3), []);
+        assert_eq!(plan(&[head(1, Lane::Low, 1)], &LaneWeights::default(), 0, 3), []);
+    }
+
+    #[test]
     fn tenants_share_a_lane_equally_however_many_channels_one_has() {
         let mut heads: Vec<_> = (0..9).map(|n| head(n, Lane::Default, 1)).collect();
         heads.push(head(100, Lane::Default, 2));

@@ -280,5 +280,7 @@ mod tests {
     fn digests_are_kept_in_order() {
         let digests = [HostDigest([3; 16]), HostDigest::NONE, HostDigest([1; 16])];
         assert_eq!(read_digests(&write_digests(&digests)), digests);
+        assert_eq!(digests[0].as_bytes(), &[3; 16]);
+        assert_eq!(HostDigest::from_slice(&[3; 15]), None);
     }
 }

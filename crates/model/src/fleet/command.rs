@@ -479,6 +479,11 @@ mod tests {
             (json!({"argv": ["a", "{{ params.user }}"]}), "argv[1]"),
             (json!({"argv": ["a"], "params": {"properties": {"x": {}}}, "cwd": "/{{ params.y }}"}), "cwd"),
             (json!({"argv": ["a"], "env": {"1A": "x"}}), "env"),
+            (json!({"argv": ["a"], "env": {"A-B": "x"}}), "env"),
+            (json!({"argv": ["a"], "env": {"": "x"}}), "env"),
+            (json!({"argv": ["a"], "env": {"A".repeat(129): "x"}}), "env"),
+            (json!({"argv": ["a"], "secrets": {"A".repeat(129): "x"}}), "env"),
+            (json!({"script": "a\u{0}b"}), "script"),
             (json!({"argv": ["a"], "env": {"A": "x"}, "secrets": {"A": "key"}}), "secrets"),
             (json!({"argv": ["a"], "secrets": {"A": "../key"}}), "secrets.A"),
             (json!({"argv": ["a"], "secrets": {"A": "file://key"}}), "secrets.A"),
@@ -489,11 +494,15 @@ mod tests {
             (json!({"argv": ["a"], "timeout_ms": 0}), "retry"),
             (json!({"argv": ["a"], "retry_not_started": {"max_retries": 1000}}), "retry_not_started"),
             (json!({"argv": ["a"], "approval": {"quorum": 0}}), "approval.quorum"),
+            (json!({"argv": ["a"], "approval": {"quorum": 101}}), "approval.quorum"),
+            (json!({"argv": ["a"], "approval": {"expires_ms": 999}}), "approval.expires_ms"),
+            (json!({"argv": ["a"], "approval": {"expires_ms": 2_592_000_001_u64}}), "approval.expires_ms"),
             (json!({"argv": ["a"], "approval": {"selector": "a &"}}), "approval.selector"),
             (json!({"argv": ["a"], "output_max_bytes": 68_719_476_737_u64}), "output_max_bytes"),
             (json!({"argv": ["a"], "user": ""}), "user"),
             (json!({"argv": ["a"], "user": "-oops"}), "user"),
             (json!({"argv": ["a"], "user": "a b"}), "user"),
+            (json!({"argv": ["a"], "user": "x".repeat(33)}), "user"),
             (json!({"argv": ["a"], "limits": {"pids_max": 0}}), "limits.pids_max"),
             (json!({"argv": ["a"], "limits": {"memory_max_bytes": 1000}}), "limits.memory_max_bytes"),
             (json!({"argv": ["a"], "limits": {"cpu_max_percent": 0}}), "limits.cpu_max_percent"),
@@ -506,6 +515,10 @@ mod tests {
         for fine in [
             json!({"argv": ["a"], "secrets": {"A": "secret://billing", "B": "agent://key", "C": "key"}}),
             json!({"argv": ["a"], "env": {"PASSWORD": "{{ params.p }}", "TOKEN": "/run/token"}, "params": {}}),
+            json!({"argv": ["a"], "env": {"PASSWORD": "", "MODE": "fast", "_A1": "x", "A".repeat(128): "x"}}),
+            json!({"argv": ["a"], "user": "x".repeat(32), "approval": {"quorum": 1, "expires_ms": 1_000}}),
+            json!({"argv": ["a"], "user": "a-b.c_9", "approval": {"quorum": 100, "expires_ms": 2_592_000_000_u64}}),
+            json!({"argv": ["a"], "approval": {"selector": "env=production"}}),
         ] {
             assert!(spec(fine.clone()).is_ok(), "{fine}");
         }
@@ -514,6 +527,24 @@ mod tests {
         assert!(spec(json!({"argv": ["a"], "approval": []})).is_err());
         assert!(spec(json!({"argv": ["a"], "limits": {"cpus": 1}})).is_err());
         assert!(spec(json!({"argv": ["a"], "sandbox": "tight"})).is_err());
+    }
+
+    #[test]
+    fn a_secret_that_is_written_down_is_told_once() {
+        let value = format!("sk_live_{}", "x".repeat(24));
+        let error = spec(json!({"argv": ["a"], "env": {"API_KEY": value}})).expect_err("it is refused");
+        assert!(error.starts_with("env.API_KEY: this looks like a live key") && !error.contains("more)"), "{error}");
+    }
+
+    #[test]
+    fn a_command_is_called_by_its_type_if_it_has_one() {
+        let pinned = |name: Option<&str>| PinnedCommand {
+            name: name.map(|name| ResourceName::new(name).unwrap()),
+            version: None,
+            spec: CommandSpec::default(),
+            params: Vars::new(),
+        };
+        assert_eq!((pinned(Some("restart")).type_name(), pinned(None).type_name()), ("restart", "ad-hoc"));
     }
 
     #[test]
@@ -556,6 +587,32 @@ mod tests {
         let full = Scope { params: &Vars::new(), host_name: "h", host: &scope };
         let (path, cannot) = command.try_fill(&full).expect_err("one is missing");
         assert_eq!((path.as_str(), cannot.to_string().as_str()), ("argv[3]", "host.vars.none has no value"));
+        assert_eq!(command.wants_vars(), BTreeSet::from(["deep", "none"]));
+    }
+
+    #[test]
+    fn whatever_is_looked_up_or_copied_uses_up_steps() {
+        let argv = ["{{ host.labels.role }}", "{{ host.vars.deep.port }}", "{{ host.vars.name }}"];
+        let command = spec(json!({"argv": argv})).expect("it is a command");
+        let labels = Labels::of([("role", "web"), ("site", "fra")]);
+        let vars = json!({"deep": {"port": 1}, "name": "abcde"});
+        let vars = HostVars::own(vars.as_object().expect("an object"));
+        let (role, port, name) = (4 + 4 + 3, 4 * (1 + 2) + 4 + 4, 4 * (1 + 1) + 4 + 5);
+        let needed = role + port + name;
+        let mut steps = Steps::up_to(needed);
+        assert!(command.scope_of(&labels, &vars, &mut steps).is_ok());
+        assert_eq!(steps.left(), 0);
+        assert_eq!(command.scope_of(&labels, &vars, &mut Steps::up_to(needed - 1)), Err(TooCostly));
+    }
+
+    #[test]
+    fn the_bytes_of_all_filled_texts_are_counted() {
+        let command = spec(json!({"argv": ["x", "{{ host.name }}"], "env": {"A": "bc"}})).expect("it is a command");
+        let scope = Scope { params: &Vars::new(), host_name: "web1", host: &HostScope::default() };
+        assert_eq!(command.try_fill(&scope), Ok(7));
+        let filled = command.filled(&scope).expect("each has a value");
+        let filled: Vec<_> = filled.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        assert_eq!(filled, [("argv[0]", "x"), ("argv[1]", "web1"), ("env.A", "bc")]);
     }
 
     #[test]

@@ -364,6 +364,13 @@ mod tests {
         assert_eq!(read(json!("3%")), Some(Share::Percent(3)));
         assert_eq!(read(json!(-3)), None);
         assert_eq!(Share::Percent(5).of(10), 0);
+        assert_eq!((Share::Percent(15).of(50), Share::Percent(100).of(50), Share::Hosts(7).of(5)), (7, 50, 7));
+        for share in [Share::Hosts(3), Share::Percent(3)] {
+            assert_eq!(read(serde_json::to_value(share).expect("JSON")), Some(share));
+        }
+        let schema = schemars::schema_for!(Share);
+        assert_eq!(schema.get("title"), Some(&json!("Share")));
+        assert!(schema.get("oneOf").is_some_and(|sorts| sorts[0]["type"] == "integer" && sorts[1]["type"] == "string"));
     }
 
     #[test]
@@ -387,6 +394,72 @@ mod tests {
         let end = next(&running(10, 10, 10), &[(Failed, 1), (Succeeded, 9)]);
         assert_eq!(end, Move::End(End::Failed, Some("of 10 hosts 1 failed".to_owned())));
         assert_eq!(next(&running(10, 10, 10), &[(Succeeded, 10)]), Move::End(End::Succeeded, None));
+    }
+
+    #[test]
+    fn an_end_says_how_many_hosts_ended_in_which_way() {
+        use JobStatus::{Blocked, Canceled, Dead, Error, Failed, Succeeded, TimedOut, Unreachable};
+        let counts = [
+            (Failed, 1),
+            (Dead, 2),
+            (TimedOut, 3),
+            (Unreachable, 4),
+            (Error, 5),
+            (Blocked, 6),
+            (Canceled, 7),
+            (Succeeded, 8),
+        ];
+        let counts = tally(&counts);
+        assert_eq!((counts.all(), counts.live(), counts.failures()), (36, 0, 15));
+        let words = "of 36 hosts 3 failed, 3 timed out, 4 unreachable, 5 lost, 6 blocked, 7 canceled";
+        let end = running(36, 36, 36).next(&Rollout::default(), &counts);
+        assert_eq!(end, Move::End(End::Failed, Some(words.to_owned())));
+    }
+
+    #[test]
+    fn counts_of_the_same_status_add_up() {
+        use JobStatus::{Queued, Running, Succeeded};
+        let counts = tally(&[(Running, 2), (Queued, 1), (Running, 3), (Succeeded, 4)]);
+        assert_eq!((counts.of(Running), counts.of(JobStatus::Failed)), (5, 0));
+        assert_eq!((counts.all(), counts.live()), (10, 6));
+        assert_eq!(counts.counts().collect::<Vec<_>>(), [(Queued, 1), (Running, 5), (Succeeded, 4)]);
+    }
+
+    #[test]
+    fn failures_stop_what_goes_on_and_not_what_is_over() {
+        use JobStatus::{Failed, Running, Succeeded};
+        let limited = Rollout { max_failures: Some(Share::Percent(10)), ..Rollout::default() };
+        let next = |rollout: &Rollout, progress: &Progress, counts: &[_]| progress.next(rollout, &tally(counts));
+        let all = running(20, 20, 20);
+        assert_eq!(next(&limited, &all, &[(Failed, 2), (Running, 18)]), Move::Wait, "a tenth may fail");
+        let why = "3 hosts failed, and 10% may".to_owned();
+        assert_eq!(next(&limited, &all, &[(Failed, 3), (Running, 17)]), Move::Stop(why));
+        assert!(matches!(next(&limited, &all, &[(Failed, 3), (Succeeded, 17)]), Move::End(End::Failed, _)));
+        let canary = Rollout { canary: Some(Share::Percent(5)), ..Rollout::default() };
+        let one = running(10, 1, 1);
+        let why = "1 of 1 canary hosts failed".to_owned();
+        assert_eq!(next(&canary, &one, &[(Failed, 1)]), Move::Stop(why), "half a host is one");
+        assert_eq!(next(&canary, &running(10, 10, 10), &[(Failed, 1), (Running, 9)]), Move::Wait, "it was no canary");
+        let alone = next(&canary, &running(1, 1, 1), &[(Failed, 1)]);
+        assert_eq!(alone, Move::End(End::Failed, Some("of 1 hosts 1 failed".to_owned())));
+    }
+
+    #[test]
+    fn a_first_batch_and_those_after_it_have_at_least_one_host() {
+        let share = |text: &str| Some(text.parse::<Share>().expect("a share"));
+        for (name, rollout) in [
+            ("canary", Rollout { canary: share("0"), ..Rollout::default() }),
+            ("canary", Rollout { canary: share("0%"), ..Rollout::default() }),
+            ("serial", Rollout { serial: share("0"), ..Rollout::default() }),
+            ("serial", Rollout { serial: share("0%"), ..Rollout::default() }),
+        ] {
+            let refused = rollout.check().expect_err("nothing would begin").to_string();
+            assert_eq!(refused, format!("{name} must be at least one host"));
+        }
+        let none_may_fail = Rollout { canary: share("1"), serial: share("1%"), max_failures: share("0") };
+        assert_eq!(none_may_fail.check(), Ok(()));
+        assert_eq!([(0, 10), (1, 10), (9, 10)].map(|(from, total)| none_may_fail.batch_end(from, total)), [1, 2, 10]);
+        assert_eq!(Rollout::default().batch_end(3, 10), 10);
     }
 
     #[test]

@@ -306,6 +306,25 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_filled_up_to_its_limit_and_not_beyond() {
+        let filled = |length: usize| fill("a{{ params.long }}", &json!({"long": "x".repeat(length - 1)}));
+        assert_eq!(filled(65_536).map(|text| text.len()), Ok(65_536));
+        assert_eq!(filled(65_537), Err("the text would have more than 65536 bytes".to_owned()));
+    }
+
+    #[test]
+    fn places_are_called_what_they_are_written_as() {
+        let text = "{{ params.a.b }} {{ host.name }} {{ host.labels.a.b/c }} {{ host.vars.x.y }}";
+        let template = Template::parse(text).unwrap();
+        let places: Vec<String> = template.places().map(Reference::to_string).collect();
+        assert_eq!(places, ["params.a.b", "host.name", "host.labels.a.b/c", "host.vars.x.y"]);
+        let of_host: Vec<bool> = template.places().map(Reference::is_of_host).collect();
+        assert_eq!(of_host, [false, false, true, true]);
+        assert_eq!(template.as_str(), text);
+        assert_eq!(serde_json::to_value(&template).unwrap(), text);
+    }
+
+    #[test]
     fn what_is_no_place_is_refused() {
         for text in ["{{", "a {{ params.x", "{{}}", "{{ x }}", "{{ params }}", "{{ params. }}", "{{ host.name.x }}"] {
             assert!(Template::parse(text).is_err(), "{text}");

@@ -129,6 +129,28 @@ mod tests {
         let effective = GroupVars::new(groups.clone()).effective(&host);
         assert_eq!(effective, vars(json!({"own": 1, "a": "host", "b": "all-web", "c": "prod"})));
     }
+
+    #[test]
+    fn a_name_is_looked_for_in_the_host_and_in_each_group_that_says_something() {
+        let groups = GroupVars::new([
+            group("prod", &["web"], json!({"a": 1})),
+            group("silent", &["web"], json!({})),
+            group("web", &[], json!({"b": 2})),
+        ]);
+        let own = vars(json!({"c": 3}));
+        assert_eq!(groups.of_host(&set(&["web"]), &own).places(), 3);
+        assert_eq!(groups.of_host(&set(&["silent", "other"]), &own).places(), 1);
+        assert_eq!(HostVars::own(&own).places(), 1);
+        assert_eq!(HostVars::own(&own).get("c"), Some(&json!(3)));
+    }
+
+    #[test]
+    fn of_groups_that_are_equally_near_the_last_by_name_has_the_last_word() {
+        let groups = [group("a", &[], json!({"x": "a"})), group("b", &[], json!({"x": "b"}))];
+        let host = Host { groups: set(&["a", "b"]), ..Host::named(HostName::new("web1").expect("a name")) };
+        assert_eq!(GroupVars::new(groups).effective(&host), vars(json!({"x": "b"})));
+    }
+
     fn some_groups() -> impl Strategy<Value = (Vec<Group>, Host)> {
         let some_vars = || {
             let of = proptest::collection::btree_map("[a-d]", 0..9_u8, 0..4);

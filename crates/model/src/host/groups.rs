@@ -128,6 +128,17 @@ mod tests {
     }
 
     #[test]
+    fn each_group_and_each_membership_on_the_way_up_uses_up_steps() {
+        let tree = tree(&[("a", &["b", "c"]), ("b", &["d"]), ("c", &["d"])]).expect("no circle");
+        // Four groups, and four memberships between them.
+        let needed = 8 * STEPS_PER_GROUP as u64;
+        let mut steps = Steps::up_to(needed);
+        assert_eq!(tree.expand_within(&set(&["d"]), &mut steps), Ok(set(&["a", "b", "c", "d"])));
+        assert_eq!(steps.left(), 0);
+        assert_eq!(tree.expand_within(&set(&["d"]), &mut Steps::up_to(needed - 1)), Err(TooCostly));
+    }
+
+    #[test]
     fn a_circle_is_refused() {
         assert_eq!(tree(&[("a", &["a"])]), Err(GroupsInACircle(name("a"))));
         assert!(tree(&[("a", &["b"]), ("b", &["c"]), ("c", &["a"])]).is_err());

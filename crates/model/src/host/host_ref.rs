@@ -60,3 +60,29 @@ impl fmt::Display for HostRef {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_host_is_meant_by_its_name_or_by_its_number() {
+        let read = |value: Value| serde_json::from_value::<HostRef>(value).map_err(|error| error.to_string());
+        let name = HostName::new("web1").expect("a name");
+        assert_eq!(read(json!("web1")), Ok(HostRef::Name(name.clone())));
+        assert_eq!((read(json!(7)), read(json!(-7))), (Ok(HostRef::Number(7)), Ok(HostRef::Number(-7))));
+        for (value, says) in [
+            (json!("a b"), "a host name starts with"),
+            (json!(u64::MAX), "expected the name or the number of a host"),
+            (json!(1.5), "expected the name or the number of a host"),
+            (json!(["web1"]), "expected the name or the number of a host"),
+        ] {
+            let error = read(value.clone()).expect_err("no host");
+            assert!(error.contains(says), "{value}: {error}");
+        }
+        assert_eq!(HostRef::from(name).to_string(), "web1");
+        assert_eq!(HostRef::Number(7).to_string(), "with the number 7");
+    }
+}

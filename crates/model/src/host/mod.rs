@@ -107,3 +107,22 @@ pub struct HostFacts<'a> {
     /// Its groups and all groups those are in.
     pub groups: &'a BTreeSet<GroupName>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_must_have_the_labels_that_a_connection_asks_for() {
+        let web1 = HostName::new("web1").expect("a name");
+        let required = |connection: Connection| connection.required_labels(&web1).canonical();
+        assert_eq!(required(Connection::default()), "bowline/agent=web1");
+        let other = Some(WorkerName::new("other").expect("a name"));
+        assert_eq!(required(Connection::Agent { agent: other }), "bowline/agent=other");
+        let through = Labels::of([("site", "fra")]);
+        let simulated = Connection::Simulate { through: through.clone() };
+        assert_eq!(required(simulated), "bowline/reach=simulate site=fra");
+        let ssh = Connection::Ssh { address: None, port: None, user: None, through };
+        assert_eq!(required(ssh), "bowline/reach=ssh site=fra");
+    }
+}

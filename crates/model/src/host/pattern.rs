@@ -354,6 +354,16 @@ mod tests {
     }
 
     #[test]
+    fn what_one_part_has_taken_is_not_taken_again_by_the_next() {
+        assert_eq!(hits("*abc*cx", &["xabcx", "xabccx"]), ["xabccx"]);
+        assert_eq!(hits("*?bc*cx", &["xabcx", "xabccx"]), ["xabccx"]);
+        assert_eq!(hits("*[a:b]bc*cx", &["xabcx", "xabccx"]), ["xabccx"]);
+        assert_eq!(hits("*a[1:20]*[1:9]x", &["ya1x", "ya12x", "ya123x"]), ["ya12x", "ya123x"]);
+        assert_eq!(hits("*ab*ab*", &["xxabx", "abxab", "xababx"]), ["abxab", "xababx"]);
+        assert_eq!(hits("ab*b", &["ab", "abb", "abab"]), ["abb", "abab"]);
+    }
+
+    #[test]
     fn ranges_of_numbers_and_letters() {
         assert_eq!(hits("db[1:20]", &["db0", "db1", "db9", "db20", "db21", "db01", "db2x"]), ["db1", "db9", "db20"]);
         assert_eq!(hits("db[01:20]", &["db1", "db01", "db20", "db021"]), ["db01", "db20"]);
@@ -399,6 +409,16 @@ mod tests {
                 assert!(steps <= 2 * (length as u64) + 64, "{pattern} on {length} bytes: {steps} steps");
             }
         }
+    }
+
+    #[test]
+    fn sixteen_bytes_of_text_are_one_step() {
+        let text = |length: usize| "a".repeat(length);
+        assert_eq!(cost("a", "a"), 2, "one for the name, one for the text");
+        assert_eq!(cost(&text(48), &text(48)), 5);
+        // The same after a number, where every place at which it can end is followed.
+        let after_a_number = |length: usize| cost(&format!("[1:9]{}", text(length)), &format!("1{}", text(length)));
+        assert_eq!(after_a_number(48) - after_a_number(32), 1 + 2, "one for the text, one for each part");
     }
 
     #[test]

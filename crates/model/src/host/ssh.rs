@@ -59,6 +59,12 @@ mod tests {
         };
         assert_eq!(ssh(None, None, None).check(), Ok(()));
         assert_eq!(ssh(Some("fe80::1%eth0"), Some("DOMAIN\\svc$"), Some(22)).check(), Ok(()));
+        for good in ["::1", "_ldap.example", "10.0.0.7", "web-1"] {
+            assert_eq!(ssh(Some(good), None, None).check(), Ok(()), "{good}");
+        }
+        for good in ["_apt", "0day", "a.b@c+d"] {
+            assert_eq!(ssh(None, Some(good), None).check(), Ok(()), "{good}");
+        }
         for bad in ["", "-oProxyCommand=id", "a b", "a\nb", "user@host", "\u{1b}[2J"] {
             assert_eq!(ssh(Some(bad), None, None).check(), Err(InvalidConnection::Address), "{bad:?}");
         }
@@ -67,5 +73,11 @@ mod tests {
         }
         assert_eq!(ssh(None, None, Some(0)).check(), Err(InvalidConnection::Port));
         assert_eq!(Connection::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_wrong_has_the_name_of_its_field() {
+        let all = [InvalidConnection::Address, InvalidConnection::User, InvalidConnection::Port];
+        assert_eq!(all.map(InvalidConnection::field), ["address", "user", "port"]);
     }
 }

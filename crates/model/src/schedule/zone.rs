@@ -97,6 +97,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_clock_in_a_zone_shows_its_own_time() {
+        let zone: Zone = "Europe/Berlin".parse().expect("a zone");
+        let shown = |text: &str| zone.local(text.parse().expect("a moment"));
+        assert_eq!(shown("2026-07-01T12:00:00Z"), "2026-07-01T14:00:00+02:00");
+        assert_eq!(shown("2026-01-01T12:00:00Z"), "2026-01-01T13:00:00+01:00");
+        let last = Timestamp::from_micros(i64::MAX);
+        assert_eq!(zone.local(last), last.to_string(), "there is no such year");
+        let text = serde_json::to_value(&zone).expect("JSON");
+        assert_eq!(text, zone.to_string());
+        assert_eq!(serde_json::from_value::<Zone>(text).expect("a zone"), zone);
+        assert!(format!("{}/x", "x".repeat(70)).parse::<Zone>().is_err());
+    }
+
+    #[test]
     fn zones_are_known_by_their_names() {
         for name in ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"] {
             assert_eq!(name.parse::<Zone>().expect("a zone").name(), name);

@@ -39,3 +39,22 @@ impl<'de> Deserialize<'de> for CommandField {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_named_in_three_ways() {
+        let read = |value: Value| serde_json::from_value::<CommandField>(value);
+        assert!(matches!(read(json!("restart")), Ok(CommandField::Name(_))));
+        let version = read(json!({"name": "restart", "version": 3}));
+        assert!(matches!(version, Ok(CommandField::Version(VersionedName { version: Some(3), .. }))));
+        assert!(matches!(read(json!({"argv": ["id"]})), Ok(CommandField::Inline(_))));
+        for bad in [json!(7), json!("Not A Name!"), json!({"name": "restart", "argv": []}), json!({"agrv": []})] {
+            assert!(read(bad.clone()).is_err(), "{bad}");
+        }
+    }
+}

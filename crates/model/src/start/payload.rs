@@ -53,3 +53,21 @@ impl JsonSchema for Payload {
         Value::inline_schema()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_payload_is_its_text() {
+        let payload = Payload::from(&json!({"a": 1}));
+        assert_eq!((payload.as_str(), &*payload.to_arc()), ("{\"a\":1}", "{\"a\":1}"));
+    }
+
+    #[test]
+    fn a_payload_is_any_json_to_a_reader_of_schemas() {
+        assert_eq!(schemars::schema_for!(Vec<Payload>), schemars::schema_for!(Vec<Value>));
+    }
+}

@@ -211,3 +211,125 @@ impl SubmitRequest {
         Ok((start, asked))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn split(request: Value) -> Result<(StartSpec, Asked), Misplaced> {
+        serde_json::from_value::<SubmitRequest>(request).expect("its fields can be read").split()
+    }
+
+    /// The same request with more fields.
+    fn with(mut request: Value, more: &Value) -> Value {
+        let fields = request.as_object_mut().expect("an object");
+        fields.extend(more.as_object().expect("an object").clone());
+        request
+    }
+
+    #[test]
+    fn each_field_belongs_to_some_sorts_of_jobs_and_is_refused_in_the_others() {
+        let sorts = [
+            ("task", json!({"type": "echo"})),
+            ("command", json!({"command": "restart"})),
+            ("workflow", json!({"workflow": "release"})),
+            ("blueprint", json!({"blueprint": "order"})),
+        ];
+        let all = "task command workflow blueprint";
+        for (field, at_home) in [
+            (json!({"payload": 1}), "task"),
+            (json!({"labels": {"gpu": "yes"}}), "task"),
+            (json!({"policy": {}}), "task"),
+            (json!({"params": {}}), "command"),
+            (json!({"hosts": ["web1"]}), "command"),
+            (json!({"selector": "all"}), "command"),
+            (json!({"inventory": "main"}), "command"),
+            (json!({"rollout": {}}), "command"),
+            (json!({"deadline_ms": 60_000}), "task command"),
+            (json!({"input": 1}), "workflow blueprint"),
+            (json!({"data": 1}), "blueprint"),
+            (json!({"debug": true}), "workflow blueprint"),
+            (json!({"breakpoints": [{"node": "a"}]}), "workflow blueprint"),
+            (json!({"name": "mine"}), "none without a definition"),
+            (json!({"run_at": "2030-01-01T00:00:00Z"}), all),
+            (json!({"idempotency_key": "k"}), all),
+            (json!({"external_id": "x"}), all),
+            (json!({"lane": "low"}), all),
+            (json!({"priority": 5}), all),
+        ] {
+            let name = field.as_object().and_then(|fields| fields.keys().next()).expect("a field").as_str();
+            for (sort, request) in &sorts {
+                let refused = split(with(request.clone(), &field)).err().map(|misplaced| misplaced.field);
+                let at_home = at_home.split(' ').any(|home| home == *sort);
+                assert_eq!(refused, (!at_home).then_some(name), "{name} of a {sort}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_is_of_one_sort_and_says_each_thing_once() {
+        for (request, field) in [
+            (json!({}), "type"),
+            (json!({"type": "echo", "command": "restart"}), "type"),
+            (json!({"type": "echo", "workflow": "release"}), "type"),
+            (json!({"type": "echo", "blueprint": "order"}), "type"),
+            (json!({"command": "restart", "workflow": "release"}), "workflow"),
+            (json!({"command": "restart", "blueprint": "order"}), "blueprint"),
+            (json!({"workflow": "release", "blueprint": "order"}), "blueprint"),
+            (json!({"type": "echo", "deadline_ms": 1_000, "policy": {"deadline_ms": 1_000}}), "deadline_ms"),
+            (json!({"blueprint": "order", "input": 1, "data": 1}), "input"),
+        ] {
+            let answer = split(request.clone()).map(drop).map_err(|misplaced| misplaced.field);
+            assert_eq!(answer, Err(field), "{request}");
+        }
+    }
+
+    #[test]
+    fn a_definition_that_is_part_of_a_request_may_have_a_name() {
+        let workflow = json!({"workflow": {"nodes": [], "edges": []}});
+        let blueprint = json!({"blueprint": {"start": "a", "states": {}}});
+        for definition in [workflow, blueprint] {
+            let (_, asked) = split(with(definition, &json!({"name": "mine", "debug": true}))).expect("it is good");
+            assert_eq!((asked.name.as_ref().map(ResourceName::as_str), asked.debug), (Some("mine"), true));
+        }
+    }
+
+    #[test]
+    fn a_task_may_ask_for_amounts() {
+        let labels = json!({"gpu": ">= 2", "site": "fra"});
+        let (start, _) = split(json!({"type": "echo", "labels": labels})).expect("it is good");
+        let StartSpec::Task(task) = start else { panic!("a task") };
+        assert_eq!(task.labels.canonical(), "gpu=>=2 site=fra");
+    }
+
+    #[test]
+    fn a_deadline_becomes_a_part_of_the_policy() {
+        let policy = |request: Value| match split(request).expect("it is good").0 {
+            StartSpec::Task(task) => task.policy.map(|policy| (policy.timeout_ms, policy.deadline_ms)),
+            other => panic!("{other:?}"),
+        };
+        let both = policy(json!({"type": "echo", "deadline_ms": 60_000, "policy": {"timeout_ms": 5_000}}));
+        assert_eq!(both, Some((5_000, Some(60_000))));
+        let alone = policy(json!({"type": "echo", "deadline_ms": 60_000}));
+        assert_eq!(alone, Some((JobPolicy::TIMEOUT_DEFAULT_MS, Some(60_000))));
+        assert_eq!(policy(json!({"type": "echo", "policy": {"timeout_ms": 5_000}})), Some((5_000, None)));
+        assert_eq!(policy(json!({"type": "echo"})), None);
+    }
+
+    #[test]
+    fn a_blueprint_begins_with_its_data_or_with_its_input() {
+        let given = |request: Value| match split(request).expect("it is good").0 {
+            StartSpec::Workflow(start) => {
+                let given = start.given().map(|given| given.as_str().to_owned()).unwrap_or_default();
+                format!("{} {} {given}", start.run_field(), start.given_field())
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(given(json!({"workflow": "release", "input": 1})), "workflow input 1");
+        assert_eq!(given(json!({"blueprint": "order", "data": 2})), "blueprint data 2");
+        assert_eq!(given(json!({"blueprint": "order", "input": 3})), "blueprint data 3");
+        assert_eq!(given(json!({"blueprint": "order"})), "blueprint data ");
+    }
+}

@@ -224,6 +224,48 @@ mod tests {
     }
 
     #[test]
+    fn what_names_a_node_follows_from_an_id_that_is_not_known() {
+        let draft = |nodes: Value| read_draft(json!({"nodes": nodes, "edges": []})).expect("a draft");
+        let named = ["on_error", "edges[0].source", "edges[3].target", "nodes[2].undo"];
+        let without_id = draft(json!([{"type": "log"}]));
+        let without_type = draft(json!([{"id": "a"}]));
+        let whole = draft(json!([{"id": "a", "type": "log"}]));
+        for path in named {
+            assert!(without_id.follows(path), "{path}");
+            assert!(!without_type.follows(path) && !whole.follows(path), "{path}");
+        }
+        // Whether there is a node to start with cannot be said without its type.
+        assert!(without_type.follows("nodes") && !without_id.follows("nodes") && !whole.follows("nodes"));
+        for path in ["edges[0].on", "edges[0]", "variables"] {
+            assert!(![&without_id, &without_type, &whole].iter().any(|draft| draft.follows(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_edge_follows_from_what_is_wrong_in_it_and_nothing_else_does() {
+        let draft = read_draft(json!({"nodes": [], "edges": [{"source": "a", "target": 7}], "max_steps": "x"}));
+        let draft = draft.expect("a draft");
+        assert!(draft.follows("edges[0]") && draft.follows("edges[0].target") && draft.follows("max_steps"));
+        assert!(!draft.follows("edges[1]") && !draft.follows("edges[0].source") && !draft.follows("edges"));
+    }
+
+    #[test]
+    fn a_list_that_is_none_or_too_long_is_named_and_nothing_that_follows_from_it() {
+        let long = vec![Value::Null; ELEMENTS_MAX + 1];
+        for nodes in [json!(7), json!(null), json!(long)] {
+            assert_eq!(paths(json!({"nodes": nodes, "edges": [], "on_error": "a"})), ["nodes"]);
+        }
+        let draft = read_draft(json!({"edges": []})).expect("a draft");
+        assert!(draft.follows("nodes") && draft.follows("edges[0].source") && draft.follows("on_error"));
+    }
+
+    #[test]
+    fn no_more_errors_are_reported_than_anybody_reads() {
+        let draft = read_draft(json!({"nodes": vec![7; ERRORS_MAX + 10], "edges": []})).expect("a draft");
+        assert_eq!((draft.errors.len(), draft.spec.nodes.len()), (ERRORS_MAX, ERRORS_MAX + 10));
+    }
+
+    #[test]
     fn every_error_has_its_path() {
         let document = json!({
             "nodes": [{"id": "start", "type": "start", "surprise": 1}, 7],

@@ -1,8 +1,9 @@
 //! What a pattern may say, and what it means.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{at, cron, read, schedule, shown};
+use crate::resource::{ResourceKind, Spec};
 use crate::schedule::Cron;
 
 #[test]
@@ -12,6 +13,7 @@ fn fields_are_lists_of_ranges_with_steps_and_names() {
         ("0 12 * * *", vec!["01 12:00+0000", "02 12:00+0000"]),
         ("*/30 6-7 1 * *", vec!["01 06:00+0000", "01 06:30+0000", "01 07:00+0000", "01 07:30+0000"]),
         ("5,10-12/2 3 1 * *", vec!["01 03:05+0000", "01 03:10+0000", "01 03:12+0000"]),
+        ("5,10,5-5 3 1 * *", vec!["01 03:05+0000", "01 03:10+0000"]),
         ("0 9 * JAN fri", vec!["02 09:00+0000"]),
         ("0 0 * 2-12 *", vec![]),
         ("@daily", vec!["01 00:00+0000", "02 00:00+0000"]),
@@ -30,6 +32,8 @@ fn days_of_the_week_begin_and_end_with_sunday() {
     // 2026-02-01 is a Sunday.
     assert_eq!(week("0 0 * * 0"), ["01"]);
     assert_eq!(week("0 0 * * 7"), ["01"]);
+    assert_eq!(week("0 0 * * 0,7"), ["01"]);
+    assert_eq!(week("0 0 * * SUN-SUN"), ["01"]);
     assert_eq!(week("0 0 * * SAT-SUN"), ["01", "07"]);
     assert_eq!(week("0 0 * * 5-7"), ["01", "06", "07"]);
     assert_eq!(week("0 0 * * MON-FRI"), ["02", "03", "04", "05", "06"]);
@@ -77,7 +81,9 @@ fn what_is_no_pattern_is_refused_with_its_field() {
         ("*/0 * * * *", "minute: a step"),
         ("*/60 * * * *", "minute: a step"),
         ("5/15 * * * *", "minute: a step needs a range: 5-59/n"),
+        ("*/001 * * * *", "minute: a step"),
         ("30-10 * * * *", "minute: 30-10 goes backwards"),
+        ("30-0 * * * *", "minute: 30-0 goes backwards"),
         ("1,,2 * * * *", "minute: \"\""),
         ("-1 * * * *", "minute: "),
         ("+1 * * * *", "minute: \"+1\""),
@@ -120,6 +126,20 @@ fn what_is_no_schedule_is_refused_with_its_place() {
         let bad = read(fields.clone()).expect_err("it is refused");
         assert_eq!(bad.path, path, "{fields}: {bad}");
     }
+}
+
+#[test]
+fn what_a_schedule_leaves_out_has_its_default() {
+    let whole = json!({
+        "cron": "0 * * * *", "timezone": "UTC", "start": {"type": "echo"}, "enabled": true,
+        "misfire": "once", "misfire_max": 100, "grace_ms": 60_000, "overlap": "allow",
+    });
+    let written = |value: Value| {
+        let spec = Spec::from_value(ResourceKind::Schedule, value).expect("a schedule");
+        serde_json::from_str::<Value>(&spec.canonical()).expect("JSON")
+    };
+    assert_eq!(written(json!({"cron": "0 * * * *", "start": {"type": "echo"}})), whole);
+    assert_eq!(written(whole.clone()), whole);
 }
 
 #[test]
