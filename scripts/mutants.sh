@@ -74,6 +74,15 @@ git init -q . && git add -A && git -c user.name=mutants -c user.email=mutants@lo
 export CARGO_TARGET_DIR="$work/build"
 cargo build --quiet --locked -p bowline-testkit --bins
 
+# The lines on which the mutants of a file begin, as a patch: cargo-mutants tries deleted fields whether a pattern names them or
+# not, unless their lines are outside of the patch that it is asked about.
+lines_of() {
+  local file line
+  cut -d: -f1,2 "$1" | sort -t: -u -k1,1 -k2,2n | while IFS=: read -r file line; do
+    printf -- '--- a/%s\n+++ b/%s\n@@ -%d,0 +%d @@\n+%s\n' "$file" "$file" "$((line - 1))" "$line" "$(sed -n "${line}p" "$file")"
+  done
+}
+
 # try REPORT DEADLINE NAMES_FILE MUTANTS_ARGUMENTS... -- TEST_ARGUMENTS...
 # Tries the mutants named in a file, until the deadline. Names are matched as a whole, as cargo-mutants prints them.
 try() {
@@ -81,16 +90,16 @@ try() {
   shift 3
   rm -rf "$report" && mkdir -p "$report"
   while read -r file; do files+=(--file "$file"); done < <(cut -d: -f1 "$names" | sort -u)
+  lines_of "$names" >"$report/lines.patch"
   pattern=$(sed -e 's/[][\.*^$+?(){}|]/\\&/g' -e 's/.*/^&$/' "$names" | paste -sd '|')
   timeout --kill-after=20 "$((deadline - SECONDS > 1 ? deadline - SECONDS : 1))" \
     "$CARGO_TARGET_DIR/debug/with-postgres" "$CARGO_TARGET_DIR/debug/with-rabbitmq" \
     cargo mutants --in-place --no-shuffle --test-tool nextest --colors never --output "$report" \
-    --minimum-test-timeout 60 "${files[@]}" --re "$pattern" "$@" >"$report/log" 2>&1 || true
+    --minimum-test-timeout 60 "${files[@]}" --re "$pattern" --in-diff "$report/lines.patch" "$@" >"$report/log" 2>&1 || true
   git checkout -q .
 }
 
-# sampled NAMES_FILE REPORT KIND... prints the mutants of some kinds: caught, missed, timeout, unviable. cargo-mutants
-# tries mutants that delete a field whether the pattern names them or not; those outside the sample do not count.
+# sampled NAMES_FILE REPORT KIND... prints the mutants of some kinds: caught, missed, timeout, unviable.
 sampled() {
   local names=$1 report=$2 kind
   shift 2
