@@ -101,7 +101,11 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_a_variable_it_was_started_with() {
-        let mut child = Command::new("sleep").arg("60").env("MARK", "run-1").stdin(Stdio::null()).spawn().unwrap();
+        let mut cat = Command::new("cat");
+        let mut child = cat.env("MARK", "run-1").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // The kernel knows its environment when the program runs, a moment after it was started.
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"x").unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         let has = |variable: &str| has_variable(child.id(), variable);
         let found = [has("MARK=run-1"), has("MARK=run-10"), has("MARK=run"), has("ARK=run-1")];
         child.kill().unwrap();
