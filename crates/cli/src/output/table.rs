@@ -214,6 +214,9 @@ fn total(widths: &[Option<usize>]) -> usize {
     widths.iter().flatten().sum::<usize>() + GAP * shown.saturating_sub(1)
 }
 
+/// Makes the character before it an emoji, which is a column wider.
+const EMOJI_SELECTOR: char = '\u{fe0f}';
+
 /// The text within `width` columns, cut with `…` where it is longer.
 pub fn fit(text: &str, width: usize) -> String {
     if measure_text_width(text) <= width {
@@ -223,7 +226,7 @@ pub fn fit(text: &str, width: usize) -> String {
     let mut used = 0;
     let mut buffer = [0; 4];
     for c in text.chars() {
-        used += measure_text_width(c.encode_utf8(&mut buffer));
+        used += if c == EMOJI_SELECTOR { 1 } else { measure_text_width(c.encode_utf8(&mut buffer)) };
         if used + 1 > width {
             break;
         }
@@ -331,6 +334,13 @@ mod tests {
     #[test]
     fn cells_are_clean() {
         assert_eq!(Cell::new("a\u{1b}[2Jb\nc").text, "a[2Jb c");
+    }
+
+    #[test]
+    fn an_emoji_that_is_made_of_two_characters_has_two_columns() {
+        assert_eq!(fit("*\u{fe0f}abc", 5), "*\u{fe0f}abc");
+        assert_eq!(fit("*\u{fe0f}abc", 4), "*\u{fe0f}a…");
+        assert_eq!(fit("ab*\u{fe0f}c", 4), "ab*…", "half an emoji is the plain character");
     }
 
     proptest! {
