@@ -99,14 +99,20 @@ mod tests {
     use super::*;
     use crate::fixture::LogLines;
 
-    #[tokio::test(start_paused = true)]
-    async fn an_alarm_is_raised_once_and_ends_when_the_clock_is_accepted() {
+    /// A ledger that holds a clock far from its time, with that clock and the tenant to inform.
+    async fn ledger_that_knows_the_time() -> (TenantId, Arc<ManualClock>, Arc<dyn Ledger>) {
         let home = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
         let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000));
         let as_clock = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
         let settings = SqlSettings { clock_rules: Some(ClockRules::default()), ..SqlSettings::new(as_clock) };
         let ledger: Arc<dyn Ledger> = Arc::new(SqlLedger::open_memory_alone(&settings).expect("a ledger"));
         ledger.note_time().await.expect("the time is noted");
+        (home, clock, ledger)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_is_raised_once_and_ends_when_the_clock_is_accepted() {
+        let (home, clock, ledger) = ledger_that_knows_the_time().await;
         let (meters, stop) = (Meters::new(), CancellationToken::new());
         let mut watch = tokio::task::JoinSet::new();
         watch.spawn(watch_clock(Arc::clone(&ledger), Arc::clone(&meters), home, stop.clone()));
@@ -140,12 +146,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_held_clock_is_logged_again_when_it_has_been_held_for_long() {
         let lines = LogLines::capture();
-        let home = TenantId::mint(Timestamp::from_millis(1), [1; 10]);
-        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000));
-        let as_clock = Arc::<ManualClock>::clone(&clock) as Arc<dyn Clock>;
-        let settings = SqlSettings { clock_rules: Some(ClockRules::default()), ..SqlSettings::new(as_clock) };
-        let ledger: Arc<dyn Ledger> = Arc::new(SqlLedger::open_memory_alone(&settings).expect("a ledger"));
-        ledger.note_time().await.expect("the time is noted");
+        let (home, clock, ledger) = ledger_that_knows_the_time().await;
         clock.advance_ms(400 * 86_400_000);
         let begun = tokio::time::Instant::now();
         let mut watch = tokio::task::JoinSet::new();

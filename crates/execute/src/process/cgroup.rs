@@ -397,15 +397,14 @@ mod tests {
         assert_eq!(groups.memory_kills(), 2, "version 1 says it elsewhere");
     }
 
+    fn every_limit() -> Limits {
+        Limits { pids_max: Some(5), memory_max_bytes: Some(1 << 20), cpu_max_percent: Some(50), ..Limits::default() }
+    }
+
     #[test]
     fn version_2_has_the_limits_in_one_group() {
         let room = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            pids_max: Some(5),
-            memory_max_bytes: Some(1 << 20),
-            cpu_max_percent: Some(50),
-            ..Limits::default()
-        };
+        let limits = every_limit();
         let mut groups = Cgroups::plan_in(&[tree(room.path(), Controller::Unified)], run(), &limits, None);
         groups.enter(&limits);
         assert_eq!(groups.limit(&limits, 1), ["pids_max", "memory_max_bytes", "cpu_max_percent"]);
@@ -418,12 +417,7 @@ mod tests {
     #[test]
     fn version_1_has_each_limit_in_a_group_of_its_own() {
         let room = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            pids_max: Some(5),
-            memory_max_bytes: Some(1 << 20),
-            cpu_max_percent: Some(50),
-            ..Limits::default()
-        };
+        let limits = every_limit();
         let trees = [Controller::Pids, Controller::Memory, Controller::Cpu].map(|sort| tree(room.path(), sort));
         let mut groups = Cgroups::plan_in(&trees, run(), &limits, None);
         groups.enter(&limits);

@@ -32,6 +32,19 @@ fn ask(node: &str, visit: u32, expires_at: Option<Timestamp>) -> NewWait {
     NewWait { kind: WaitKind::Approval, node: node.into(), visit, name: "Pay?".into(), key: None, expires_at, question }
 }
 
+/// A wait for the signal `paid`.
+fn event_wait() -> NewWait {
+    NewWait {
+        kind: WaitKind::Event,
+        node: "wait".into(),
+        visit: 1,
+        name: "paid".into(),
+        key: None,
+        expires_at: None,
+        question: None,
+    }
+}
+
 async fn flow(bench: &Bench, first: Option<NewTurn>) -> NewJob {
     flow_of(bench, kept(bench, 7, "{}").await, first)
 }
@@ -331,15 +344,7 @@ pub async fn a_canceled_run_hears_of_it_and_ends_when_it_says_so(bench: &Bench) 
 /// Whoever advances executions sleeps until there is something to hear.
 pub async fn what_an_execution_is_to_hear_rings(bench: &Bench) {
     let (job, flow) = running(bench).await;
-    let wait = NewWait {
-        kind: WaitKind::Event,
-        node: "wait".into(),
-        visit: 1,
-        name: "paid".into(),
-        key: None,
-        expires_at: None,
-        question: None,
-    };
+    let wait = event_wait();
     let next = NewTurn { children: vec![bench.job()], opened: vec![wait], ..turn("[2]", JobStatus::Running) };
     assert_eq!(add(bench, flow, 1, Vec::new(), next).await, TurnAnswer::Stored);
     let run = bench.claim_one().await;
@@ -611,15 +616,7 @@ pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {
     let mut jobs = Vec::new();
     for key in [None, Some("1"), Some("2")] {
         let (job, flow) = running(bench).await;
-        let wait = NewWait {
-            kind: WaitKind::Event,
-            node: "wait".into(),
-            visit: 1,
-            name: "paid".into(),
-            key: key.map(ToOwned::to_owned),
-            expires_at: None,
-            question: None,
-        };
+        let wait = NewWait { key: key.map(ToOwned::to_owned), ..event_wait() };
         add(bench, flow, 1, Vec::new(), NewTurn { opened: vec![wait], ..turn("[2]", JobStatus::Paused) }).await;
         jobs.push((job, flow));
     }
@@ -643,18 +640,9 @@ pub async fn an_event_comes_to_those_who_wait_for_it(bench: &Bench) {
 
 pub async fn a_signal_is_stored_once_and_comes_to_each_of_many_once(bench: &Bench) {
     const MANY: usize = 1_203;
-    let wait = || NewWait {
-        kind: WaitKind::Event,
-        node: "wait".into(),
-        visit: 1,
-        name: "paid".into(),
-        key: None,
-        expires_at: None,
-        question: None,
-    };
     let mut jobs = Vec::with_capacity(MANY);
     for _ in 0..MANY {
-        jobs.push(flow(bench, Some(NewTurn { opened: vec![wait()], ..turn("[1]", JobStatus::Paused) })).await);
+        jobs.push(flow(bench, Some(NewTurn { opened: vec![event_wait()], ..turn("[1]", JobStatus::Paused) })).await);
     }
     bench.ledger.submit(jobs).await.expect("stored");
     let before = super::bounds::stored(bench, bench.tenant).await;
@@ -710,15 +698,7 @@ pub async fn a_signal_is_stored_once_and_comes_to_each_of_many_once(bench: &Benc
 
 pub async fn signals_that_are_not_taken_in_are_bounded(bench: &Bench) {
     let (_, flow) = running(bench).await;
-    let wait = NewWait {
-        kind: WaitKind::Event,
-        node: "wait".into(),
-        visit: 1,
-        name: "paid".into(),
-        key: None,
-        expires_at: None,
-        question: None,
-    };
+    let wait = event_wait();
     add(bench, flow, 1, Vec::new(), NewTurn { opened: vec![wait], ..turn("[2]", JobStatus::Paused) }).await;
     let message: Arc<str> = format!("\"{}\"", "x".repeat(10 << 20)).into();
     let send = async || {
